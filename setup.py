@@ -1,0 +1,98 @@
+"""Installs qclimb: the Python packages, the console commands and libqclimb.so."""
+
+import subprocess
+from pathlib import Path
+
+from setuptools import setup
+from setuptools.command.build_py import build_py
+
+HERE = Path(__file__).parent
+
+HOST = ["click>=8.1", "httpx>=0.27", "tenacity>=8", "psutil>=5.9"]
+SWITCH = ["grpcio>=1.66", "protobuf>=5.29", "pygnmi==0.8.15", "redis>=5", "libyang==2.7.1", "tabulate>=0.9", "natsort>=8"]
+ORCHESTRATOR = [
+    "fastapi>=0.115",
+    "uvicorn>=0.30",
+    "sqlalchemy>=2.0",
+    "numpy>=1.26",
+    "scipy>=1.11",
+    "scikit-learn>=1.4",
+    "onnx>=1.16",
+    "onnxruntime>=1.18",
+    "pygnmi==0.8.15",
+    "grpcio>=1.66",
+    "protobuf>=5.29",
+    "cryptography>=42",
+    "prometheus-client>=0.20",
+]
+LAB = ["numpy>=1.26", "matplotlib>=3.8", "jinja2>=3.1", "rich>=13", "redis>=5", "cryptography>=42", "psutil>=5.9"]
+DEV = [
+    "pytest>=8",
+    "pytest-timeout>=2.3",
+    "hypothesis>=6.100",
+    "trustme>=1.1",
+    "schemathesis>=4",
+    "pyang>=2.6",
+    "mypy>=1.11",
+    "ruff>=0.6",
+    "types-tabulate",
+]
+
+
+class BuildWithHostLibrary(build_py):
+    """Builds libqclimb.so by make and lays it into the `hostlib` package."""
+
+    def run(self) -> None:
+        subprocess.run(["make", "-s", "-C", str(HERE / "hostlib"), "lib"], check=True)
+        super().run()
+        if not self.editable_mode:
+            target = Path(self.build_lib) / "hostlib" / "build"
+            target.mkdir(parents=True, exist_ok=True)
+            self.copy_file(str(HERE / "hostlib" / "build" / "libqclimb.so"), str(target / "libqclimb.so"))
+
+
+setup(
+    name="qclimb",
+    version="0.1.0",
+    description="Short flows finish first, on the switches and kernels that a data centre already has.",
+    long_description=(HERE / "README.md").read_text(encoding="utf-8"),
+    long_description_content_type="text/markdown",
+    license="Apache-2.0",
+    python_requires=">=3.11",
+    package_dir={"qclimb": "gnmi-models/qclimb"},
+    packages=[
+        "qclimb",
+        "hostlib",
+        "hostlib.hostd",
+        "switchd",
+        "orchestrator",
+        "lab",
+    ],
+    package_data={
+        "qclimb": ["py.typed", "yang/*.yang"],
+        "hostlib": ["core/include/qclimb/*.h"],
+        "switchd": ["show/*.py"],
+        "lab": ["workload/tables/*.txt", "report/*.html"],
+    },
+    install_requires=HOST,
+    extras_require={
+        "switch": SWITCH,
+        "orchestrator": ORCHESTRATOR,
+        "lab": LAB,
+        "dev": DEV,
+        "all": sorted({*SWITCH, *ORCHESTRATOR, *LAB}),
+    },
+    entry_points={
+        "console_scripts": [
+            "qclimb = qclimb.cli:main",
+            "qclimb-switchd = switchd.cli:main",
+            "qclimb-orchestrator = orchestrator.cli:main",
+            "qclimb-hostd = hostlib.hostd.cli:main",
+            "qclimb-run = hostlib.run:main",
+        ],
+        "qclimb.commands": [
+            "lab = lab.cli:lab",
+        ],
+    },
+    cmdclass={"build_py": BuildWithHostLibrary},
+)
