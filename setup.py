@@ -9,7 +9,15 @@ from setuptools.command.build_py import build_py
 HERE = Path(__file__).parent
 
 HOST = ["click>=8.1", "httpx>=0.27", "tenacity>=8", "psutil>=5.9"]
-SWITCH = ["grpcio>=1.66", "protobuf>=5.29", "pygnmi==0.8.15", "redis>=5", "libyang==2.7.1", "tabulate>=0.9", "natsort>=8"]
+SWITCH = [
+    "grpcio>=1.66",
+    "protobuf>=5.29",
+    "pygnmi==0.8.15",
+    "redis>=5",
+    "libyang==2.7.1",
+    "tabulate>=0.9",
+    "natsort>=8",
+]
 ORCHESTRATOR = [
     "fastapi>=0.115",
     "uvicorn>=0.30",
