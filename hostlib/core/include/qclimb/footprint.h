@@ -1,0 +1,115 @@
+/*
+ * What the system calls prove about a flow's size, joined with what a forest foretold (DESIGN.md 3.1): the bounds and the footprint
+ * that Algorithm 1 runs on. Plain state of one flow and pure functions; knows nothing of sockets or clocks.
+ *
+ * The footprint F is what the application has asked to send so far, the call in progress included, so the size is at least F.
+ *  - Until the flow's first byte is ACKed, L = max(L_forest, F): one large write, a header and body, a sendfile with a count have
+ *    an almost exact size for nothing, start late-served and climb. Then L is fixed: were it to grow on, a 20 MB flow written in
+ *    64 KB pieces would stay at priority 0 to its end.
+ *  - Afterwards F raises only U, and demotion goes by max(B, F) (OPTAX's "sent + backlogged"): a stream sinks sooner.
+ *  - Slack belongs to the forest's L: priority 0 lasts to L_forest + S at most, unless the footprint's L lies beyond it.
+ * Invariant: L never grows once fixed, F and U never shrink, L <= U.
+ */
+#ifndef QCLIMB_FOOTPRINT_H
+#define QCLIMB_FOOTPRINT_H
+
+#include <stdint.h>
+
+#include "policy.h"
+#include "priority.h"
+
+struct qclimb_footprint {
+	uint64_t asked_bytes; /* F */
+	uint64_t fixed_lower_bytes; /* F when the first byte was ACKed; valid once is_fixed */
+	struct qclimb_bounds forest; /* its L and U (slack unused); valid if has_forest */
+	uint8_t is_fixed;
+	uint8_t has_forest;
+};
+
+/* What Algorithm 1 needs for one flow, now. */
+struct qclimb_flow_rule {
+	struct qclimb_bounds bounds;
+	uint64_t footprint_bytes; /* demotion goes by max(B, this); 0 where it goes by B */
+};
+
+/* A flow of which nothing is known. */
+static inline void qclimb_footprint_start(struct qclimb_footprint *flow)
+{
+	flow->asked_bytes = 0;
+	flow->fixed_lower_bytes = 0;
+	flow->forest.lower_bytes = 0;
+	flow->forest.upper_bytes = QCLIMB_UNKNOWN_BYTES;
+	flow->forest.slack_bytes = 0;
+	flow->is_fixed = 0;
+	flow->has_forest = 0;
+}
+
+/* The forest's forecast; refused (the flow stays without) where lower > upper. An exact size, from the application: lower = upper. */
+static inline void qclimb_footprint_foretell(struct qclimb_footprint *flow, uint64_t lower_bytes, uint64_t upper_bytes)
+{
+	if (lower_bytes > upper_bytes)
+		return;
+	flow->forest.lower_bytes = lower_bytes;
+	flow->forest.upper_bytes = upper_bytes;
+	flow->has_forest = 1;
+}
+
+/*
+ * The application asks to send call_bytes, after accepted_bytes of this flow that earlier calls took: the rest of a short write
+ * that is asked for again counts once. first_byte_acked: as seen just before this call; from the first 1 on L no longer grows.
+ */
+static inline void qclimb_footprint_ask(struct qclimb_footprint *flow, uint64_t accepted_bytes, uint64_t call_bytes,
+					int first_byte_acked)
+{
+	const uint64_t asked_bytes = qclimb_add_bytes(accepted_bytes, call_bytes);
+
+	if (first_byte_acked && !flow->is_fixed) {
+		flow->fixed_lower_bytes = flow->asked_bytes;
+		flow->is_fixed = 1;
+	}
+	if (asked_bytes > flow->asked_bytes)
+		flow->asked_bytes = asked_bytes;
+}
+
+/* The rule for this flow under a policy. Modes other than QCLIMB_FULL see PIAS. */
+static inline struct qclimb_flow_rule qclimb_flow_rule_of(const struct qclimb_policy *policy,
+							  const struct qclimb_footprint *flow)
+{
+	struct qclimb_flow_rule rule;
+	const int forest = policy->mode == QCLIMB_FULL && policy->flags & QCLIMB_USE_FOREST && flow->has_forest;
+	const int footprint = policy->mode == QCLIMB_FULL && policy->flags & QCLIMB_USE_FOOTPRINT;
+	const uint64_t proven_bytes = !footprint ? 0 : flow->is_fixed ? flow->fixed_lower_bytes : flow->asked_bytes;
+
+	rule.bounds.lower_bytes = forest ? flow->forest.lower_bytes : 0;
+	rule.bounds.upper_bytes = forest ? flow->forest.upper_bytes : QCLIMB_UNKNOWN_BYTES;
+	rule.bounds.slack_bytes = forest ? policy->slack_bytes : 0;
+	rule.footprint_bytes = footprint ? flow->asked_bytes : 0;
+	if (proven_bytes > rule.bounds.lower_bytes) {
+		const uint64_t raised_bytes = proven_bytes - rule.bounds.lower_bytes;
+
+		rule.bounds.lower_bytes = proven_bytes;
+		rule.bounds.slack_bytes =
+			rule.bounds.slack_bytes > raised_bytes ? rule.bounds.slack_bytes - raised_bytes : 0;
+	}
+	if (rule.footprint_bytes > rule.bounds.upper_bytes)
+		rule.bounds.upper_bytes = rule.footprint_bytes;
+	return rule;
+}
+
+/* The priority of the flow's byte at offset sent_bytes. */
+static inline uint32_t qclimb_flow_priority(const struct qclimb_policy *policy, const struct qclimb_flow_rule *rule,
+					    uint64_t sent_bytes)
+{
+	return qclimb_priority(policy->threshold_bytes, policy->priorities, &rule->bounds, sent_bytes,
+			       sent_bytes > rule->footprint_bytes ? sent_bytes : rule->footprint_bytes);
+}
+
+/* The next offset with another priority: where a write is split. QCLIMB_UNKNOWN_BYTES: never, under this rule. */
+static inline uint64_t qclimb_flow_next_change(const struct qclimb_policy *policy, const struct qclimb_flow_rule *rule,
+					       uint64_t sent_bytes)
+{
+	return qclimb_next_change(policy->threshold_bytes, policy->priorities, &rule->bounds, sent_bytes,
+				  rule->footprint_bytes);
+}
+
+#endif

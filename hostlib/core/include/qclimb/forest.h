@@ -1,0 +1,127 @@
+/*
+ * Bounds of a flow's size from a random forest: over the trees, the least of the leaves' lower and the greatest of their upper bounds
+ * (QCLIMB 3.1 with beta = 1). Knows nothing of files (model.h unpacks them) or of what a feature means. No floating point:
+ * a float32 travels as its *key*, the int32 that is ordered as the float is; for x >= 0 the key is the bit pattern itself.
+ *
+ * Every tree is walked for exactly `depth` steps, a leaf steps onto itself, and the only thing that depends on the row is an index:
+ * no branch to mispredict, and QCLIMB_FOREST_LANES walks whose cache misses overlap.
+ * Invariant: in a forest from qclimb_model_load() no walk leaves the table, whatever the row.
+ */
+#ifndef QCLIMB_FOREST_H
+#define QCLIMB_FOREST_H
+
+#include <stdint.h>
+
+#define QCLIMB_MAX_FEATURES 16
+#define QCLIMB_MAX_TREES 1024
+#define QCLIMB_MAX_DEPTH 32
+#define QCLIMB_FOREST_LANES 16 /* bench/forest.py says why 16 */
+#define QCLIMB_KEY_INFINITY 0x7f800000 /* key of +infinity; above it are NaNs */
+
+/* A node in 8 bytes: threshold key in the low half; feature in bits 32-36, child (left; the right one is next to it) in bits 37-63. */
+#define QCLIMB_NODE_FEATURE_SHIFT 32
+#define QCLIMB_NODE_CHILD_SHIFT 37
+#define QCLIMB_MAX_NODES (1u << 27)
+
+struct qclimb_leaf {
+	int32_t lower_key, upper_key;
+};
+
+struct qclimb_forest {
+	uint64_t generation;
+	uint32_t trees, depth, nodes, features;
+	uint8_t feature_id[QCLIMB_MAX_FEATURES]; /* what row[i] is: an id of the model file */
+	const uint64_t *node; /* breadth first over all trees: the roots are nodes 0 to trees - 1 */
+	const struct qclimb_leaf *leaf; /* by node; zeros for inner nodes */
+};
+
+/* A forecast as keys; qclimb_key_to_bytes() decodes them. */
+struct qclimb_forecast {
+	int32_t lower_key, upper_key;
+};
+
+static inline uint64_t qclimb_node_pack(int32_t threshold_key, uint32_t feature, uint32_t child)
+{
+	return (uint64_t)child << QCLIMB_NODE_CHILD_SHIFT | (uint64_t)(feature & 31) << QCLIMB_NODE_FEATURE_SHIFT |
+	       (uint32_t)threshold_key;
+}
+
+/* Where a walk goes from a node: to its child, or, with a key above the threshold, to the one after. */
+static inline uint32_t qclimb_node_step(uint64_t node, const int32_t *row_key)
+{
+	return (uint32_t)(node >> QCLIMB_NODE_CHILD_SHIFT) +
+	       (row_key[node >> QCLIMB_NODE_FEATURE_SHIFT & (QCLIMB_MAX_FEATURES - 1)] > (int32_t)(uint32_t)node);
+}
+
+/* Walks the trees `first` to `first` + lanes - 1 in step and joins their leaves to the forecast. `lanes` is a constant where inlined. */
+static inline void qclimb_forest_walk(const struct qclimb_forest *forest, const int32_t *row_key, uint32_t first,
+				      uint32_t lanes, struct qclimb_forecast *forecast)
+{
+	uint32_t at[QCLIMB_FOREST_LANES];
+
+	for (uint32_t i = 0; i < lanes; i++)
+		at[i] = first + i;
+	for (uint32_t step = 0; step < QCLIMB_MAX_DEPTH && step < forest->depth; step++)
+		for (uint32_t i = 0; i < lanes; i++)
+			at[i] = qclimb_node_step(forest->node[at[i]], row_key);
+	for (uint32_t i = 0; i < lanes; i++) {
+		const struct qclimb_leaf *leaf = &forest->leaf[at[i]];
+
+		forecast->lower_key = leaf->lower_key < forecast->lower_key ? leaf->lower_key : forecast->lower_key;
+		forecast->upper_key = leaf->upper_key > forecast->upper_key ? leaf->upper_key : forecast->upper_key;
+	}
+}
+
+/* The forecast for one row of `features` keys, in the order of feature_id. row_key has room for QCLIMB_MAX_FEATURES. */
+static inline struct qclimb_forecast qclimb_forest_predict(const struct qclimb_forest *forest, const int32_t *row_key)
+{
+	struct qclimb_forecast forecast;
+	uint32_t tree = 0;
+
+	forecast.lower_key = INT32_MAX;
+	forecast.upper_key = INT32_MIN;
+	for (; tree < QCLIMB_MAX_TREES && tree + QCLIMB_FOREST_LANES <= forest->trees; tree += QCLIMB_FOREST_LANES)
+		qclimb_forest_walk(forest, row_key, tree, QCLIMB_FOREST_LANES, &forecast);
+	for (; tree < QCLIMB_MAX_TREES && tree < forest->trees; tree++)
+		qclimb_forest_walk(forest, row_key, tree, 1, &forecast);
+	return forecast;
+}
+
+/* The key of a whole number as float32, rounded to nearest, ties to even, as the FPU and numpy do. */
+static inline int32_t qclimb_float_key_of_u64(uint64_t value)
+{
+	uint32_t exponent, shift;
+	uint64_t mantissa, rest, half;
+
+	if (!value)
+		return 0;
+	exponent = 63u - (uint32_t)__builtin_clzll(value);
+	if (exponent <= 23)
+		return (int32_t)((exponent + 127) << 23) + (int32_t)((uint32_t)(value << (23 - exponent)) - (1u << 23));
+	shift = exponent - 23;
+	mantissa = value >> shift;
+	rest = value & ((UINT64_C(1) << shift) - 1);
+	half = UINT64_C(1) << (shift - 1);
+	mantissa += rest > half || (rest == half && mantissa & 1);
+	/* A mantissa that rounded up to 2^24 carries into the exponent, as it should. */
+	return (int32_t)(((exponent + 127) << 23) + (uint32_t)(mantissa - (1u << 23)));
+}
+
+/* The bytes that a key means: rounded down, or up where `up`; below 0 is 0, from 2^64 on UINT64_MAX. */
+static inline uint64_t qclimb_key_to_bytes(int32_t key, int up)
+{
+	const uint32_t exponent = (uint32_t)key >> 23;
+	const uint64_t mantissa = ((uint32_t)key & 0x7fffff) | 1u << 23;
+
+	if (key <= 0)
+		return 0;
+	if (exponent < 127)
+		return up ? 1 : 0;
+	if (exponent >= 127 + 64)
+		return UINT64_MAX;
+	if (exponent >= 127 + 23)
+		return mantissa << (exponent - 127 - 23);
+	return (mantissa >> (127 + 23 - exponent)) + (up && mantissa << (exponent - 127 + 41) ? 1 : 0);
+}
+
+#endif
