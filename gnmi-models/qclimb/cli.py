@@ -1,4 +1,4 @@
-"""The `qclimb` command: a frame into which the installed parts hang their own groups (entry points `qclimb.commands`)."""
+"""The `qclimb` command: a frame into which the installed parts hang their groups (entry points `qclimb.commands`)."""
 
 from importlib.metadata import entry_points
 

@@ -1,0 +1,87 @@
+"""Checks at the edge: each returns the value as its type or raises with place, value and expectation.
+
+Knows nothing of policies or intents; the caller says which error its readers expect.
+"""
+
+import re
+from collections.abc import Collection, Mapping
+from difflib import get_close_matches
+from typing import Any
+
+from .errors import QclimbError
+
+ErrorType = type[QclimbError]
+
+UINT16_MAX = 2**16 - 1
+UINT32_MAX = 2**32 - 1
+UINT64_MAX = 2**64 - 1
+
+
+def integer(value: object, place: str, lowest: int, highest: int, error: ErrorType) -> int:
+    """`value` as an int in [lowest, highest]; a bool, a float or a string is none."""
+    if type(value) is not int or not lowest <= value <= highest:
+        raise error(f"{place} is {shown(value)}, expected {span(lowest, highest)}")
+    return value
+
+
+def decimal(value: object, place: str, lowest: int, highest: int, error: ErrorType) -> int:
+    """An integer that travels as a number or as decimal digits (RFC 7951 section 6.1, CONFIG_DB)."""
+    if isinstance(value, str) and re.fullmatch(r"-?[0-9]{1,20}", value):
+        return integer(int(value), place, lowest, highest, error)
+    return integer(value, place, lowest, highest, error)
+
+
+def boolean(value: object, place: str, error: ErrorType) -> bool:
+    """`value` as true or false; 0 and 1 are neither."""
+    if not isinstance(value, bool):
+        raise error(f"{place} is {shown(value)}, expected true or false")
+    return value
+
+
+def text(value: object, place: str, pattern: str, error: ErrorType) -> str:
+    """`value` as a string that matches the whole of `pattern`."""
+    if not isinstance(value, str) or not re.fullmatch(pattern, value):
+        raise error(f"{place} is {shown(value)}, expected text like {pattern}")
+    return value
+
+
+def mapping(value: object, place: str, error: ErrorType) -> Mapping[str, Any]:
+    """`value` as an object with string keys."""
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        raise error(f"{place} is {shown(value)}, expected an object")
+    return value
+
+
+def sequence(value: object, place: str, error: ErrorType) -> list[Any]:
+    """`value` as a list."""
+    if not isinstance(value, list | tuple):
+        raise error(f"{place} is {shown(value)}, expected a list")
+    return list(value)
+
+
+def only_known(found: Collection[str], known: Collection[str], place: str, error: ErrorType) -> None:
+    """Refuses the first key of `found` that is not `known`, and names the known one that it may have been meant as."""
+    for key in found:
+        if key not in known:
+            near = get_close_matches(key, known, n=1, cutoff=0.5)
+            meant = f", did you mean {near[0]!r}?" if near else f", expected one of {', '.join(sorted(known))}"
+            raise error(f"{place} has the unknown key {key!r}{meant}")
+
+
+def required(found: Mapping[str, Any], key: str, place: str, error: ErrorType) -> Any:
+    """The value under `key`, which must be there."""
+    if key not in found:
+        raise error(f"{place} lacks {key!r}, expected a value for it")
+    return found[key]
+
+
+def shown(value: object) -> str:
+    """`value` for a message: never longer than a line's end."""
+    as_text = repr(value)
+    return as_text if len(as_text) <= 80 else as_text[:77] + "..."
+
+
+def span(lowest: int, highest: int) -> str:
+    """The range for a message, the widest bounds by their names."""
+    names = {UINT32_MAX: "2^32-1", UINT64_MAX: "2^64-1", UINT64_MAX - 1: "2^64-2"}
+    return f"an integer in {lowest}..{names.get(highest, highest)}"

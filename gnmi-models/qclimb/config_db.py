@@ -1,0 +1,108 @@
+"""A switch intent as CONFIG_DB rows of sonic-qclimb.yang: every value a string, lists under `<field>@`.
+
+QCLIMB|global            generation, admin_state, ports@, ecn_min_bytes, ecn_max_bytes
+QCLIMB_CLASS|<priority>  dscp, queue, path, threshold_bytes
+QCLIMB_PATH|<spine>      share
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from .checks import decimal, mapping, only_known, required, shown
+from .errors import IntentError
+from .gnmi import share_of_text, share_text, uint64
+from .policy import MAX_PRIORITIES
+from .switch import IntentFields, PathWeights, QueueClass
+
+GLOBAL_TABLE, GLOBAL_KEY = "QCLIMB", "global"
+CLASS_TABLE = "QCLIMB_CLASS"
+PATH_TABLE = "QCLIMB_PATH"
+TABLES = (GLOBAL_TABLE, CLASS_TABLE, PATH_TABLE)
+
+Rows = dict[str, dict[str, dict[str, str]]]
+
+
+def rows_of(intent: IntentFields) -> Rows:
+    """Rows by table and key; no empty table, which SONiC's patcher would refuse."""
+    first = {"generation": str(intent.generation), "admin_state": intent.admin_state}
+    if intent.ports:
+        first["ports@"] = ",".join(intent.ports)
+    if intent.ecn_min_bytes is not None:
+        first |= {"ecn_min_bytes": str(intent.ecn_min_bytes), "ecn_max_bytes": str(intent.ecn_max_bytes)}
+    rows: Rows = {GLOBAL_TABLE: {GLOBAL_KEY: first}}
+    if intent.classes:
+        rows[CLASS_TABLE] = {
+            str(each.priority): {
+                "dscp": str(each.dscp),
+                "queue": str(each.queue),
+                "path": each.path,
+                "threshold_bytes": str(each.threshold_bytes),
+            }
+            for each in intent.classes
+        }
+    if intent.path_weights:
+        rows[PATH_TABLE] = {name: {"share": share_text(share)} for name, share in intent.path_weights.share.items()}
+    return rows
+
+
+def fields_of_rows(rows: Mapping[str, Mapping[str, Mapping[str, object]]]) -> dict[str, Any]:
+    """The arguments of SwitchIntent; raises IntentError with table, key and field."""
+    table = rows.get(GLOBAL_TABLE, {})
+    only_known(table, [GLOBAL_KEY], GLOBAL_TABLE, IntentError)
+    place = f"{GLOBAL_TABLE}|{GLOBAL_KEY}"
+    row = _row(required(table, GLOBAL_KEY, GLOBAL_TABLE, IntentError), place)
+    only_known(row, ["generation", "admin_state", "ports", "ecn_min_bytes", "ecn_max_bytes"], place, IntentError)
+    fields: dict[str, Any] = {
+        "generation": uint64(required(row, "generation", place, IntentError), f"{place} generation"),
+        "admin_state": row.get("admin_state", "disabled"),
+        "ports": _names(row.get("ports", []), f"{place} ports"),
+        "classes": _classes(rows.get(CLASS_TABLE, {})),
+        "path_weights": _paths(rows.get(PATH_TABLE, {})),
+    }
+    for name in ("ecn_min_bytes", "ecn_max_bytes"):
+        if name in row:
+            fields[name] = uint64(row[name], f"{place} {name}")
+    return fields
+
+
+def _classes(table: Mapping[str, Mapping[str, object]]) -> tuple[QueueClass, ...]:
+    found = []
+    for key, fields in table.items():
+        place = f"{CLASS_TABLE}|{key}"
+        row = _row(fields, place)
+        only_known(row, ["dscp", "queue", "path", "threshold_bytes"], place, IntentError)
+        found.append(
+            QueueClass(
+                priority=decimal(key, f"{CLASS_TABLE} key", 0, MAX_PRIORITIES - 1, IntentError),
+                dscp=uint64(required(row, "dscp", place, IntentError), f"{place} dscp"),
+                queue=uint64(required(row, "queue", place, IntentError), f"{place} queue"),
+                path=row.get("path", "balanced"),
+                threshold_bytes=uint64(row.get("threshold_bytes", 0), f"{place} threshold_bytes"),
+            )
+        )
+    return tuple(sorted(found, key=lambda each: each.priority))
+
+
+def _paths(table: Mapping[str, Mapping[str, object]]) -> PathWeights | None:
+    share = {}
+    for name, fields in table.items():
+        place = f"{PATH_TABLE}|{name}"
+        row = _row(fields, place)
+        only_known(row, ["share"], place, IntentError)
+        share[name] = share_of_text(required(row, "share", place, IntentError), f"{place} share")
+    return PathWeights(share) if share else None
+
+
+def _row(fields: object, place: str) -> dict[str, Any]:
+    """Fields by name: `name@` is a list's name in redis; NULL is what redis keeps of a row without fields."""
+    found = mapping(fields, place, IntentError)
+    return {name.removesuffix("@"): value for name, value in found.items() if name != "NULL"}
+
+
+def _names(value: object, place: str) -> tuple[str, ...]:
+    """A list of names: "a,b" in redis, a list from ConfigDBConnector."""
+    if isinstance(value, str):
+        return tuple(value.split(",")) if value else ()
+    if isinstance(value, list | tuple):
+        return tuple(value)
+    raise IntentError(f"{place} is {shown(value)}, expected names joined by commas, or a list of them")

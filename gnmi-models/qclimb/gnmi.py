@@ -1,0 +1,147 @@
+"""A switch intent as JSON_IETF of qclimb.yang (RFC 7951): 64-bit integers and decimals leave as strings."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from .checks import UINT64_MAX, decimal, mapping, only_known, required, sequence, shown
+from .errors import IntentError
+from .switch import IntentFields, PathWeights, QueueClass
+
+MODULE = "qclimb"
+SHARE_DIGITS = 9
+
+
+def tree_of(intent: IntentFields) -> dict[str, Any]:
+    """`{"qclimb:qclimb": {...}}` with the leaves that have a value."""
+    config: dict[str, Any] = {"generation": str(intent.generation), "admin-state": intent.admin_state}
+    if intent.ports:
+        config["ports"] = list(intent.ports)
+    if intent.ecn_min_bytes is not None:
+        config |= {"ecn-min-bytes": str(intent.ecn_min_bytes), "ecn-max-bytes": str(intent.ecn_max_bytes)}
+    tree: dict[str, Any] = {"config": config}
+    if intent.classes:
+        tree["classes"] = {
+            "class": [
+                {
+                    "priority": each.priority,
+                    "config": {
+                        "priority": each.priority,
+                        "dscp": each.dscp,
+                        "queue": each.queue,
+                        "path": each.path,
+                        "threshold-bytes": str(each.threshold_bytes),
+                    },
+                }
+                for each in intent.classes
+            ]
+        }
+    if intent.path_weights:
+        tree["paths"] = {
+            "path": [
+                {"name": name, "config": {"name": name, "share": share_text(share)}}
+                for name, share in intent.path_weights.share.items()
+            ]
+        }
+    return {f"{MODULE}:qclimb": tree}
+
+
+def fields_of_tree(obj: object) -> dict[str, Any]:
+    """The arguments of SwitchIntent; raises IntentError with the data path."""
+    tree = _members(unwrapped(obj), "/qclimb", {"config", "state", "classes", "paths"})
+    known = {"generation", "admin-state", "ports", "ecn-min-bytes", "ecn-max-bytes"}
+    config = _members(tree.get("config", {}), "/qclimb/config", known)
+    place = "/qclimb/config"
+    fields: dict[str, Any] = {
+        "generation": uint64(required(config, "generation", place, IntentError), f"{place}/generation"),
+        "admin_state": config.get("admin-state", "disabled"),
+        "ports": tuple(sequence(config.get("ports", []), f"{place}/ports", IntentError)),
+        "classes": _classes(tree.get("classes", {})),
+        "path_weights": _paths(tree.get("paths", {})),
+    }
+    for name in ("ecn-min-bytes", "ecn-max-bytes"):
+        if name in config:
+            fields[name.replace("-", "_")] = uint64(config[name], f"{place}/{name}")
+    return fields
+
+
+def unwrapped(obj: object) -> Mapping[str, Any]:
+    """What stands in the container `qclimb`: a Set at `/` brings the container along, one at `/qclimb` does not."""
+    outer = mapping(obj, "/", IntentError)
+    if [_local(key) for key in outer] == ["qclimb"]:
+        (inner,) = outer.values()
+        return mapping(inner, "/qclimb", IntentError)
+    return outer
+
+
+def uint64(value: object, place: str) -> int:
+    """A uint64: a string in RFC 7951, but numbers are what people write."""
+    return decimal(value, place, 0, UINT64_MAX, IntentError)
+
+
+def share_text(share: float) -> str:
+    """A share as decimal64 with 9 digits, so that rounding keeps the sum of a thousand within 1e-6."""
+    return f"{share:.{SHARE_DIGITS}f}"
+
+
+def share_of_text(value: object, place: str) -> float:
+    """The share of a decimal64, a string or a number."""
+    if isinstance(value, str | int | float) and not isinstance(value, bool):
+        try:
+            return float(value)
+        except ValueError:
+            pass
+    raise IntentError(f"{place} is {shown(value)}, expected a decimal number")
+
+
+def _classes(obj: object) -> tuple[QueueClass, ...]:
+    found = []
+    for place, key, config in _entries(
+        obj, "/qclimb/classes", "class", "priority", {"dscp", "queue", "path", "threshold-bytes"}
+    ):
+        number = {
+            name: uint64(required(config, name, f"{place}/config", IntentError), f"{place}/config/{name}")
+            for name in ("dscp", "queue")
+        }
+        threshold = uint64(config.get("threshold-bytes", 0), f"{place}/config/threshold-bytes")
+        path = config.get("path", "balanced")
+        found.append(QueueClass(uint64(key, f"{place}/priority"), **number, path=path, threshold_bytes=threshold))
+    return tuple(sorted(found, key=lambda each: each.priority))
+
+
+def _paths(obj: object) -> PathWeights | None:
+    share = {}
+    for place, name, config in _entries(obj, "/qclimb/paths", "path", "name", {"share"}):
+        if name in share:
+            raise IntentError(f"{place} is there twice, expected each path once")
+        share[name] = share_of_text(required(config, "share", f"{place}/config", IntentError), f"{place}/config/share")
+    return PathWeights(share) if share else None
+
+
+def _entries(
+    obj: object, place: str, list_name: str, key_name: str, leaves: set[str]
+) -> list[tuple[str, Any, Mapping[str, Any]]]:
+    """(data path, key, config) of each entry of an OpenConfig list, whose key must equal config's."""
+    found: list[tuple[str, Any, Mapping[str, Any]]] = []
+    outer = _members(obj, place, {list_name})
+    for entry in sequence(outer.get(list_name, []), f"{place}/{list_name}", IntentError):
+        members = _members(entry, f"{place}/{list_name}", {key_name, "config", "state"})
+        key = required(members, key_name, f"{place}/{list_name}", IntentError)
+        here = f"{place}/{list_name}[{key_name}='{key}']"
+        config = _members(members.get("config", {}), f"{here}/config", leaves | {key_name})
+        if str(config.get(key_name, key)) != str(key):
+            raise IntentError(
+                f"{here}/config/{key_name} is {shown(config[key_name])}, expected the list's key {shown(key)}"
+            )
+        found.append((here, key, config))
+    return found
+
+
+def _members(obj: object, place: str, known: set[str]) -> dict[str, Any]:
+    """Members by local name: the module's prefix may stand before any of them (RFC 7951 section 4)."""
+    found = {_local(key): value for key, value in mapping(obj, place, IntentError).items()}
+    only_known(found, known, place, IntentError)
+    return found
+
+
+def _local(name: str) -> str:
+    return name.removeprefix(f"{MODULE}:")

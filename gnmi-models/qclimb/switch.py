@@ -1,0 +1,164 @@
+"""The parts of a switch intent and what must hold between them; `intent.SwitchIntent` adds the forms on the wire."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from math import isclose
+from types import MappingProxyType
+from typing import Literal, get_args
+
+from .checks import UINT64_MAX, integer, shown, text
+from .errors import IntentError
+from .policy import MAX_PRIORITIES
+
+AdminState = Literal["enabled", "disabled"]
+BALANCED = "balanced"
+NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}"
+PORT = r"[A-Za-z0-9][A-Za-z0-9._/-]{0,127}"
+LAST_QUEUE = 7
+
+
+@dataclass(frozen=True)
+class QueueClass:
+    """One priority on this switch.
+
+    priority         0 is served first
+    dscp             0..63, what hosts write on its packets
+    queue            0..7, SONiC's number: strict queues are served from the largest down
+    path             the spine that its packets take, or "balanced" over all
+    threshold_bytes  bytes of a flow at which hosts begin to use it; shown here, used there; 0: the first, or not told
+    """
+
+    priority: int
+    dscp: int
+    queue: int
+    path: str = BALANCED
+    threshold_bytes: int = 0
+
+    def __post_init__(self) -> None:
+        integer(self.priority, "priority", 0, MAX_PRIORITIES - 1, IntentError)
+        place = f"class {self.priority}"
+        integer(self.dscp, f"{place} dscp", 0, 63, IntentError)
+        integer(self.queue, f"{place} queue", 0, LAST_QUEUE, IntentError)
+        text(self.path, f"{place} path", NAME, IntentError)
+        integer(self.threshold_bytes, f"{place} threshold_bytes", 0, UINT64_MAX - 1, IntentError)
+
+
+@dataclass(frozen=True)
+class PathWeights:
+    """The share of balanced traffic that each spine, by name, should carry."""
+
+    share: Mapping[str, float]
+
+    def __post_init__(self) -> None:
+        for name, share in self.share.items():
+            text(name, "path name", NAME, IntentError)
+            if name == BALANCED:
+                raise IntentError(f"path name is {name!r}, expected a spine's: {name!r} means all of them")
+            if not 0 <= share <= 1:  # refuses NaN too
+                raise IntentError(f"path {name} share is {share}, expected a number in [0, 1]")
+        total = sum(self.share.values())
+        if not isclose(total, 1, abs_tol=1e-6):
+            raise IntentError(f"path shares sum to {total}, expected 1")
+        object.__setattr__(self, "share", MappingProxyType(dict(sorted(self.share.items()))))
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.share.items()))
+
+
+@dataclass(frozen=True)
+class IntentFields:
+    """One generation of what a switch is to do.
+
+    classes        in priority order, 0 first, none left out; empty only when disabled
+    ports          whose queues are granted to qclimb; empty: every port of the table PORT
+    ecn_min_bytes, ecn_max_bytes   queue length between which packets are ECN-marked; both or none
+    path_weights   shares of the balanced traffic; None: equal cost, as routing has it
+    """
+
+    generation: int
+    admin_state: AdminState
+    classes: tuple[QueueClass, ...]
+    ports: tuple[str, ...] = ()
+    ecn_min_bytes: int | None = None
+    ecn_max_bytes: int | None = None
+    path_weights: PathWeights | None = None
+
+    def __post_init__(self) -> None:
+        integer(self.generation, "generation", 0, UINT64_MAX, IntentError)
+        if self.admin_state not in get_args(AdminState):
+            raise IntentError(f"admin_state is {shown(self.admin_state)}, expected 'enabled' or 'disabled'")
+        if self.admin_state == "enabled" and not self.classes:
+            raise IntentError("classes is empty, expected at least one while admin_state is enabled")
+        for index, port in enumerate(self.ports):
+            text(port, f"ports[{index}]", PORT, IntentError)
+            if port in self.ports[:index]:
+                raise IntentError(f"ports[{index}] is {port!r}, expected each port once")
+        check_classes(self.classes)
+        check_ecn(self.ecn_min_bytes, self.ecn_max_bytes)
+
+    @property
+    def queues(self) -> tuple[int, ...]:
+        """The queues granted to qclimb, served-first order, each once."""
+        return tuple(dict.fromkeys(each.queue for each in self.classes))
+
+
+def check_classes(classes: tuple[QueueClass, ...]) -> None:
+    """Refuses classes that are not one a priority, share a DSCP, or whose queues would serve them in another order."""
+    if len(classes) > MAX_PRIORITIES:
+        raise IntentError(f"classes has {len(classes)} entries, expected at most {MAX_PRIORITIES}")
+    dscps: dict[int, int] = {}
+    for priority, each in enumerate(classes):
+        if each.priority != priority:
+            raise IntentError(f"classes[{priority}] has priority {each.priority}, expected {priority}: none left out")
+        if each.dscp in dscps:
+            raise IntentError(f"class {priority} dscp is {each.dscp}, expected another than class {dscps[each.dscp]}'s")
+        dscps[each.dscp] = priority
+    for before, after in pairwise(classes):
+        check_served_in_order(before, after)
+    queue_of_path: dict[tuple[int, str], int] = {}
+    for each in classes:
+        first = queue_of_path.setdefault((each.queue, each.path), each.priority)
+        if first != each.priority:
+            raise IntentError(
+                f"class {each.priority} has queue {each.queue} on path {each.path}, "
+                f"expected another than class {first}'s"
+            )
+    check_thresholds(classes)
+
+
+def check_served_in_order(before: QueueClass, after: QueueClass) -> None:
+    """Refuses a queue that is served before that of the priority before it; equal only on two different spines."""
+    if after.queue > before.queue:
+        raise IntentError(
+            f"class {after.priority} queue is {after.queue}, expected less than class {before.priority}'s "
+            f"{before.queue}: strict queues are served from the largest down"
+        )
+    if after.queue == before.queue and BALANCED in (before.path, after.path):
+        raise IntentError(
+            f"class {after.priority} queue is {after.queue} as class {before.priority}'s, "
+            "expected that only where each is pinned to a spine of its own"
+        )
+
+
+def check_thresholds(classes: tuple[QueueClass, ...]) -> None:
+    """Refuses thresholds that do not ascend strictly from the first class's 0; all 0 means that they are not told."""
+    if not any(each.threshold_bytes for each in classes):
+        return
+    if classes[0].threshold_bytes:
+        raise IntentError(f"class 0 threshold_bytes is {classes[0].threshold_bytes}, expected 0: there a flow begins")
+    for before, after in pairwise(classes):
+        if not before.threshold_bytes < after.threshold_bytes:
+            raise IntentError(
+                f"class {after.priority} threshold_bytes is {after.threshold_bytes}, "
+                f"expected more than class {before.priority}'s {before.threshold_bytes}"
+            )
+
+
+def check_ecn(least: int | None, most: int | None) -> None:
+    """Refuses one limit without the other, and limits that cross."""
+    if (least is None) != (most is None):
+        raise IntentError(f"ecn_min_bytes is {least} and ecn_max_bytes is {most}, expected both or none")
+    if least is not None and most is not None:
+        integer(most, "ecn_max_bytes", 1, UINT64_MAX, IntentError)
+        integer(least, "ecn_min_bytes", 1, most, IntentError)
