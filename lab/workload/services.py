@@ -1,0 +1,104 @@
+"""What runs in the lab's data centre: services, each with a size distribution, a writing habit and a structure of its own.
+
+All published sizes are divided by one factor, SCALE. Each service's sizes keep their published distribution over all its
+flows, yet are not independent draws, as they are not in production: a flow's quantile is
+
+    u = reflect(run + run_width * (U - 1/2)),   run = reflect(peer + peer_width * (U' - 1/2))
+
+where `peer` is a constant of the ordered pair of hosts (the deployment's, not the trace's: it is the same in a recording
+and in a later replay) and a new `run` is drawn after about `run_length` flows of the pair. `reflect` folds a number back
+into [0, 1] at its ends, which keeps u uniform. Width 0: fully determined; width 2: independent.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from lab.workload.tables import SizeTable, load_table
+
+SCALE = 20
+"""Published sizes are divided by this; so are class limits, thresholds, slack and chunk sizes."""
+SMALL_BYTES = 100_000 // SCALE
+"""A flow up to this is small (QCLIMB: 100 KB)."""
+MEDIUM_BYTES = 10_000_000 // SCALE
+"""A flow up to this, and not small, is medium; above it is large (QCLIMB: 10 MB)."""
+CHUNK_BYTES = 65536 // SCALE + 1
+"""64 KB divided by SCALE, rounded up: 3277."""
+MIN_FLOW_BYTES = 32
+"""The smallest flow: the header of the applications' messages."""
+
+
+@dataclass(frozen=True)
+class Service:
+    """One service. `how`: `pull` (the server sends, asked on a kept connection), `push` (the client sends), `curl` (one
+    curl process a query, against nginx). `writing`: how the sender hands a flow to the kernel: `one`, `two` (header,
+    then body) or `chunks:BYTES[:THINK_US]`; nginx uses sendfile."""
+
+    name: str
+    port: int
+    how: Literal["pull", "push", "curl"]
+    writing: str
+    table: str
+    lowest_share: float
+    """Only the flows above this share of the table."""
+    flow_share: float
+    """Share of all flows."""
+    peer_width: float
+    run_width: float
+    run_length: int
+    catalogue: int = 0
+    """Sizes come from this many fixed files (0: any size)."""
+    servers_every: int = 1
+    """Every n-th host serves."""
+    about: str = ""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.flow_share < 1:
+            raise ValueError(f"service {self.name}: flow_share is {self.flow_share}, not in (0, 1)")
+        if not (0 <= self.peer_width <= 2 and 0 <= self.run_width <= 2):
+            raise ValueError(f"service {self.name}: widths must lie in [0, 2]")
+        if not (0 <= self.lowest_share < 1 and self.run_length >= 1):
+            raise ValueError(f"service {self.name}: lowest_share must lie in [0, 1), run_length be at least 1")
+
+    @property
+    def sizes(self) -> SizeTable:
+        """The published table, unscaled."""
+        return load_table(self.table)
+
+    @property
+    def mean_bytes(self) -> float:
+        """Mean flow size in the lab, the smallest flow's bound aside."""
+        return self.sizes.mean_bytes(self.lowest_share) / SCALE
+
+
+SERVICES: tuple[Service, ...] = (
+    Service(
+        "search", 7001, "pull", "one", "websearch_bytes", 0.0, 0.32, 1.5, 2.0, 1,
+        about="request and response on kept connections, the whole response in one write",
+    ),
+    Service(
+        "store", 7002, "push", f"chunks:{CHUNK_BYTES}:500", "websearch_bytes", 0.9, 0.07, 0.4, 1.0, 1,
+        about="uploads of large blocks in chunks as read from a disk, 52 Mb/s at most; peers hold blocks of their own size",
+    ),
+    Service(
+        "shuffle", 7003, "pull", f"chunks:{CHUNK_BYTES}", "fbhadoop2015_bytes", 0.0, 0.38, 2.0, 0.1, 12,
+        about="partitions of jobs on kept connections in chunks, about twelve of similar size one after another",
+    ),
+    Service(
+        "kv", 7004, "pull", "two", "googlerpc2008_bytes", 0.0, 0.215, 1.0, 2.0, 1,
+        about="small values on kept connections, header and value in two writes",
+    ),
+    Service(
+        "files", 8080, "curl", "sendfile", "websearch_bytes", 0.0, 0.015, 2.0, 2.0, 1, catalogue=24, servers_every=2,
+        about="files from nginx by sendfile, a curl process and a connection each",
+    ),
+)  # fmt: skip
+
+
+def service(name: str) -> Service:
+    """A service by name."""
+    return next(found for found in SERVICES if found.name == name)
+
+
+def size_class(size_bytes: int) -> str:
+    """`small`, `medium` or `large`."""
+    return "small" if size_bytes <= SMALL_BYTES else "medium" if size_bytes <= MEDIUM_BYTES else "large"
