@@ -1,7 +1,7 @@
 """Runs the benchmarks and prints each beside its reference: `python bench/run.py [--json] [NAME ...]`.
 
-A benchmark is a module of this folder with `run() -> list[Row]`; it measures its reference in the same run, interleaved, because the absolute
-times of a shared machine mean little.
+A benchmark is a module of this folder with `run() -> list[Row]`; it measures its reference in the same run,
+interleaved, because the absolute times of a shared machine mean little.
 """
 
 import importlib.util
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from tabulate import tabulate
 
 HERE = Path(__file__).parent
 NAMES = ("shim", "forest")
@@ -30,20 +31,6 @@ def rows_of(name: str) -> list[Row]:
     return rows
 
 
-def table(rows: list[Row]) -> str:
-    """The rows as aligned text, one column a key."""
-    columns = list(dict.fromkeys(key for row in rows for key in row))
-    cells = [columns, *([_text(row.get(column, "")) for column in columns] for row in rows)]
-    widths = [max(len(line[i]) for line in cells) for i in range(len(columns))]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in cells
-    )
-
-
-def _text(value: object) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
 @click.command(epilog="Example: python bench/run.py shim --json")
 @click.argument("names", nargs=-1, type=click.Choice(NAMES))
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
@@ -54,7 +41,7 @@ def main(names: tuple[str, ...], as_json: bool) -> None:
         click.echo(f"[bench] {name} ...", err=True)
         results[name] = rows_of(name)
         if not as_json:
-            click.echo(table(results[name]) + "\n")
+            click.echo(tabulate(results[name], headers="keys", floatfmt=".4g") + "\n")
     if as_json:
         click.echo(json.dumps(results, indent=2))
 
