@@ -7,6 +7,7 @@ upper bound the maximum of their largest. Order is all that counts, so floats tr
 the float32 do (the bits, for negatives all but the sign inverted). A host needs no floating point.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +21,7 @@ __all__ = [
     "DEFAULT_FEATURE_IDS",
     "FEATURES",
     "Forest",
+    "feature_rows",
     "float_key",
     "key_bytes",
     "lower_key",
@@ -31,7 +33,7 @@ KEY_MAX = 2**31 - 1
 KEY_INFINITY = 0x7F800000
 MAX_TREES = 1024
 MAX_DEPTH = 32
-MAX_NODES = 1 << 24
+MAX_NODES = 1 << 27
 
 Keys = NDArray[np.int32]
 
@@ -51,16 +53,27 @@ def key_float(keys: ArrayLike) -> NDArray[np.float32]:
     return np.where(bits >= 0, bits, bits ^ np.int32(KEY_MAX)).astype(np.int32).view(np.float32)
 
 
-def key_bytes(keys: ArrayLike) -> NDArray[np.uint64]:
-    """Keys of sizes as bytes, by integers alone as on hosts: fractions cut, 0 for negatives, 2^64-1 from 2^64 on."""
+def key_bytes(keys: ArrayLike, *, up: bool = False) -> NDArray[np.uint64]:
+    """Keys of sizes as whole bytes, by integers alone as forest.h does: fractions cut, or rounded `up`.
+
+    0 for negatives, 2^64-1 from 2^64 on.
+    """
     bits = np.asarray(keys, dtype=np.int32).astype(np.int64)
     exponent = (bits >> 23) - 127
     mantissa = ((bits & 0x7FFFFF) | 0x800000).astype(np.uint64)
     left = np.clip(exponent - 23, 0, 40).astype(np.uint64)
-    right = np.clip(23 - exponent, 0, 63).astype(np.uint64)
-    whole = np.where(exponent >= 23, mantissa << left, mantissa >> right)
-    none = np.where(exponent >= 64, np.uint64(UINT64_MAX), whole)
-    return np.where((bits < 0) | (exponent < 0), np.uint64(0), none).astype(np.uint64)
+    right = np.clip(23 - exponent, 0, 24).astype(np.uint64)
+    whole = (mantissa >> right) << left
+    if up:
+        whole += (mantissa >> right) << right != mantissa
+    whole = np.where(exponent >= 64, np.uint64(UINT64_MAX), whole)
+    return np.where(bits <= 0, np.uint64(0), whole).astype(np.uint64)
+
+
+def feature_rows(values: Sequence[Sequence[int]], feature_ids: Sequence[int]) -> NDArray[np.float32]:
+    """Rows for `predict_keys` from values by feature id (`FlowRecord.features()`), rounded as hosts do: once, to even."""
+    by_id = np.array(values, dtype=np.uint64).reshape(len(values), len(FEATURES))
+    return by_id[:, list(feature_ids)].astype(np.float32)
 
 
 def round_down(value: ArrayLike) -> NDArray[np.float32]:
@@ -87,7 +100,7 @@ class Forest:
 
     generation      of the model, >= 1
     feature_ids     ids of `FEATURES` in the order of the columns that the nodes name
-    trees, depth    `depth` steps from a root always end in a leaf
+    trees, depth    the trees share no node; `depth` steps from a root always end in a leaf
     node_feature    [nodes] column, i.e. index into feature_ids
     node_threshold  [nodes] key; a row goes to child where its key <= this, else to child + 1
     node_child      [nodes]; a leaf is its own child, with feature 0 and threshold 2^31-1
@@ -139,7 +152,7 @@ class Forest:
     def predict_bytes(self, rows: ArrayLike) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
         """The bounds of `predict_keys` in bytes, as hosts use them."""
         lower, upper = self.predict_keys(rows)
-        return key_bytes(lower), key_bytes(upper)
+        return key_bytes(lower), key_bytes(upper, up=True)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Forest):
@@ -176,18 +189,21 @@ class Forest:
         self._first_wrong("leaf_lower", self.leaf_lower <= self.leaf_upper, "at most leaf_upper")
 
     def _check_depth(self, leaf: NDArray[np.bool_]) -> None:
-        """Walks all trees at once, so that a cycle or a chain that is too long shows as a place that is no leaf."""
-        at = np.unique(self.roots)
-        for _ in range(self.depth):
-            inner = self.node_child[at[~leaf[at]]]
-            at = np.unique(np.concatenate([inner, inner + 1]))
-            if not len(at):
-                return
-        left = at[~leaf[at]]
-        if len(left):
-            raise ModelError(
-                f"node_child[{left[0]}] goes on after {self.depth} steps from a root, expected a leaf there"
-            )
+        """Walks all trees at once, level by level: nothing is met twice, and after `depth` steps only leaves are left."""
+        met = np.zeros(self.nodes, dtype=np.uint8)
+        level = self.roots
+        for step in range(self.depth + 1):
+            np.add.at(met, level, 1)
+            twice = level[met[level] > 1]
+            if len(twice):
+                raise ModelError(f"node_child leads to node {twice[0]} twice, expected trees that share no node")
+            inner = level[~leaf[level]]
+            if len(inner) and step == self.depth:
+                raise ModelError(
+                    f"node_child[{inner[0]}] goes on after {self.depth} steps from a root, expected a leaf there"
+                )
+            child = self.node_child[inner]
+            level = np.concatenate([child, child + 1])
 
     def _first_wrong(self, name: str, good: NDArray[np.bool_], expected: str) -> None:
         wrong = np.flatnonzero(~good)

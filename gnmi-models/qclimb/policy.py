@@ -12,6 +12,7 @@ from .checks import UINT32_MAX, UINT64_MAX, boolean, integer, mapping, only_know
 from .errors import PolicyError
 
 MAX_PRIORITIES = 64
+MAX_PROMOTE_WAIT_US = 10_000_000  # an application never waits longer for us, whatever a policy says
 
 
 class Mode(StrEnum):
@@ -54,7 +55,7 @@ class Policy:
     slack_bytes      bytes that a flow may send at priority 0 past its lower bound (QCLIMB Algorithm 1)
     small_coflow_bytes   a coflow is small while none of its flows has a larger footprint (OPTAX)
     flow_gap_us      a pause after which a drained connection's next write starts a new flow
-    promote_wait_us  longest wait for the drain before a promotion
+    promote_wait_us  longest wait for the drain before a promotion, at most 10 s
     use_forest, use_footprint   which of the two forecasts count in mode `qclimb`
     quickack         receivers re-arm TCP_QUICKACK, so that drains are short
     model_generation the forest that belongs to it, 0: none
@@ -78,8 +79,8 @@ class Policy:
             raise PolicyError(f"mode is {shown(self.mode)}, expected one of {', '.join(Mode)}")
         for name in ("generation", "slack_bytes", "small_coflow_bytes", "model_generation"):
             integer(getattr(self, name), name, 0, UINT64_MAX, PolicyError)
-        for name in ("flow_gap_us", "promote_wait_us"):
-            integer(getattr(self, name), name, 0, UINT32_MAX, PolicyError)
+        integer(self.flow_gap_us, "flow_gap_us", 0, UINT32_MAX, PolicyError)
+        integer(self.promote_wait_us, "promote_wait_us", 0, MAX_PROMOTE_WAIT_US, PolicyError)
         for name in ("use_forest", "use_footprint", "quickack"):
             boolean(getattr(self, name), name, PolicyError)
         for name in ("threshold_bytes", "dscp"):
