@@ -1,0 +1,137 @@
+"""The command `qclimb-hostd`."""
+
+import json
+import logging
+import os
+import sys
+import time
+from pathlib import Path
+
+import click
+from qclimb.errors import QclimbError
+
+from hostlib.hostd.place import RUN_DIR, Place
+
+EXAMPLE = """\b
+Example:
+  qclimb-hostd --name h1 --orchestrator https://198.18.0.1:8443 \\
+      --ca /etc/qclimb/ca.pem --token-file /etc/qclimb/token
+  qclimb-hostd status
+"""
+
+
+@click.group(
+    invoke_without_command=True,
+    epilog=EXAMPLE,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
+)
+@click.option("--name", help="This host's name at the orchestrator.")
+@click.option("--orchestrator", metavar="URL", help="https://ADDRESS:PORT; http:// to a loopback address only.")
+@click.option(
+    "--ca",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="Certificates (PEM) to trust; the system's without it.",
+)
+@click.option("--token-file", type=click.Path(path_type=Path), help="File of mode 0600 with the bearer token.")
+@click.option(
+    "--run-dir",
+    type=click.Path(path_type=Path, file_okay=False),
+    envvar="QCLIMB_RUN",
+    default=RUN_DIR,
+    show_default=True,
+    help="Where shims look for policy and model, and leave records.",
+)
+@click.option(
+    "--poll-interval-s",
+    type=click.FloatRange(min=0.05, max=3600),
+    default=1.0,
+    show_default=True,
+    help="Seconds between two polls of the orchestrator.",
+)
+@click.option("--quickack-dev", metavar="DEV", multiple=True, help="Set `quickack 1` on this device's routes (root).")
+@click.pass_context
+def main(
+    context: click.Context,
+    name: str | None,
+    orchestrator: str | None,
+    ca: Path | None,
+    token_file: Path | None,
+    run_dir: Path,
+    poll_interval_s: float,
+    quickack_dev: tuple[str, ...],
+) -> None:
+    """Keep this host's policy and model, and bring its flow records to the orchestrator."""
+    if context.invoked_subcommand is not None:
+        context.obj = run_dir
+        return
+    for option, value in (("--name", name), ("--orchestrator", orchestrator), ("--token-file", token_file)):
+        if value is None:
+            raise click.UsageError(f"{option} is missing; expected it to serve (or the sub-command `status`)")
+    assert name is not None and orchestrator is not None and token_file is not None
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    try:
+        serve(name, orchestrator, ca, token_file, run_dir, poll_interval_s, quickack_dev)
+    except QclimbError as error:
+        click.echo(f"qclimb-hostd: {error}", err=True)
+        sys.exit(2)
+
+
+def serve(
+    name: str,
+    url: str,
+    ca: Path | None,
+    token_file: Path,
+    run_dir: Path,
+    poll_interval_s: float,
+    quickack_devices: tuple[str, ...],
+) -> None:
+    """Runs the daemon until SIGTERM."""
+    # Imported here, for `status` and `--help` need neither TLS nor sockets.
+    from hostlib.hostd.daemon import Daemon
+    from hostlib.hostd.orchestrator import Orchestrator
+    from hostlib.hostd.state import State
+
+    door = Orchestrator(url, name, token_file, ca)
+    place = Place(run_dir)
+    place.prepare()
+    lock = place.take()
+    state = State(name=name, orchestrator=url, pid=os.getpid(), started_at=time.time(), poll_interval_s=poll_interval_s)
+    state.quickack = "; ".join(_quickack(device) for device in quickack_devices)
+    try:
+        Daemon(place, door, state).run()
+    finally:
+        os.close(lock)
+
+
+def _quickack(device: str) -> str:
+    from hostlib.hostd.routes import RouteError, set_quickack
+
+    try:
+        outcome = f"{device}: set on {set_quickack(device)} routes"
+    except RouteError as error:
+        outcome = f"{device}: not set, {error}"
+    logging.getLogger("qclimb-hostd").info("quickack %s", outcome)
+    return outcome
+
+
+@main.command(epilog="Example: qclimb-hostd status --run-dir /run/qclimb --json")
+@click.option("--run-dir", type=click.Path(path_type=Path, file_okay=False), help="Instead of the one before `status`.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
+@click.pass_obj
+def status(group_run_dir: Path, run_dir: Path | None, as_json: bool) -> None:
+    """Show policy, model, records, drops and errors of the hostd of this host; exit 1 when none runs."""
+    from hostlib.hostd.state import as_table, read_state
+
+    place = Place(run_dir or group_run_dir)
+    try:
+        found = read_state(place.status)
+    except QclimbError as error:
+        click.echo(f"qclimb-hostd: {error}", err=True)
+        sys.exit(2)
+    found["runs"] = place.is_served()
+    click.echo(json.dumps(found, indent=1) if as_json else as_table(found, time.time()))
+    sys.exit(1 if found["runs"] is False else 0)
+
+
+if __name__ == "__main__":
+    main()

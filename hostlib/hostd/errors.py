@@ -1,0 +1,21 @@
+"""What can go wrong in hostd.
+
+QclimbError
+└── HostdError            one sentence for the operator
+    ├── PlaceError        the run directory or a file in it can't be used
+    └── FleetError        the orchestrator is away, refuses, or answers what can't be used
+"""
+
+from qclimb.errors import QclimbError
+
+
+class HostdError(QclimbError):
+    """One sentence that names place, value and expectation."""
+
+
+class PlaceError(HostdError):
+    """The run directory can't be used."""
+
+
+class FleetError(HostdError):
+    """The orchestrator can't be reached, refuses, or its answer can't be used."""

@@ -1,0 +1,105 @@
+"""The datagram socket on which shims leave their flow records.
+
+It knows of no network but this socket. Its invariant: whatever arrives, reading goes on; what can't be read is
+counted and its reason kept.
+"""
+
+import contextlib
+import socket
+from pathlib import Path
+
+from qclimb.errors import QclimbError
+from qclimb.hostfile import decode_records
+
+from hostlib.hostd.collected import Collected
+from hostlib.hostd.errors import PlaceError
+from hostlib.hostd.place import SOCKET_MODE
+
+#: Linux lets this many datagrams wait on a Unix socket, 10 by default, whatever SO_RCVBUF says (unix(7)); a shim that
+#: finds it full drops its batch.
+QUEUE_SYSCTL = Path("/proc/sys/net/unix/max_dgram_qlen")
+QUEUE_DATAGRAMS = 1024
+#: No datagram of ours is longer; one that is, is told by its cut end.
+DATAGRAM_BYTES = 1 << 16
+#: Datagrams read in one turn, so that a flood can't keep the loop from its other work.
+TURN = 256
+
+
+class Inbox:
+    """The bound socket `records`, and what arrived on it so far.
+
+    Raises:
+        PlaceError: the socket can't be bound.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.datagrams = 0
+        self.records = 0
+        self.malformed = 0
+        self.dropped_by_shims = 0
+        self.last_malformed = ""
+        #: of the policy in force at the shim that sent last
+        self.shim_policy_generation = 0
+        self._buffer = bytearray(DATAGRAM_BYTES)
+        self.queue_datagrams, self.socket = _socket_with_a_long_queue()
+        try:
+            with contextlib.suppress(FileNotFoundError):
+                path.unlink()
+            self.socket.bind(str(path))
+            path.chmod(SOCKET_MODE)
+        except OSError as error:
+            self.socket.close()
+            raise PlaceError(f"records socket {path}: {error.strerror or error}; expected to bind it") from error
+
+    def fileno(self) -> int:
+        """For selectors."""
+        return self.socket.fileno()
+
+    def read(self, into: Collected) -> int:
+        """Reads at most `TURN` waiting datagrams without blocking; returns how many there were."""
+        for count in range(TURN):
+            try:
+                length, _, flags, _ = self.socket.recvmsg_into([self._buffer])
+            except BlockingIOError:
+                return count
+            self.datagrams += 1
+            if flags & socket.MSG_TRUNC:
+                self._refuse(f"a datagram longer than {DATAGRAM_BYTES} bytes; expected a batch of records")
+                continue
+            try:
+                batch = decode_records(bytes(memoryview(self._buffer)[:length]))
+            except QclimbError as error:
+                self._refuse(str(error))
+                continue
+            self.shim_policy_generation = batch.generation
+            self.records += len(batch.records)
+            self.dropped_by_shims += batch.dropped
+            into.add(batch.records, batch.dropped)
+        return TURN
+
+    def close(self) -> None:
+        """Closes the socket; its name stays, as everything of hostd's does."""
+        self.socket.close()
+
+    def _refuse(self, reason: str) -> None:
+        self.malformed += 1
+        self.last_malformed = reason
+
+
+def _socket_with_a_long_queue() -> tuple[int, socket.socket]:
+    """A socket takes its queue's length from the sysctl when it is made: raise that (root only) for this moment."""
+    before = None
+    with contextlib.suppress(OSError, ValueError):
+        before = int(QUEUE_SYSCTL.read_text())
+        if before < QUEUE_DATAGRAMS:
+            QUEUE_SYSCTL.write_text(f"{QUEUE_DATAGRAMS}\n")
+    try:
+        made = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+        length = before or 0
+        with contextlib.suppress(OSError, ValueError):
+            length = int(QUEUE_SYSCTL.read_text())
+    finally:
+        if before is not None and before < QUEUE_DATAGRAMS:
+            with contextlib.suppress(OSError):
+                QUEUE_SYSCTL.write_text(f"{before}\n")
+    return length, made
