@@ -1,0 +1,27 @@
+"""The lab's fabric: leaves, spines and hosts as network namespaces with strict-priority queues and real TCP.
+
+    from lab.fabric import Fabric, Topology
+
+    with Fabric(Topology(), prefix="qc") as fabric:          # links only; control=True adds the control plane
+        fabric.hosts                                         # {"h1": "198.19.1.1", ...}
+        server = fabric.popen("h5", ["nginx", "-g", "daemon off;"], env=fabric.host_env("h5", shim=True))
+        done = fabric.run("h1", ["curl", "-s", f"http://{fabric.hosts['h5']}/"], env=fabric.host_env("h1", shim=True))
+        fabric.exec_argv("h1", ["ss", "-ti"])                # the argv, to start it your own way
+        with fabric.entered("h1"):                           # this thread; sockets made here stay in h1
+            socket.create_connection(...)
+        fabric.shared_buffer.state(port.ifindex).queue[7].dropped_packets
+        fabric.notes                                         # what this machine lacks, what is used instead
+        fabric.keep()                                        # leave it up after the block
+
+    fabric = Fabric.attach("qc")                             # one that another process brought up
+
+`host_env(host, shim=False)` sets QCLIMB_RUN to the host's own directory and, with `shim`, LD_PRELOAD. Programs started
+by `popen` are ended with the fabric at the latest. Fabric(control=True) then has `fabric.record.control` (REST address,
+token file, CA file) and `lab.rest.client(fabric)`, an httpx client that reaches the orchestrator from anywhere.
+"""
+
+from lab.fabric.fabric import Fabric
+from lab.fabric.queues import Buffer, QueueProgram, Service
+from lab.fabric.topology import FabricError, Topology
+
+__all__ = ["Buffer", "Fabric", "FabricError", "QueueProgram", "Service", "Topology"]
