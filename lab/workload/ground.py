@@ -1,0 +1,85 @@
+"""What traffic runs on: named hosts in which programs can be started and counters read. The fabric, or loopback for tests."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+TCP_COUNTERS: Mapping[str, str] = {
+    "OutSegs": "segments sent, retransmissions aside",
+    "RetransSegs": "segments retransmitted",
+    "TCPDSACKRecv": "retransmissions that the receiver says it had already (spurious): DSACK blocks for in-order data",
+    "TCPDSACKOfoRecv": "the same, for data above a gap",
+    "TCPTimeouts": "retransmission timeouts",
+    "TCPLossProbes": "tail loss probes sent",
+    "TCPFastRetrans": "fast retransmissions",
+    "TCPSACKReorder": "reorderings seen by SACK",
+}
+
+
+class Ground(Protocol):
+    """Hosts by name, each with an address of its own; programs of a host see only its network."""
+
+    @property
+    def hosts(self) -> Mapping[str, str]:
+        """IPv4 address of each host by name."""
+
+    @property
+    def host_rate_bps(self) -> float:
+        """Rate of a host's link."""
+
+    def path_rates_bps(self, sender: str, receiver: str) -> Sequence[float]:
+        """Rates of the links between two hosts, in order."""
+
+    def start(self, host: str, argv: Sequence[str], output: Path, shimmed: bool = True) -> subprocess.Popen[bytes]:
+        """Starts a program in a host, its output to a file; `shimmed`: under LD_PRELOAD=libqclimb.so."""
+
+    def tcp_counters(self, host: str) -> dict[str, int]:
+        """The counters named in TCP_COUNTERS, of one host's network, since it began."""
+
+    def queue_drops(self) -> dict[str, int]:
+        """Packets dropped at switch ports since they began, by SONiC queue number as text."""
+
+
+class Loopback:
+    """Addresses of 127.0.0.0/8 as hosts. For tests: one network, no rate, no shim unless `library` names it."""
+
+    def __init__(self, hosts: int = 4, library: Path | None = None, environment: Mapping[str, str] | None = None) -> None:
+        self.hosts = {f"h{n + 1}": f"127.0.1.{n + 1}" for n in range(hosts)}
+        self.host_rate_bps = 25e6
+        self._environment = dict(environment or {})
+        if library:
+            self._environment["LD_PRELOAD"] = str(library)
+
+    def path_rates_bps(self, sender: str, receiver: str) -> Sequence[float]:
+        """Two links, as in one rack."""
+        return (self.host_rate_bps, self.host_rate_bps)
+
+    def start(self, host: str, argv: Sequence[str], output: Path, shimmed: bool = True) -> subprocess.Popen[bytes]:
+        """Starts a program here."""
+        environment = {**os.environ, **(self._environment if shimmed else {})}
+        with output.open("ab") as file:
+            return subprocess.Popen(list(argv), stdout=file, stderr=file, stdin=subprocess.DEVNULL, env=environment)
+
+    def tcp_counters(self, host: str) -> dict[str, int]:
+        """Of the whole machine, counted at the first host only."""
+        return read_tcp_counters(Path("/proc/thread-self/net")) if host == "h1" else dict.fromkeys(TCP_COUNTERS, 0)
+
+    def queue_drops(self) -> dict[str, int]:
+        """Loopback has no switch."""
+        return {}
+
+
+def read_tcp_counters(net: Path) -> dict[str, int]:
+    """TCP_COUNTERS from the `snmp` and `netstat` files of a /proc/.../net directory; a counter the kernel lacks is 0."""
+    found: dict[str, int] = {}
+    for name in ("snmp", "netstat"):
+        lines = (net / name).read_text(encoding="ascii").splitlines()
+        for keys, values in zip(lines[::2], lines[1::2], strict=True):
+            table = keys.split()
+            if table[0] in ("Tcp:", "TcpExt:"):
+                found.update(zip(table[1:], (int(value) for value in values.split()[1:]), strict=True))
+    return {key: found.get(key, 0) for key in TCP_COUNTERS}

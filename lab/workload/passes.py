@@ -1,0 +1,224 @@
+"""A pass: one trace once over the fabric under one scheme, and everything that was seen.
+
+FCT is measured where the papers measure it: from the first write at the sender to the last byte read at the receiver, by
+the applications, on one clock. Queries (nginx and curl) are measured by curl: from its request to the last byte.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lab.workload import programs
+from lab.workload.ground import TCP_COUNTERS, Ground
+from lab.workload.services import SERVICES, Service
+from lab.workload.trace import HEADER_BYTES, MSS_BYTES, Trace
+
+DRAIN_S = 30
+"""A flow may end this long after the last arrival; what is then under way counts as unfinished."""
+LEAD_S = 1.0
+"""From starting the drivers to the trace's time 0."""
+LATE_US = 5_000
+"""A driver that begins a flow later than this after its time is not open loop any more; the share is reported."""
+
+Progress = Callable[[float], None]
+
+
+@dataclass(frozen=True)
+class PassResult:
+    """What one pass gave. Columns are lists of equal length, one entry per flow of the trace, in order of id."""
+
+    scheme: str
+    load: float
+    seed: int
+    trace_digest: str
+    seconds: float
+    id: list[int]
+    service: list[str]
+    client: list[str]
+    server: list[str]
+    bytes: list[int]
+    due_us: list[int]
+    late_us: list[int]
+    fct_us: list[float]
+    """NaN (null in JSON): unfinished or failed."""
+    ideal_us: list[float]
+    failures: dict[str, int] = field(default_factory=dict)
+    """Flows that did not end well, by reason."""
+    tcp: dict[str, int] = field(default_factory=dict)
+    """Sum over hosts of the increments of TCP_COUNTERS."""
+    queue_drops: dict[str, int] = field(default_factory=dict)
+    """Packets that switches dropped, by queue."""
+    idle_share: float = 0.0
+    """Share of the machine's CPU time that was idle during the pass."""
+    settings: dict[str, Any] = field(default_factory=dict)
+    """What was in force: policy, thresholds, generation; free of secrets."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values; NaN becomes null."""
+        values = asdict(self)
+        values["fct_us"] = [None if value != value else value for value in self.fct_us]
+        return values
+
+    @staticmethod
+    def from_json(values: Mapping[str, Any]) -> PassResult:
+        """The reverse of to_json; TypeError names a key that is unknown or missing."""
+        fct = [float("nan") if value is None else float(value) for value in values["fct_us"]]
+        return PassResult(**{**values, "fct_us": fct})
+
+    def save(self, path: Path) -> None:
+        """Writes the file in one step: a reader never sees half of it."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_suffix(".partial")
+        partial.write_text(json.dumps(self.to_json()), encoding="utf-8")
+        partial.rename(path)
+
+    @staticmethod
+    def load_file(path: Path) -> PassResult:
+        """Reads what `save` wrote."""
+        return PassResult.from_json(json.loads(path.read_text(encoding="utf-8")))
+
+    @property
+    def late_share(self) -> float:
+        """Share of flows that the drivers began more than LATE_US after their time."""
+        return sum(late > LATE_US for late in self.late_us) / len(self.late_us)
+
+
+def ideal_fct_us(size_bytes: int, path_rates_bps: Sequence[float]) -> float:
+    """FCT of a flow alone on an idle path: store and forward, packet by packet, no processing time.
+
+    The first link sends everything; then the last full packet, and after it the last packet, pass each further link,
+    none of which is slower than the first. Slow start costs nothing where the initial window (10 packets) covers the
+    bandwidth-delay product, which it does in the lab.
+    """
+    full, rest = divmod(size_bytes, MSS_BYTES)
+    tail = rest if rest else MSS_BYTES
+    before = full if rest else full - 1
+    bits_full, bits_tail = 8.0 * (MSS_BYTES + HEADER_BYTES), 8.0 * (tail + HEADER_BYTES)
+    first, *others = path_rates_bps
+    at_full = before * bits_full / first
+    at_tail = at_full + bits_tail / first
+    for rate in others:
+        at_full += bits_full / rate if before else 0.0
+        at_tail = max(at_tail, at_full) + bits_tail / rate
+    return at_tail * 1e6
+
+
+def run_pass(
+    ground: Ground,
+    trace: Trace,
+    scheme: str,
+    folder: Path,
+    settings: Mapping[str, Any] | None = None,
+    services: Sequence[Service] = SERVICES,
+    progress: Progress | None = None,
+) -> PassResult:
+    """Runs every flow of a trace; `folder` gets the programs' output. All programs are ended when it returns or fails."""
+    unknown = {flow.service for flow in trace.flows} - {service.name for service in services}
+    if unknown:
+        raise programs.WorkloadError(f"the trace has flows of unknown services: {', '.join(sorted(unknown))}")
+    missing = {host for flow in trace.flows for host in (flow.client, flow.server)} - set(ground.hosts)
+    if missing:
+        raise programs.WorkloadError(f"the trace names hosts that the fabric lacks: {', '.join(sorted(missing))}")
+    folder.mkdir(parents=True, exist_ok=True)
+    trace_file = folder / "trace.txt"
+    trace_file.write_text(trace.to_text(), encoding="utf-8")
+    clients = sorted({flow.client for flow in trace.flows})
+    logs = {host: folder / f"flows-{host}.tsv" for host in clients}
+    with programs.servers(ground, folder, services):
+        before = _counters(ground)
+        start_ns = time.monotonic_ns() + int(LEAD_S * 1e9)
+        drivers = []
+        try:
+            for host in clients:
+                drivers.append(
+                    programs.start_driver(ground, host, trace_file, logs[host], start_ns, DRAIN_S, services)
+                )
+            busy = programs.jiffies()
+            _wait(drivers, start_ns, trace.seconds, progress)
+            idle = programs.jiffies()
+        finally:
+            programs.end(drivers)
+        after = _counters(ground)
+    columns = _join(ground, trace, services, logs)
+    return PassResult(
+        scheme=scheme,
+        load=float(trace.settings.get("load", 0)),
+        seed=int(trace.settings.get("seed", 0)),
+        trace_digest=trace.digest,
+        seconds=trace.seconds,
+        tcp={key: after[0][key] - before[0][key] for key in TCP_COUNTERS},
+        queue_drops={queue: drops - before[1].get(queue, 0) for queue, drops in after[1].items()},
+        idle_share=(idle["idle"] - busy["idle"]) / max(1, idle["total"] - busy["total"]),
+        settings=dict(settings or {}),
+        **columns,
+    )
+
+
+def _counters(ground: Ground) -> tuple[dict[str, int], dict[str, int]]:
+    total = dict.fromkeys(TCP_COUNTERS, 0)
+    for host in ground.hosts:
+        for key, value in ground.tcp_counters(host).items():
+            total[key] += value
+    return total, ground.queue_drops()
+
+
+def _wait(drivers: Sequence[Any], start_ns: int, seconds: float, progress: Progress | None) -> None:
+    """Until all drivers ended; they end by themselves DRAIN_S after their last arrival."""
+    until = start_ns / 1e9 + seconds + DRAIN_S + 10
+    while any(driver.poll() is None for driver in drivers):
+        if time.monotonic() > until:
+            raise programs.WorkloadError(f"a driver has not ended {DRAIN_S + 10} s after the trace")
+        if progress:
+            progress(min(1.0, max(0.0, (time.monotonic() - start_ns / 1e9) / seconds)))
+        time.sleep(0.1)
+    failed = [driver for driver in drivers if driver.returncode not in (0, 3)]
+    if failed:
+        raise programs.WorkloadError(f"{failed[0].args[:4]!r} ended with {failed[0].returncode}")
+
+
+def _join(
+    ground: Ground, trace: Trace, services: Sequence[Service], logs: Mapping[str, Path]
+) -> dict[str, Any]:
+    """The trace's flows beside what the drivers logged of them."""
+    seen: dict[int, tuple[int, int, int, int, str]] = {}
+    for log in logs.values():
+        for line in log.read_text(encoding="ascii").splitlines():
+            flow_id, _, due, begin, first, last, status = line.split("\t")
+            seen[int(flow_id)] = (int(due), int(begin), int(first), int(last), status)
+    how = {service.name: service.how for service in services}
+    failures: dict[str, int] = {}
+    fct, late, ideal = [], [], []
+    flows = sorted(trace.flows, key=lambda flow: flow.id)
+    for flow in flows:
+        due, begin, first, last, status = seen.get(flow.id, (0, 0, 0, 0, "not logged"))
+        if status != "ok":
+            failures[status] = failures.get(status, 0) + 1
+        fct.append((last - first) / 1000 if status == "ok" else float("nan"))
+        late.append(max(0, begin - due) // 1000)
+        sender, receiver = (flow.client, flow.server) if how[flow.service] == "push" else (flow.server, flow.client)
+        ideal.append(round(ideal_fct_us(flow.bytes, ground.path_rates_bps(sender, receiver)), 3))
+    return {
+        "id": [flow.id for flow in flows],
+        "service": [flow.service for flow in flows],
+        "client": [flow.client for flow in flows],
+        "server": [flow.server for flow in flows],
+        "bytes": [flow.bytes for flow in flows],
+        "due_us": [flow.time_us for flow in flows],
+        "late_us": late,
+        "fct_us": fct,
+        "ideal_us": ideal,
+        "failures": failures,
+    }
+
+
+def column(result: PassResult, name: str) -> NDArray[Any]:
+    """One column as an array."""
+    return np.asarray(getattr(result, name))
