@@ -84,7 +84,10 @@ static inline int qclimb_model_open(const void *bytes, size_t len, struct qclimb
 		return -EINVAL;
 	if (header->features < 1 || header->features > QCLIMB_MAX_FEATURES)
 		return -EINVAL;
-	/* At most 2^10 * 4 + 2^27 * 20 bytes: far from overflow. */
+	for (uint32_t i = 0; i < header->features; i++)
+		if (header->feature_id[i] >= QCLIMB_FEATURES)
+			return -EINVAL;
+	/* At most 2^10 * 4 + 2^24 * 20 bytes: far from overflow. */
 	want = sizeof(*header) + (uint64_t)header->trees * sizeof(int32_t) +
 	       (uint64_t)header->nodes * (sizeof(struct qclimb_node) + 2 * sizeof(int32_t)) + sizeof(crc);
 	if (len != want)
@@ -111,13 +114,15 @@ static inline size_t qclimb_model_memory_bytes(const void *bytes, size_t len)
 	__builtin_memcpy(&header, bytes, sizeof(header));
 	if (header.magic != QCLIMB_MODEL_MAGIC || header.nodes > QCLIMB_MAX_NODES || header.nodes > len)
 		return 0;
-	return (size_t)header.nodes * (sizeof(uint64_t) + sizeof(struct qclimb_leaf));
+	return (size_t)header.nodes * (sizeof(struct qclimb_walk_node) + sizeof(struct qclimb_leaf));
 }
 
-/* Whether a leaf's bounds are numbers in order: 0 or -EINVAL. */
+/* Whether a leaf's bounds are sizes in order, and no NaN: 0 or -EINVAL. */
 static inline int qclimb_leaf_check(const struct qclimb_leaf *leaf)
 {
-	return leaf->lower_key <= leaf->upper_key && leaf->upper_key <= QCLIMB_KEY_INFINITY ? 0 : -EINVAL;
+	return 0 <= leaf->lower_key && leaf->lower_key <= leaf->upper_key && leaf->upper_key <= QCLIMB_KEY_INFINITY
+		       ? 0
+		       : -EINVAL;
 }
 
 /*
@@ -132,7 +137,7 @@ static inline int qclimb_model_load(const void *bytes, size_t len, void *memory,
 				    struct qclimb_forest *forest)
 {
 	struct qclimb_model_view view;
-	uint64_t *node = (uint64_t *)memory;
+	struct qclimb_walk_node *node = (struct qclimb_walk_node *)memory;
 	struct qclimb_leaf *leaf;
 	uint32_t count, done, level_end, level;
 	int error = qclimb_model_open(bytes, len, &view);
@@ -149,10 +154,10 @@ static inline int qclimb_model_load(const void *bytes, size_t len, void *memory,
 
 		if (root < 0 || (uint32_t)root >= view.header.nodes)
 			return -EINVAL;
-		node[count] = (uint32_t)root;
+		node[count].link = (uint32_t)root;
 	}
 	for (done = 0, level = 0, level_end = count; done < count; done++) {
-		const uint32_t from = (uint32_t)node[done];
+		const uint32_t from = node[done].link;
 		const struct qclimb_node file = qclimb_node_at(&view, from);
 
 		if (done == level_end) {
@@ -170,21 +175,23 @@ static inline int qclimb_model_load(const void *bytes, size_t len, void *memory,
 			leaf[done].upper_key = qclimb_i32_at(view.upper, from);
 			if (qclimb_leaf_check(&leaf[done]))
 				return -EINVAL;
-			node[done] = qclimb_node_pack(INT32_MAX, 0, done);
+			node[done].threshold = qclimb_biased_key(INT32_MAX);
+			node[done].link = done << 8;
 			continue;
 		}
 		if (level >= view.header.depth || view.header.nodes - count < 2 ||
 		    (uint32_t)file.child + 1 >= view.header.nodes || file.threshold_key > QCLIMB_KEY_INFINITY)
 			return -EINVAL;
 		leaf[done].lower_key = leaf[done].upper_key = 0;
-		node[done] = qclimb_node_pack(file.threshold_key, (uint32_t)file.feature, count);
-		node[count++] = (uint32_t)file.child;
-		node[count++] = (uint32_t)file.child + 1;
+		node[done].threshold = qclimb_biased_key(file.threshold_key);
+		node[done].link = count << 8 | (uint32_t)file.feature;
+		node[count++].link = (uint32_t)file.child;
+		node[count++].link = (uint32_t)file.child + 1;
 	}
 
 	forest->generation = view.header.generation;
 	forest->trees = view.header.trees;
-	forest->depth = view.header.depth;
+	forest->depth = level;
 	forest->nodes = count;
 	forest->features = view.header.features;
 	__builtin_memcpy(forest->feature_id, view.header.feature_id, sizeof(forest->feature_id));
