@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from lab.fabric import Fabric
+
 TCP_COUNTERS: Mapping[str, str] = {
     "OutSegs": "segments sent, retransmissions aside",
     "RetransSegs": "segments retransmitted",
@@ -71,6 +73,50 @@ class Loopback:
     def queue_drops(self) -> dict[str, int]:
         """Loopback has no switch."""
         return {}
+
+
+class FabricGround:
+    """The hosts of a fabric of network namespaces."""
+
+    def __init__(self, fabric: Fabric) -> None:
+        self._fabric = fabric
+        self.hosts: Mapping[str, str] = fabric.hosts
+        self.host_rate_bps = float(fabric.topology.host_rate_bps)
+
+    def path_rates_bps(self, sender: str, receiver: str) -> Sequence[float]:
+        """Two host links in one rack, two uplinks more between racks."""
+        topology = self._fabric.topology
+        host, uplink = float(topology.host_rate_bps), float(topology.uplink_rate_bps)
+        same_rack = topology.leaf_of(sender) == topology.leaf_of(receiver)
+        return (host, host) if same_rack else (host, uplink, uplink, host)
+
+    def start(self, host: str, argv: Sequence[str], output: Path, shimmed: bool = True) -> subprocess.Popen[bytes]:
+        """Starts a program in a host's namespace."""
+        with output.open("ab") as file:
+            return self._fabric.popen(
+                host,
+                argv,
+                env=self._fabric.host_env(host, shim=shimmed),
+                stdout=file,
+                stderr=file,
+                stdin=subprocess.DEVNULL,
+            )
+
+    def tcp_counters(self, host: str) -> dict[str, int]:
+        """Of one host's namespace."""
+        with self._fabric.entered(host):
+            return read_tcp_counters(Path("/proc/thread-self/net"))
+
+    def queue_drops(self) -> dict[str, int]:
+        """Sum over switch ports; empty where the machine can't count them."""
+        buffer = self._fabric.shared_buffer
+        if buffer is None:
+            return {}
+        total: dict[str, int] = {}
+        for port in self._fabric.topology.switch_ports:
+            for number, queue in enumerate(buffer.state(port.ifindex).queue):
+                total[str(number)] = total.get(str(number), 0) + queue.dropped_packets
+        return total
 
 
 def read_tcp_counters(net: Path) -> dict[str, int]:
