@@ -1,1 +1,1 @@
-
+"""The slow loop: flow sizes of the whole fabric in, switch intents and host policies out."""

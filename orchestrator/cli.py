@@ -1,0 +1,153 @@
+"""The command `qclimb-orchestrator`."""
+
+import logging
+import socket
+import ssl
+import sys
+from ipaddress import ip_address
+from pathlib import Path
+
+import click
+from qclimb.errors import QclimbError
+
+log = logging.getLogger("orchestrator")
+
+EXAMPLE = """\b
+Example:
+  qclimb-orchestrator serve --listen 192.0.2.1:8443 --database sqlite:////var/lib/qclimb/store.db \\
+      --tls-cert server.crt --tls-key server.key \\
+      --switch-cert client.crt --switch-key client.key --switch-ca ca.crt \\
+      --bootstrap-token-file /var/lib/qclimb/admin.token
+"""
+
+EXISTING = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+class Listen(click.ParamType[tuple[str, int]]):
+    """ADDRESS:PORT or [ADDRESS]:PORT."""
+
+    name = "ADDRESS:PORT"
+
+    def convert(self, value: object, param: click.Parameter | None, context: click.Context | None) -> tuple[str, int]:
+        """The address, without brackets, and the port."""
+        host, _, port = str(value).rpartition(":")
+        host = host.removeprefix("[").removesuffix("]")
+        try:
+            ip_address(host)
+        except ValueError:
+            self.fail(f"{value!r} is no ADDRESS:PORT, expected for example 127.0.0.1:8443")
+        if not (port.isdecimal() and 0 <= int(port) <= 65535):
+            self.fail(f"{value!r} has the port {port!r}, expected 0..65535")
+        return host, int(port)
+
+
+@click.group(epilog=EXAMPLE, context_settings={"help_option_names": ["-h", "--help"]})
+def main() -> None:
+    """Flow sizes in; thresholds, forests, switch intents and host policies out."""
+
+
+@main.command(epilog=EXAMPLE)
+@click.option("--listen", type=Listen(), required=True, help="Where REST is served.")
+@click.option("--database", required=True, help="sqlite:///PATH; made if it is not there.")
+@click.option("--tls-cert", type=EXISTING, help="Certificate (chain) of the REST server, PEM.")
+@click.option("--tls-key", type=EXISTING, help="Its key.")
+@click.option("--client-ca", type=EXISTING, help="Ask REST clients for a certificate of this CA as well.")
+@click.option("--switch-cert", type=EXISTING, required=True, help="Client certificate shown to switches.")
+@click.option("--switch-key", type=EXISTING, required=True, help="Its key.")
+@click.option("--switch-ca", type=EXISTING, required=True, help="CA of the switches' certificates.")
+@click.option(
+    "--bootstrap-token-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    required=True,
+    help="The first admin token is written here (0600) at the first start.",
+)
+@click.option("--plain-loopback", is_flag=True, help="No TLS; only on a loopback address.")
+@click.option("--max-records", type=click.IntRange(1), default=200_000, show_default=True, help="Kept of a label.")
+@click.option("--switch-deadline-s", type=click.FloatRange(0.1), default=30.0, show_default=True)
+@click.option("--hosts-deadline-s", type=click.FloatRange(0.1), default=60.0, show_default=True)
+def serve(
+    listen: tuple[str, int],
+    database: str,
+    tls_cert: Path | None,
+    tls_key: Path | None,
+    client_ca: Path | None,
+    switch_cert: Path,
+    switch_key: Path,
+    switch_ca: Path,
+    bootstrap_token_file: Path,
+    plain_loopback: bool,
+    max_records: int,
+    switch_deadline_s: float,
+    hosts_deadline_s: float,
+) -> None:
+    """Serves REST until SIGTERM or Ctrl-C."""
+    host, port = listen
+    if plain_loopback:
+        if not ip_address(host).is_loopback:
+            raise click.UsageError(f"--listen is {host} with --plain-loopback, expected a loopback address")
+        if tls_cert or tls_key or client_ca:
+            raise click.UsageError("--plain-loopback and --tls-cert, --tls-key or --client-ca exclude each other")
+    elif not (tls_cert and tls_key):
+        raise click.UsageError(
+            "--tls-cert and --tls-key are missing; REST is never served plain but on a loopback address"
+        )
+    logging.basicConfig(
+        stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s", force=True
+    )
+    logging.getLogger("pygnmi").setLevel(logging.CRITICAL + 1)  # its failures come back as ours, with the path
+
+    import uvicorn
+
+    from . import auth
+    from .api import Service, make_app
+    from .fleet import Fleet
+    from .flows import Recordings
+    from .metrics import Metrics
+    from .runner import Runner
+    from .store import Store
+    from .trainer import Trainer
+
+    try:
+        store = Store(database)
+        if auth.bootstrap(store, bootstrap_token_file):
+            log.info("bootstrap token-file=%s event=written", bootstrap_token_file)
+        metrics = Metrics(store)
+        runner = Runner(
+            store,
+            Fleet(switch_cert, switch_key, switch_ca),
+            switch_deadline_s=switch_deadline_s,
+            hosts_deadline_s=hosts_deadline_s,
+            observe_push=metrics.push,
+        )
+    except QclimbError as error:
+        click.echo(f"qclimb-orchestrator: {error}", err=True)
+        sys.exit(2)
+    service = Service(store, Recordings(store, max_records), runner, Trainer(metrics.trained), metrics)
+    config = uvicorn.Config(
+        make_app(service),
+        host=host,
+        port=port,
+        ssl_certfile=tls_cert,
+        ssl_keyfile=tls_key,
+        ssl_ca_certs=None if client_ca is None else str(client_ca),
+        ssl_cert_reqs=ssl.CERT_NONE if client_ca is None else ssl.CERT_REQUIRED,
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        timeout_graceful_shutdown=5,
+    )
+
+    class Server(uvicorn.Server):
+        """Says so once connections are taken."""
+
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            bound = self.servers[0].sockets[0].getsockname()[1] if self.started and self.servers else port
+            log.info("ready listen=%s:%d tls=%s database=%s", host, bound, "no" if plain_loopback else "yes", database)
+
+    Server(config).run()
+    store.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,66 @@
+"""What Prometheus may ask, in a registry of this service's own."""
+
+import time
+
+from fastapi import Request
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from .rollout import Phase
+from .store import Store
+
+
+class Metrics:
+    """Counters that are kept as things happen; gauges that are read from the store when asked for."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._registry = on = CollectorRegistry()
+        self._requests = Counter("qclimb_requests", "REST requests", ["method", "route", "status"], registry=on)
+        self._seconds = Histogram("qclimb_request_seconds", "REST request duration", ["route"], registry=on)
+        self._records = Counter("qclimb_flow_records", "Flow records taken in", ["host"], registry=on)
+        self._dropped = Counter(
+            "qclimb_flow_records_dropped", "Flow records that hosts had to drop", ["host"], registry=on
+        )
+        self._push = Histogram("qclimb_switch_push_seconds", "Set to confirmed generation", ["result"], registry=on)
+        self._training = Histogram(
+            "qclimb_training_seconds", "Training of a model", buckets=(1, 3, 10, 30, 100), registry=on
+        )
+        self._policy = Gauge("qclimb_policy_generation", "Generation of the policy in force", registry=on)
+        self._behind = Gauge("qclimb_hosts_behind", "Hosts whose last report is of another generation", registry=on)
+        self._silent = Gauge("qclimb_host_silent_seconds", "Since a host's last report", ["host"], registry=on)
+        self._switch = Gauge("qclimb_switch_applied_generation", "Last confirmed generation", ["switch"], registry=on)
+        self._rollout = Gauge("qclimb_last_rollout_phase", "1 at the last rollout's phase", ["phase"], registry=on)
+
+    def request(self, request: Request, status: int, seconds: float) -> None:
+        """A REST request was answered."""
+        route = getattr(request.scope.get("route"), "path", "unknown")
+        self._requests.labels(request.method, route, str(status)).inc()
+        self._seconds.labels(route).observe(seconds)
+
+    def flows(self, host: str, records: int, dropped: int) -> None:
+        """A host delivered."""
+        self._records.labels(host).inc(records)
+        self._dropped.labels(host).inc(dropped)
+
+    def push(self, seconds: float, good: bool) -> None:
+        """A switch took its intent, or did not."""
+        self._push.labels("applied" if good else "failed").observe(seconds)
+
+    def trained(self, seconds: float) -> None:
+        """A model was made."""
+        self._training.observe(seconds)
+
+    def render(self) -> bytes:
+        """The text format."""
+        policy, hosts, rollouts = self._store.setting("policy"), self._store.hosts(), self._store.rollouts()
+        generation = 0 if policy is None else policy["generation"]
+        self._policy.set(generation)
+        self._behind.set(sum(host["policy_generation"] != generation for host in hosts.values()))
+        for name, host in hosts.items():
+            if host["seen_at"] is not None:
+                self._silent.labels(name).set(time.time() - host["seen_at"])
+        for name, switch in self._store.switches().items():
+            self._switch.labels(name).set(switch["applied_generation"])
+        for phase in Phase:
+            self._rollout.labels(phase).set(bool(rollouts) and rollouts[-1]["phase"] == phase)
+        return generate_latest(self._registry)

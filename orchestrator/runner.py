@@ -1,0 +1,204 @@
+"""Carries rollouts out: takes the steps that rollout.py names, keeps each outcome in the store before the next step.
+
+One rollout at a time, in a thread of its own; switches are spoken to by a few threads at once.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+
+from qclimb.errors import QclimbError
+from qclimb.intent import SwitchIntent
+
+from .errors import ConflictError, FleetError
+from .fleet import Fleet, Switch
+from .revision import Revision
+from .rollout import HostStep, Phase, Rollout, SwitchStep
+from .store import Store
+
+log = logging.getLogger(__name__)
+
+
+class Runner:
+    """The only one that changes switches or puts a policy in force."""
+
+    def __init__(
+        self,
+        store: Store,
+        fleet: Fleet,
+        *,
+        switches_at_once: int = 16,
+        switch_deadline_s: float = 30.0,
+        hosts_deadline_s: float = 60.0,
+        observe_push: Callable[[float, bool], None] = lambda seconds, good: None,
+    ) -> None:
+        self.store = store
+        self.fleet = fleet
+        self.switch_deadline_s = switch_deadline_s
+        self.hosts_deadline_s = hosts_deadline_s
+        self._observe_push = observe_push
+        self._lock = threading.RLock()
+        self._pool = ThreadPoolExecutor(switches_at_once, thread_name_prefix="switch")
+        self._changed = threading.Condition(self._lock)
+        self._current: tuple[int, Rollout] | None = None
+        self._thread: threading.Thread | None = None
+        self._stop = False
+
+    def start(self, revision_id: int, actor: str) -> int:
+        """Begins a rollout of a stored revision; returns its id. ConflictError while another one runs."""
+        Revision.from_json(self.store.revision(revision_id)["document"])
+        with self._lock:
+            if self._current is not None:
+                raise ConflictError(f"rollout {self._current[0]} is still running, wait for its end")
+            first = Rollout(
+                0,
+                switches={name: SwitchStep() for name in self.store.switches()},
+                hosts={name: HostStep() for name in self.store.hosts()},
+            )
+            number = self.store.add_rollout(revision_id, actor, first.to_json())
+            rollout = Rollout(number, switches=first.switches, hosts=first.hosts)
+            self._begin(number, rollout, revision_id)
+        log.info("rollout id=%d revision=%d event=started by=%s", number, revision_id, actor)
+        return number
+
+    def recover(self) -> None:
+        """At start-up: ends, in the background, what an orchestrator that died left running (at most one)."""
+        for row in self.store.rollouts():
+            if row["phase"] != Phase.RUNNING.value:
+                continue
+            rollout = Rollout.from_json({**row["document"], "generation": row["id"]}).interrupted()
+            log.warning("rollout id=%d event=recovered phase=%s reason=%r", row["id"], rollout.phase, rollout.error)
+            with self._lock:
+                self._begin(row["id"], rollout, row["revision"])
+
+    def host_reported(self, name: str, generation: int) -> None:
+        """A host's heartbeat."""
+        with self._lock:
+            if self._current is not None:
+                self._take(lambda rollout: rollout.host_reported(name, generation))
+
+    @property
+    def running(self) -> int | None:
+        """The id of the running rollout."""
+        with self._lock:
+            return None if self._current is None else self._current[0]
+
+    def close(self) -> None:
+        """Stops after the calls that are under way; the store then knows what was left running."""
+        with self._lock:
+            self._stop = True
+            self._changed.notify_all()
+        if self._thread is not None:
+            self._thread.join(timeout=5)
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _begin(self, number: int, rollout: Rollout, revision_id: int) -> None:
+        self._current = (number, rollout)
+        self._save()
+        self._thread = threading.Thread(target=self._run, args=(revision_id,), name=f"rollout-{number}", daemon=True)
+        self._thread.start()
+
+    def _run(self, revision_id: int) -> None:
+        assert self._current is not None
+        number, rollout = self._current
+        try:
+            revision = Revision.from_json(self.store.revision(revision_id)["document"]).at(number)
+            self._carry_out(revision)
+        except Exception as error:
+            log.exception("rollout id=%d event=broke", number)
+            reason = f"internal: {error!r}"
+            self._take(lambda now: replace(now, phase=Phase.FAILED, error=reason))
+        finally:
+            with self._lock:
+                rollout = self._current[1]
+                self._current = None
+                self._changed.notify_all()
+            log.info("rollout id=%d event=ended phase=%s error=%r", number, rollout.phase, rollout.error)
+
+    def _carry_out(self, revision: Revision) -> None:
+        devices = {
+            name: Switch(name, row["address"], row["server_name"]) for name, row in self.store.switches().items()
+        }
+        started: dict[tuple[str, str], Future[None]] = {}
+        end: float | None = None
+        with self._lock:
+            while self._rollout.phase is Phase.RUNNING and not self._stop:
+                steps = self._rollout.next_steps()
+                if steps.activate:
+                    self._activate(revision)
+                    end = time.monotonic() + self.hosts_deadline_s
+                    continue
+                for what, names in (("push", steps.push), ("restore", steps.restore)):
+                    for name in names:
+                        if (what, name) not in started:
+                            work = self._push if what == "push" else self._restore
+                            started[what, name] = self._pool.submit(work, devices[name], revision)
+                if end is not None and time.monotonic() >= end:
+                    self._take(lambda rollout: rollout.hosts_ran_out(self.hosts_deadline_s))
+                    continue
+                self._changed.wait(None if end is None else max(end - time.monotonic(), 0.01))
+
+    def _activate(self, revision: Revision) -> None:
+        """The policy is in force from here on; after the switches, before any host."""
+        self.store.set_setting("policy", revision.policy.to_json())
+        self._take(lambda rollout: rollout.activated())
+        log.info("policy generation=%d mode=%s event=in-force", revision.policy.generation, revision.policy.mode)
+
+    def _push(self, switch: Switch, revision: Revision) -> None:
+        name, begun = switch.name, time.monotonic()
+        try:
+            if self._rollout.turned_back or self._stop:
+                return
+            before = self.fleet.intent(switch)
+            self._take(lambda rollout: rollout.pushing(name, None if before is None else before.to_gnmi()))
+            generation = self.fleet.apply(switch, revision.intent, self.switch_deadline_s)
+            self.store.switch_applied(name, generation)
+            self._take(lambda rollout: rollout.pushed(name, generation))
+            self._observe_push(time.monotonic() - begun, True)
+            log.info("switch name=%s generation=%d event=applied", name, generation)
+        except Exception as error:
+            changed = error.changed if isinstance(error, FleetError) else not isinstance(error, QclimbError)
+            reason = str(error) if isinstance(error, QclimbError) else f"switch {name}: {error!r}"
+            self._take(lambda rollout: rollout.push_failed(name, reason, changed=changed))
+            self._observe_push(time.monotonic() - begun, False)
+            log.warning("switch name=%s generation=%d event=failed reason=%r", name, revision.intent.generation, reason)
+
+    def _restore(self, switch: Switch, revision: Revision) -> None:
+        name = switch.name
+        try:
+            self._take(lambda rollout: rollout.restoring(name))
+            previous = self._rollout.switches[name].previous
+            intent = None if previous is None else SwitchIntent.from_gnmi(previous)
+            generation = self.fleet.apply(switch, intent, self.switch_deadline_s)
+            self.store.switch_applied(name, generation)
+            self._take(lambda rollout: rollout.restored(name, generation))
+            log.warning("switch name=%s generation=%d event=restored", name, generation)
+        except Exception as error:
+            reason = str(error) if isinstance(error, QclimbError) else f"switch {name}: {error!r}"
+            self._take(lambda rollout: rollout.restore_failed(name, reason))
+            log.error("switch name=%s event=stranded reason=%r", name, reason)
+
+    @property
+    def _rollout(self) -> Rollout:
+        assert self._current is not None
+        return self._current[1]
+
+    def _take(self, change: Callable[[Rollout], Rollout]) -> None:
+        """Takes an outcome in, and keeps it."""
+        with self._lock:
+            if self._current is None:
+                return
+            number, before = self._current
+            after = change(before)
+            if after != before:
+                self._current = (number, after)
+                self._save()
+                self._changed.notify_all()
+
+    def _save(self) -> None:
+        assert self._current is not None
+        number, rollout = self._current
+        self.store.save_rollout(number, rollout.phase.value, rollout.to_json())
