@@ -8,7 +8,7 @@ from setuptools.command.build_py import build_py
 
 HERE = Path(__file__).parent
 
-HOST = ["click>=8.1", "httpx>=0.27", "tenacity>=8", "psutil>=5.9"]
+HOST = ["click>=8.1", "httpx>=0.27", "tenacity>=8", "psutil>=5.9", "pyelftools>=0.31"]
 SWITCH = [
     "grpcio>=1.66",
     "protobuf>=5.29",
@@ -67,9 +67,10 @@ setup(
     long_description_content_type="text/markdown",
     license="Apache-2.0",
     python_requires=">=3.11",
-    package_dir={"qclimb": "gnmi-models/qclimb"},
+    package_dir={"qclimb": "gnmi-models/qclimb", "qclimb.yang": "gnmi-models/yang"},
     packages=[
         "qclimb",
+        "qclimb.yang",
         "hostlib",
         "hostlib.hostd",
         "switchd",
@@ -77,7 +78,8 @@ setup(
         "lab",
     ],
     package_data={
-        "qclimb": ["py.typed", "yang/*.yang"],
+        "qclimb": ["py.typed"],
+        "qclimb.yang": ["*.yang"],
         "hostlib": ["core/include/qclimb/*.h"],
         "switchd": ["show/*.py"],
         "lab": ["workload/tables/*.txt", "report/*.html"],

@@ -1,0 +1,166 @@
+"""The command `qclimb-run`: LD_PRELOAD=libqclimb.so, with a word where it can't work."""
+
+import dataclasses
+import hashlib
+import json
+import os
+import signal
+import sys
+import tempfile
+from pathlib import Path
+from typing import NoReturn
+
+import click
+from qclimb.errors import PolicyError, QclimbError
+from qclimb.hostfile import decode_policy, encode_policy
+from qclimb.policy import Mode, Policy
+
+from hostlib.hostd.place import write_whole
+from hostlib.program import find, reason_against
+
+LIBRARY = Path(__file__).parent / "build" / "libqclimb.so"
+POLICY_FILE_BYTES_MAX = 1 << 16
+
+EXAMPLE = """\b
+Examples:
+  qclimb-run -- curl -O http://198.19.1.1/file
+  qclimb-run --mode observe --log stderr -- redis-server
+  qclimb-run --policy policy.json -- ./server --port 8080
+"""
+
+
+@click.command(
+    epilog=EXAMPLE,
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "ignore_unknown_options": False,
+        "allow_interspersed_args": False,
+        "max_content_width": 120,
+    },
+)
+@click.option(
+    "--policy",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="A policy, as JSON or as the host file, instead of the built-in thresholds.",
+)
+@click.option("--mode", type=click.Choice([mode.value for mode in Mode]), help="Instead of the policy's mode.")
+@click.option("--log", metavar="FILE", help="Where the library says what it does: `stderr` or a file.")
+@click.option(
+    "--run-dir",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="A hostd's run directory, instead of /run/qclimb.",
+)
+@click.option("--anyway", is_flag=True, help="Run a program that can't be shimmed without the library.")
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+def main(
+    policy: Path | None, mode: str | None, log: str | None, run_dir: Path | None, anyway: bool, command: tuple[str, ...]
+) -> None:
+    """Run COMMAND with its flows scheduled by qclimb; nothing else about it changes."""
+    environment = inherited_environment()
+    search_path = os.fsdecode(environment.get(b"PATH", os.defpath.encode()))
+    program = find(command[0], search_path)
+    if program is None:
+        _stop(f"{command[0]}: no such program; expected an executable file or a name on PATH")
+    if not LIBRARY.is_file():
+        _stop(f"{LIBRARY}: no such file; expected libqclimb.so, which `make -C hostlib` builds")
+    if set(str(LIBRARY)) & set(" :"):
+        _stop(f"{LIBRARY}: LD_PRELOAD can't name a path with a blank or a colon; expected another place")
+    reason = reason_against(program, LIBRARY, search_path)
+    if reason is None:
+        try:
+            environment.update(_settings(policy, mode, log, run_dir))
+        except (QclimbError, OSError) as error:
+            _stop(str(error))
+        environment[b"LD_PRELOAD"] = preloaded(LIBRARY, environment.get(b"LD_PRELOAD", b""))
+    elif anyway:
+        click.echo(f"qclimb-run: {command[0]} {reason}; it runs without qclimb", err=True)
+    else:
+        _stop(f"{command[0]} {reason}; --anyway runs it without qclimb")
+    _become(program, command, environment)
+
+
+def preloaded(library: Path, already: bytes) -> bytes:
+    """The new LD_PRELOAD: the library before what was there."""
+    ours = os.fsencode(library)
+    others = [path for path in already.replace(b" ", b":").split(b":") if path and path != ours]
+    return b":".join([ours, *others])
+
+
+def inherited_environment() -> dict[bytes, bytes]:
+    """The environment as it came: Python itself puts LC_CTYPE into os.environ where the locale is C (PEP 538)."""
+    try:
+        raw = Path("/proc/self/environ").read_bytes()
+    except OSError:
+        return dict(os.environb)
+    entries = (entry.partition(b"=") for entry in raw.split(b"\0") if b"=" in entry)
+    return {name: value for name, _, value in entries}
+
+
+def _settings(policy: Path | None, mode: str | None, log: str | None, run_dir: Path | None) -> dict[bytes, bytes]:
+    """The library's environment variables for the options that were given."""
+    found: dict[str, str | Path] = {}
+    if policy is not None:
+        found["QCLIMB_POLICY"] = binary_policy(policy, Mode(mode) if mode else None)
+    if mode is not None:
+        found["QCLIMB_MODE"] = mode
+    if log is not None:
+        found["QCLIMB_LOG"] = log if log == "stderr" else Path(log).absolute()
+    if run_dir is not None:
+        found["QCLIMB_RUN"] = run_dir.absolute()
+    return {name.encode(): os.fsencode(value) for name, value in found.items()}
+
+
+def binary_policy(path: Path, mode: Mode | None = None) -> Path:
+    """The host file of a policy: `path` itself where it is one already, else a compiled copy.
+
+    Raises:
+        PolicyError: neither a host file nor JSON of a valid policy.
+    """
+    with path.open("rb") as file:
+        content = file.read(POLICY_FILE_BYTES_MAX + 1)
+    if content.lstrip().startswith(b"{"):
+        try:
+            policy = Policy.from_json(json.loads(content))
+        except (ValueError, RecursionError, PolicyError) as error:
+            raise PolicyError(f"policy {path}: {error}") from error
+    else:
+        try:
+            policy = decode_policy(content)
+        except PolicyError as error:
+            raise PolicyError(f"policy {path}: {error}; expected a host file, or JSON") from error
+        if mode is None or mode == policy.mode:
+            return path.absolute()
+    return _kept(encode_policy(dataclasses.replace(policy, mode=mode or policy.mode)))
+
+
+def _kept(content: bytes) -> Path:
+    """A file with this content in the user's cache, named by its digest: it outlives us, who become the application."""
+    name = f"policy-{hashlib.sha256(content).hexdigest()[:16]}"
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "qclimb"
+    try:
+        cache.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_whole(cache / name, content, durable=False)
+    except (OSError, QclimbError):
+        handle, made = tempfile.mkstemp(prefix=f"qclimb-{name}-")
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        return Path(made)
+    return cache / name
+
+
+def _become(program: Path, command: tuple[str, ...], environment: dict[bytes, bytes]) -> NoReturn:
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores these, and exec would hand that on
+        signal.signal(number, signal.SIG_DFL)
+    try:
+        os.execve(program, command, environment)
+    except OSError as error:
+        _stop(f"{program}: {error.strerror}; expected a program that this machine can run")
+
+
+def _stop(sentence: str) -> NoReturn:
+    click.echo(f"qclimb-run: {sentence}", err=True)
+    sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()
