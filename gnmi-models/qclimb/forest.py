@@ -33,7 +33,7 @@ KEY_MAX = 2**31 - 1
 KEY_INFINITY = 0x7F800000
 MAX_TREES = 1024
 MAX_DEPTH = 32
-MAX_NODES = 1 << 27
+MAX_NODES = 1 << 24
 
 Keys = NDArray[np.int32]
 
@@ -71,7 +71,7 @@ def key_bytes(keys: ArrayLike, *, up: bool = False) -> NDArray[np.uint64]:
 
 
 def feature_rows(values: Sequence[Sequence[int]], feature_ids: Sequence[int]) -> NDArray[np.float32]:
-    """Rows for `predict_keys` from values by feature id (`FlowRecord.features()`), rounded as hosts do: once, to even."""
+    """Rows for `predict_keys` from values by feature id (`FlowRecord.features()`), rounded once, to even."""
     by_id = np.array(values, dtype=np.uint64).reshape(len(values), len(FEATURES))
     return by_id[:, list(feature_ids)].astype(np.float32)
 
@@ -189,7 +189,7 @@ class Forest:
         self._first_wrong("leaf_lower", self.leaf_lower <= self.leaf_upper, "at most leaf_upper")
 
     def _check_depth(self, leaf: NDArray[np.bool_]) -> None:
-        """Walks all trees at once, level by level: nothing is met twice, and after `depth` steps only leaves are left."""
+        """Walks all trees at once, by levels: nothing is met twice, and after `depth` steps only leaves are left."""
         met = np.zeros(self.nodes, dtype=np.uint8)
         level = self.roots
         for step in range(self.depth + 1):
