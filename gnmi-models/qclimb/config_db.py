@@ -8,11 +8,11 @@ QCLIMB_PATH|<spine>      share
 from collections.abc import Mapping
 from typing import Any
 
-from .checks import decimal, mapping, only_known, required, shown
+from .checks import mapping, only_known, required, shown
 from .errors import IntentError
-from .gnmi import share_of_text, share_text, uint64
+from .gnmi import number, share_of_text, share_text
 from .policy import MAX_PRIORITIES
-from .switch import IntentFields, PathWeights, QueueClass
+from .switch import BALANCED, LAST_QUEUE, IntentFields, PathWeights, QueueClass
 
 GLOBAL_TABLE, GLOBAL_KEY = "QCLIMB", "global"
 CLASS_TABLE = "QCLIMB_CLASS"
@@ -53,7 +53,7 @@ def fields_of_rows(rows: Mapping[str, Mapping[str, Mapping[str, object]]]) -> di
     row = _row(required(table, GLOBAL_KEY, GLOBAL_TABLE, IntentError), place)
     only_known(row, ["generation", "admin_state", "ports", "ecn_min_bytes", "ecn_max_bytes"], place, IntentError)
     fields: dict[str, Any] = {
-        "generation": uint64(required(row, "generation", place, IntentError), f"{place} generation"),
+        "generation": number(required(row, "generation", place, IntentError), f"{place} generation"),
         "admin_state": row.get("admin_state", "disabled"),
         "ports": _names(row.get("ports", []), f"{place} ports"),
         "classes": _classes(rows.get(CLASS_TABLE, {})),
@@ -61,7 +61,7 @@ def fields_of_rows(rows: Mapping[str, Mapping[str, Mapping[str, object]]]) -> di
     }
     for name in ("ecn_min_bytes", "ecn_max_bytes"):
         if name in row:
-            fields[name] = uint64(row[name], f"{place} {name}")
+            fields[name] = number(row[name], f"{place} {name}")
     return fields
 
 
@@ -73,11 +73,11 @@ def _classes(table: Mapping[str, Mapping[str, object]]) -> tuple[QueueClass, ...
         only_known(row, ["dscp", "queue", "path", "threshold_bytes"], place, IntentError)
         found.append(
             QueueClass(
-                priority=decimal(key, f"{CLASS_TABLE} key", 0, MAX_PRIORITIES - 1, IntentError),
-                dscp=uint64(required(row, "dscp", place, IntentError), f"{place} dscp"),
-                queue=uint64(required(row, "queue", place, IntentError), f"{place} queue"),
-                path=row.get("path", "balanced"),
-                threshold_bytes=uint64(row.get("threshold_bytes", 0), f"{place} threshold_bytes"),
+                priority=number(key, f"{CLASS_TABLE} key", MAX_PRIORITIES - 1),
+                dscp=number(required(row, "dscp", place, IntentError), f"{place} dscp", 63),
+                queue=number(required(row, "queue", place, IntentError), f"{place} queue", LAST_QUEUE),
+                path=row.get("path", BALANCED),
+                threshold_bytes=number(row.get("threshold_bytes", 0), f"{place} threshold_bytes"),
             )
         )
     return tuple(sorted(found, key=lambda each: each.priority))

@@ -5,7 +5,8 @@ from typing import Any
 
 from .checks import UINT64_MAX, decimal, mapping, only_known, required, sequence, shown
 from .errors import IntentError
-from .switch import IntentFields, PathWeights, QueueClass
+from .policy import MAX_PRIORITIES
+from .switch import BALANCED, LAST_QUEUE, IntentFields, PathWeights, QueueClass
 
 MODULE = "qclimb"
 SHARE_DIGITS = 9
@@ -52,7 +53,7 @@ def fields_of_tree(obj: object) -> dict[str, Any]:
     config = _members(tree.get("config", {}), "/qclimb/config", known)
     place = "/qclimb/config"
     fields: dict[str, Any] = {
-        "generation": uint64(required(config, "generation", place, IntentError), f"{place}/generation"),
+        "generation": number(required(config, "generation", place, IntentError), f"{place}/generation"),
         "admin_state": config.get("admin-state", "disabled"),
         "ports": tuple(sequence(config.get("ports", []), f"{place}/ports", IntentError)),
         "classes": _classes(tree.get("classes", {})),
@@ -60,7 +61,7 @@ def fields_of_tree(obj: object) -> dict[str, Any]:
     }
     for name in ("ecn-min-bytes", "ecn-max-bytes"):
         if name in config:
-            fields[name.replace("-", "_")] = uint64(config[name], f"{place}/{name}")
+            fields[name.replace("-", "_")] = number(config[name], f"{place}/{name}")
     return fields
 
 
@@ -73,9 +74,9 @@ def unwrapped(obj: object) -> Mapping[str, Any]:
     return outer
 
 
-def uint64(value: object, place: str) -> int:
-    """A uint64: a string in RFC 7951, but numbers are what people write."""
-    return decimal(value, place, 0, UINT64_MAX, IntentError)
+def number(value: object, place: str, largest: int = UINT64_MAX) -> int:
+    """An unsigned integer: 64-bit ones are strings in RFC 7951, but numbers are what people write."""
+    return decimal(value, place, 0, largest, IntentError)
 
 
 def share_text(share: float) -> str:
@@ -94,17 +95,19 @@ def share_of_text(value: object, place: str) -> float:
 
 
 def _classes(obj: object) -> tuple[QueueClass, ...]:
+    leaves = {"dscp", "queue", "path", "threshold-bytes"}
     found = []
-    for place, key, config in _entries(
-        obj, "/qclimb/classes", "class", "priority", {"dscp", "queue", "path", "threshold-bytes"}
-    ):
-        number = {
-            name: uint64(required(config, name, f"{place}/config", IntentError), f"{place}/config/{name}")
-            for name in ("dscp", "queue")
-        }
-        threshold = uint64(config.get("threshold-bytes", 0), f"{place}/config/threshold-bytes")
-        path = config.get("path", "balanced")
-        found.append(QueueClass(uint64(key, f"{place}/priority"), **number, path=path, threshold_bytes=threshold))
+    for place, key, config in _entries(obj, "/qclimb/classes", "class", "priority", leaves):
+        here = f"{place}/config"
+        found.append(
+            QueueClass(
+                priority=number(key, f"{place}/priority", MAX_PRIORITIES - 1),
+                dscp=number(required(config, "dscp", here, IntentError), f"{here}/dscp", 63),
+                queue=number(required(config, "queue", here, IntentError), f"{here}/queue", LAST_QUEUE),
+                path=config.get("path", BALANCED),
+                threshold_bytes=number(config.get("threshold-bytes", 0), f"{here}/threshold-bytes"),
+            )
+        )
     return tuple(sorted(found, key=lambda each: each.priority))
 
 

@@ -108,6 +108,7 @@ def _as_json_ietf(value: Any, base: str | None) -> Any:
 def _tables(rows: Mapping[str, Mapping[str, Mapping[str, object]]]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Tables as YANG containers: a named container is one row, a list has the key's parts in front."""
     (top,) = _context(SONIC_MODULE).get_module(SONIC_MODULE).children()
+    assert isinstance(top, libyang.SContainer)
     for table in top.children():
         if table.name() in rows:
             yield table.name(), _table(table, mapping(rows[table.name()], table.name(), IntentError))
