@@ -1,0 +1,44 @@
+"""Who may do what: the common name of the client's certificate, looked up in CONFIG_DB's GNMI_CLIENT_CERT, as sonic-gnmi does.
+
+A row gives reading; the role gnmi_config_db_readwrite gives writing; no row gives nothing, not even Capabilities.
+"""
+
+from dataclasses import dataclass
+
+import grpc
+
+from switchd.db import Database
+from switchd.gnmi.errors import PERMISSION_DENIED, UNAUTHENTICATED, RpcError
+
+TABLE = "GNMI_CLIENT_CERT"
+WRITE_ROLE = "gnmi_config_db_readwrite"
+
+
+@dataclass(frozen=True)
+class Client:
+    """Who is calling."""
+
+    name: str
+    may_write: bool
+
+    def check_write(self) -> None:
+        """Raises RpcError PERMISSION_DENIED without the right to write."""
+        if not self.may_write:
+            raise RpcError(
+                PERMISSION_DENIED, f"{self.name} may read only; writing needs role@ {WRITE_ROLE} in {TABLE}|{self.name}"
+            )
+
+
+def client_of(context: grpc.ServicerContext, db: Database, plain: bool) -> Client:
+    """The caller of an RPC; everybody may all on a plain loopback. Raises RpcError, or DatabaseLost."""
+    if plain:
+        return Client("loopback", True)
+    names = context.auth_context().get("x509_common_name", [])
+    if len(names) != 1:
+        raise RpcError(UNAUTHENTICATED, f"the client certificate has {len(names)} common names, expected one")
+    name = names[0].decode("utf-8", "replace")
+    row = db.get_entry(TABLE, name)
+    if not row:
+        raise RpcError(UNAUTHENTICATED, f"no row {TABLE}|{name} in CONFIG_DB")
+    roles = row.get("role@", row.get("role", "")).split(",")
+    return Client(name, WRITE_ROLE in roles)

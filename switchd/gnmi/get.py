@@ -1,0 +1,75 @@
+"""Get: one Notification a path, in the order asked (gNMI specification 3.3)."""
+
+import time
+from typing import Any
+
+from pygnmi.spec.v080 import gnmi_pb2 as pb
+
+from switchd.gnmi.errors import NOT_FOUND, RpcError
+from switchd.gnmi.model import MODULE, PREFIX, Model
+from switchd.gnmi.paths import Step, resolve
+from switchd.gnmi.schema import Node
+from switchd.gnmi.set import check_known
+from switchd.gnmi.tree import Tree, entry_json, instances, to_json
+from switchd.gnmi.values import check_encoding, encoded
+
+
+def answer(model: Model, request: pb.GetRequest, data: Tree) -> pb.GetResponse:
+    """What the request names of `data`. Raises RpcError."""
+    check_known(request)
+    check_encoding(request.encoding)
+    kept = filtered(model.root, data, request.type)
+    found = []
+    for path in request.path or [pb.Path()]:
+        place = resolve(model.root, MODULE, request.prefix, path)
+        updates = [
+            pb.Update(
+                path=path_of(steps, place.nodes, request.prefix),
+                val=encoded(_json(place.node, tree, request.encoding), request.encoding),
+            )
+            for steps, tree in instances(place, kept)
+        ]
+        if not updates and place.is_exact:
+            if place.node.kind != "container":
+                raise RpcError(NOT_FOUND, f"{place}: nothing there")
+            updates = [pb.Update(path=path, val=encoded({}, request.encoding))]
+        found.append(pb.Notification(timestamp=time.time_ns(), prefix=request.prefix, update=updates))
+    return pb.GetResponse(notification=found)
+
+
+def filtered(node: Node, tree: Any, kind: int, mirrored: frozenset[str] = frozenset()) -> Any:
+    """The part of a tree that a GetRequest's type asks for. OPERATIONAL is the state that mirrors no config leaf (`mirrored`)."""
+    if kind == pb.GetRequest.ALL:
+        return tree
+    result: Tree = {}
+    for name, inner in tree.items():
+        child = node.children[name]
+        if child.is_leaf:
+            wanted = child.config == (kind == pb.GetRequest.CONFIG) and name not in mirrored
+            below = inner if wanted or name in node.keys else None
+        elif child.kind == "list":
+            entries = {keys: filtered(child, entry, kind) for keys, entry in inner.items()}
+            below = {keys: entry for keys, entry in entries.items() if entry.keys() - set(child.keys)}
+        else:
+            twin = node.children.get("config") if kind == pb.GetRequest.OPERATIONAL and name == "state" else None
+            below = filtered(child, inner, kind, frozenset(twin.children if twin else ()))
+        if below is not None and (child.is_leaf or below):
+            result[name] = below
+    return result
+
+
+def path_of(steps: tuple[Step, ...], nodes: tuple[Node, ...], prefix: pb.Path) -> pb.Path:
+    """Exact steps as a gNMI path, less those that the prefix has already."""
+    elems = [
+        pb.PathElem(name=step.name, key=dict(zip(node.keys, step.keys or (), strict=False)))
+        for step, node in zip(steps, nodes[1:], strict=True)
+    ]
+    return pb.Path(elem=elems[len(prefix.elem) :])
+
+
+def _json(node: Node, tree: Any, encoding: int) -> Any:
+    ietf = encoding == pb.JSON_IETF
+    prefix = PREFIX if ietf else ""
+    if node.kind == "list":
+        return entry_json(node, tree, prefix, wide_as_text=ietf)
+    return to_json(node, tree, prefix, wide_as_text=ietf)

@@ -1,0 +1,140 @@
+"""gNMI paths as tuples of steps, checked against the schema.
+
+Rules (gNMI specification 2.2.2, 2.4; CONTROL.md 1.2): origins '', openconfig, rfc7951, qclimb; not in both prefix and path; `element` (deprecated)
+is ignored beside `elem`; an element may carry the module's prefix; absolute path = prefix + path.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from switchd.gnmi.errors import NOT_FOUND, RpcError, invalid
+from switchd.gnmi.schema import NARROW, WIDE, Node
+
+ORIGINS = frozenset({"", "openconfig", "rfc7951", "qclimb"})
+ANY = "*"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One element: a schema node's name, and for a list the key values in schema order; None: no key given."""
+
+    name: str
+    keys: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Place:
+    """A resolved path: its steps and the schema node that it ends at."""
+
+    steps: tuple[Step, ...]
+    nodes: tuple[Node, ...]
+    """root first, one more than steps"""
+
+    @property
+    def node(self) -> Node:
+        """Where the path ends."""
+        return self.nodes[-1]
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether it names one instance: every list has all its keys, none a wildcard."""
+        return all(
+            node.kind != "list" or (step.keys is not None and ANY not in step.keys)
+            for step, node in zip(self.steps, self.nodes[1:], strict=True)
+        )
+
+    def __str__(self) -> str:
+        return text_of(self.steps, self.nodes)
+
+
+def text_of(steps: Iterable[Step], nodes: tuple[Node, ...]) -> str:
+    """`/qclimb/classes/class[priority=0]/config`."""
+    parts = []
+    for step, node in zip(steps, nodes[1:], strict=True):
+        keys = "".join(f"[{name}={value}]" for name, value in zip(node.keys, step.keys or (), strict=False))
+        parts.append(f"/{step.name}{keys}")
+    return "".join(parts) or "/"
+
+
+def raw_text(elems: Iterable[Any]) -> str:
+    """A path as the client wrote it, for messages about paths that resolve to nothing."""
+    return "".join(f"/{e.name}" + "".join(f"[{k}={v}]" for k, v in sorted(e.key.items())) for e in elems) or "/"
+
+
+def resolve(root: Node, module: str, prefix: Any, path: Any, unknown: Any = None) -> Place:
+    """Walk prefix + path (gnmi_pb2.Path). Raises RpcError: INVALID_ARGUMENT, or `unknown` (a status code) for a name not in the schema."""
+    check_origin(prefix, path)
+    for one in (prefix, path):
+        if one.element and not one.elem:
+            raise invalid(
+                f"path element {'/'.join(one.element)!r}: the deprecated field 'element' is not supported, use 'elem'"
+            )
+    elems = [*prefix.elem, *path.elem]
+    steps: list[Step] = []
+    nodes = [root]
+    for elem in elems:
+        name = elem.name.removeprefix(f"{module}:")
+        child = nodes[-1].children.get(name)
+        if child is None:
+            raise RpcError(
+                unknown or invalid("").code,
+                f"{raw_text(elems)}: no {elem.name!r} under {_here(steps, nodes)} in the schema",
+            )
+        steps.append(Step(name, _keys(child, elem, raw_text(elems))))
+        nodes.append(child)
+    return Place(tuple(steps), tuple(nodes))
+
+
+def check_origin(prefix: Any, path: Any) -> None:
+    """Refuse an origin that is not ours, and one in both places."""
+    if prefix.origin and path.origin:
+        raise invalid(f"{raw_text(path.elem)}: an origin in both prefix ({prefix.origin!r}) and path ({path.origin!r})")
+    origin = prefix.origin or path.origin
+    if origin not in ORIGINS:
+        raise invalid(
+            f"{raw_text(path.elem)}: origin {origin!r} is not known here, expected one of {', '.join(sorted(ORIGINS - {''}))}, or none"
+        )
+
+
+def _keys(node: Node, elem: Any, text: str) -> tuple[str, ...] | None:
+    if node.kind != "list":
+        if elem.key:
+            raise invalid(f"{text}: {elem.name!r} is no list, it takes no key")
+        return None
+    if not elem.key:
+        return None
+    given = {name.partition(":")[2] or name: value for name, value in elem.key.items()}
+    if set(given) != set(node.keys):
+        raise invalid(f"{text}: list {elem.name!r} has keys {', '.join(node.keys)}, got {', '.join(sorted(given))}")
+    return tuple(canonical_key(node.children[name], given[name]) for name in node.keys)
+
+
+def canonical_key(leaf: Node, value: Any) -> str:
+    """The one text of a key value: integers without leading zeros."""
+    text = str(value)
+    return str(int(text)) if leaf.base in WIDE | NARROW and text.isdecimal() else text
+
+
+def _here(steps: list[Step], nodes: list[Node]) -> str:
+    return text_of(steps, tuple(nodes))
+
+
+def exact(place: Place, doing: str) -> None:
+    """Refuse a path that names several instances."""
+    if not place.is_exact:
+        raise invalid(f"{place}: {doing} needs every list key, without wildcards")
+
+
+__all__ = [
+    "ANY",
+    "NOT_FOUND",
+    "Place",
+    "Step",
+    "canonical_key",
+    "check_origin",
+    "exact",
+    "raw_text",
+    "resolve",
+    "text_of",
+]

@@ -1,0 +1,68 @@
+"""TypedValue in and out. In: JSON, JSON_IETF, and scalars at leaves; everything else is refused before anything is stored. Out: JSON only."""
+
+import json
+from typing import Any
+
+from pygnmi.spec.v080 import gnmi_pb2 as pb
+
+from switchd.gnmi.errors import UNIMPLEMENTED, RpcError, invalid
+from switchd.gnmi.schema import Node
+
+SCALARS = ("string_val", "int_val", "uint_val", "bool_val", "float_val", "double_val")
+JSON_FIELDS = ("json_ietf_val", "json_val")
+ENCODINGS = (pb.JSON_IETF, pb.JSON)
+
+
+def decoded(value: pb.TypedValue, node: Node, path: str) -> Any:
+    """The JSON value that a TypedValue means for this schema node. Raises RpcError."""
+    kind = value.WhichOneof("value")
+    if kind in JSON_FIELDS:
+        return parsed(getattr(value, kind), path)
+    if kind in SCALARS and node.is_leaf:
+        scalar = getattr(value, kind)
+        return [scalar] if node.kind == "leaf-list" else scalar
+    if kind == "leaflist_val" and node.kind == "leaf-list":
+        return [decoded(one, _single(node), path) for one in value.leaflist_val.element]
+    if kind is None:
+        raise invalid(f"{path}: an update without a value")
+    if kind in SCALARS or kind == "leaflist_val":
+        raise invalid(f"{path}: {kind} does not fit a {node.kind}, expected json_ietf_val or json_val")
+    raise invalid(f"{path}: encoding {kind} is not supported, expected json_ietf_val, json_val, or a scalar at a leaf")
+
+
+def _single(node: Node) -> Node:
+    return Node(node.name, "leaf", node.config, base=node.base)
+
+
+def parsed(text: bytes, path: str) -> Any:
+    """JSON, refusing members given twice and numbers that JSON has not (NaN)."""
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            raise ValueError("a member is there twice")
+        return found
+
+    def no_constant(name: str) -> Any:
+        raise ValueError(f"{name} is no JSON")
+
+    try:
+        return json.loads(text, object_pairs_hook=once, parse_constant=no_constant)
+    except (ValueError, RecursionError) as error:
+        raise invalid(f"{path}: no JSON: {error}") from error
+
+
+def check_encoding(encoding: int) -> None:
+    """Refuse an encoding that Capabilities does not advertise, by name."""
+    if encoding not in ENCODINGS:
+        try:
+            name = pb.Encoding.Name(encoding)
+        except ValueError:
+            name = str(encoding)
+        raise RpcError(UNIMPLEMENTED, f"encoding {name} is not supported, expected JSON_IETF or JSON")
+
+
+def encoded(obj: Any, encoding: int) -> pb.TypedValue:
+    """A JSON value as JSON_IETF or JSON."""
+    text = json.dumps(obj, separators=(",", ":")).encode()
+    return pb.TypedValue(json_ietf_val=text) if encoding == pb.JSON_IETF else pb.TypedValue(json_val=text)

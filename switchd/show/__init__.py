@@ -1,0 +1,1 @@
+"""The `show qclimb` plug-in."""

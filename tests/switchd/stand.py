@@ -1,0 +1,183 @@
+"""Real things to test against: a redis-server on a Unix socket, certificates, our daemon as a process, pygnmi as the client."""
+
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import redis
+from pygnmi.client import gNMIclient
+
+CONFIG, STATE, APPL, COUNTERS = 4, 6, 0, 2
+DEADLINE_S = 20.0
+
+
+def wait_until(holds: Callable[[], Any], what: str) -> Any:
+    """The first true answer of `holds`, or a failure that says what was waited for."""
+    end = time.monotonic() + DEADLINE_S
+    while time.monotonic() < end:
+        with suppress(redis.ConnectionError, redis.BusyLoadingError, FileNotFoundError):
+            if found := holds():
+                return found
+        time.sleep(0.02)
+    raise AssertionError(f"waited {DEADLINE_S:.0f} s in vain until {what}")
+
+
+class Redis:
+    """One redis-server with an append-only file, so that it comes back with its rows."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.socket = directory / "redis.sock"
+        self.url = f"unix://{self.socket}"
+        self.start()
+
+    def start(self) -> None:
+        settings = {
+            "port": 0,
+            "unixsocket": self.socket,
+            "dir": self.directory,
+            "save": "",
+            "appendonly": "yes",
+            "appendfsync": "always",
+        }
+        flags = [text for name, value in settings.items() for text in (f"--{name}", str(value))]
+        self.process = subprocess.Popen(["redis-server", *flags], stdout=subprocess.DEVNULL)
+        wait_until(lambda: self.db(CONFIG).ping(), "redis answers")
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        self.socket.unlink(missing_ok=True)
+
+    def db(self, number: int) -> "redis.Redis":
+        return redis.Redis(unix_socket_path=str(self.socket), db=number, decode_responses=True)
+
+    def rows(self, *tables: str) -> dict[str, dict[str, dict[str, str]]]:
+        config = self.db(CONFIG)
+        found: dict[str, dict[str, dict[str, str]]] = {table: {} for table in tables}
+        for text in config.keys("*|*"):
+            table, _, key = text.partition("|")
+            if table in found:
+                found[table][key] = config.hgetall(text)
+        return found
+
+    def load(self, rows: dict[str, dict[str, dict[str, str]]]) -> None:
+        config = self.db(CONFIG)
+        for table, entries in rows.items():
+            for key, row in entries.items():
+                config.hset(f"{table}|{key}", mapping=row)
+        config.set("CONFIG_DB_INITIALIZED", "1")
+
+    def drop(self, *tables: str) -> None:
+        """What `config qos clear` does to tables."""
+        config = self.db(CONFIG)
+        for table in tables:
+            for key in config.keys(f"{table}|*"):
+                config.delete(key)
+
+    def status(self) -> dict[str, str]:
+        return self.db(STATE).hgetall("QCLIMB_STATUS|global")
+
+
+@contextmanager
+def running_redis() -> Iterator[Redis]:
+    with tempfile.TemporaryDirectory(
+        prefix="qcr"
+    ) as directory:  # a Unix socket's path has 107 bytes, tmp_path may have more
+        server = Redis(Path(directory))
+        try:
+            yield server
+        finally:
+            server.kill()
+
+
+PLATFORM: dict[str, dict[str, dict[str, str]]] = {
+    "PORT": {f"Ethernet{4 * n}": {"lanes": str(n), "speed": "25000", "admin_status": "up"} for n in range(4)},
+    "DEVICE_METADATA": {"localhost": {"hostname": "l1"}},
+    "GNMI_CLIENT_CERT": {
+        "orchestrator": {"role@": "gnmi_config_db_readwrite,gnmi_readonly"},
+        "viewer": {"role@": "gnmi_config_db_readonly"},
+    },
+}
+
+
+@dataclass(frozen=True)
+class Pki:
+    """Files of a CA, the switch, and clients by common name."""
+
+    directory: Path
+
+    def file(self, name: str, kind: str) -> str:
+        return str(self.directory / f"{name}.{kind}")
+
+
+@dataclass
+class Daemon:
+    """qclimb-switchd as a process."""
+
+    process: "subprocess.Popen[str]"
+    port: int
+    pki: Pki
+    log: Path
+
+    def client(self, name: str = "orchestrator", ca: str = "ca", **options: Any) -> gNMIclient:
+        return gNMIclient(
+            target=("127.0.0.1", str(self.port)),
+            path_root=self.pki.file(ca, "pem"),
+            path_cert=self.pki.file(name, "pem"),
+            path_key=self.pki.file(name, "key"),
+            **options,
+        )
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def running_daemon(redis_url: str, pki: Pki, log: Path) -> Iterator[Daemon]:
+    port = free_port()
+    tls = [
+        "--tls-cert",
+        pki.file("switch", "pem"),
+        "--tls-key",
+        pki.file("switch", "key"),
+        "--tls-ca",
+        pki.file("ca", "pem"),
+    ]
+    command = [
+        sys.executable,
+        "-m",
+        "switchd.cli",
+        "--redis",
+        redis_url,
+        "--backend",
+        "redis",
+        "--listen",
+        f"127.0.0.1:{port}",
+        *tls,
+    ]
+    with log.open("a") as stderr:
+        process = subprocess.Popen(command, stderr=stderr, text=True)
+    daemon = Daemon(process, port, pki, log)
+    try:
+        wait_until(lambda: " ready " in log.read_text() or process.poll() is not None, "switchd is ready")
+        assert process.poll() is None, log.read_text()
+        yield daemon
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            try:
+                process.wait(DEADLINE_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
