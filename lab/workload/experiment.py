@@ -1,0 +1,158 @@
+"""The comparison, as the demo and `qclimb lab run fct` do it: record, train, then each scheme over the same trace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lab.metrics import statistic
+from lab.workload.control import Control, Scheme
+from lab.workload.ground import Ground
+from lab.workload.passes import PassResult, Progress, run_pass
+from lab.workload.services import service
+from lab.workload.trace import Flow, Trace, make_trace
+
+RECORDING_LABEL = "lab-recording"
+RECORDING_SEED = 1000
+"""Never the seed of a replay."""
+
+Say = Callable[[str], None]
+
+
+@dataclass
+class Experiment:
+    """A fabric with its orchestrator, a recording made on it, and what was learnt from that."""
+
+    ground: Ground
+    control: Control
+    folder: Path
+    say: Say
+    objective_load: float = 0.6
+    thresholds: dict[float, list[int]] = field(default_factory=dict)
+    """By load, as the orchestrator computed them; the same for every scheme."""
+    model: dict[str, Any] = field(default_factory=dict)
+
+    def record(self, load: float, seconds: float, progress: Progress | None = None) -> dict[str, Any]:
+        """A pass of plain TCP over a trace of another seed, its flows recorded; returns their statistics."""
+        trace = make_trace(load, RECORDING_SEED, seconds, list(self.ground.hosts), self.ground.host_rate_bps)
+        self.bring_into_force(Scheme("recording", "recording", "observe"), load, thresholds=None, model=None)
+        self.control.record(RECORDING_LABEL)
+        try:
+            result = run_pass(self.ground, trace, "recording", self.folder / "recording", progress=progress)
+            if result.failures:
+                self.say(f"recording: {sum(result.failures.values())} flows failed: {result.failures}")
+            return self.control.await_records(RECORDING_LABEL)
+        finally:
+            self.control.record(None)
+
+    def train(self, trees: int = 100, depth: int = 10) -> dict[str, Any]:
+        """A forest from the recording."""
+        self.model = self.control.train(RECORDING_LABEL, trees=trees, depth=depth)
+        return self.model
+
+    def decide_thresholds(self, load: float) -> list[int]:
+        """The orchestrator's thresholds for a load, computed once from the recording."""
+        if load not in self.thresholds:
+            revision = self.control.revise(Scheme("pias", "PIAS", "pias"), "optimise", load, RECORDING_LABEL, None)
+            self.thresholds[load] = [int(value) for value in revision["threshold_bytes"]]
+        return self.thresholds[load]
+
+    def bring_into_force(
+        self, scheme: Scheme, load: float, thresholds: list[int] | None, model: int | None
+    ) -> dict[str, Any]:
+        """A revision of the scheme, rolled out to every switch and host; returns what is in force."""
+        # Before anything is recorded there are no sizes to decide by: any ascending thresholds do for `observe`.
+        chosen = thresholds or [5_000 * 4**n for n in range(7)]
+        revision = self.control.revise(scheme, chosen, load, None, model)
+        rollout = self.control.roll_out(int(revision["id"]))
+        return {
+            "revision": revision["id"],
+            "generation": rollout.get("generation"),
+            "policy": revision.get("policy", {}),
+            "threshold_bytes": chosen,
+        }
+
+    def run(self, scheme: Scheme, trace: Trace, load: float, progress: Progress | None = None) -> PassResult:
+        """Brings a scheme into force and replays a trace under it."""
+        thresholds = self.decide_thresholds(load)
+        model = self.model.get("generation") if scheme.use_forest else None
+        settings = self.bring_into_force(scheme, load, thresholds, model)
+        if model:
+            settings["model"] = {"generation": model, "report": self.model.get("report")}
+        return run_pass(self.ground, trace, scheme.name, self.folder / scheme.name, settings, progress=progress)
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Flows alone on the idle fabric beside the formula for the ideal FCT."""
+
+    ratio_median: float
+    """Measured FCT divided by the formula's, the median over flows."""
+    ratio_low: float
+    ratio_high: float
+    by_size: Mapping[int, float]
+    """The median ratio of each size in bytes."""
+    bulk_goodput_share: float
+    """Goodput of the largest flow divided by what its link's rate allows after headers."""
+
+    @property
+    def honest(self) -> bool:
+        """Whether one flow alone reaches its link's rate: else the machine is too busy, or something is wrong."""
+        return self.bulk_goodput_share >= 0.97
+
+    @property
+    def verdict(self) -> str:
+        """One sentence."""
+        got = f"one flow alone reaches {self.bulk_goodput_share:.1%} of its link's rate"
+        if self.honest:
+            return f"{got}: the machine carries the fabric."
+        return f"{got}: THIS MACHINE IS TOO BUSY TO BE HONEST, do not quote these numbers."
+
+
+CALIBRATION_BYTES = (500, 5_000, 50_000, 1_500_000)
+
+
+def calibrate(ground: Ground, folder: Path, repeats: int = 4) -> Calibration:
+    """Runs flows one at a time, within a rack and between racks, and compares their FCT with the formula."""
+    names = list(ground.hosts)
+    pairs = [(names[0], names[1]), (names[0], names[-1])]
+    flows: list[Flow] = []
+    time_us = 0
+    for size in CALIBRATION_BYTES:
+        for _ in range(repeats if size < 1_000_000 else 1):
+            for client, server in pairs:
+                flows.append(Flow(len(flows) + 1, time_us, "search", client, server, size))
+                time_us += 20_000 + int(size * 8 * 1.3 / ground.host_rate_bps * 1e6)
+    trace = Trace(tuple(flows), {"seconds": f"{time_us / 1e6:.6f}"})
+    result = run_pass(ground, trace, "idle", folder / "idle", services=[service("search")])
+    return calibration_of(result)
+
+
+def calibration_of(result: PassResult) -> Calibration:
+    """What the flows of an idle pass say."""
+    ratio = np.array(result.fct_us) / np.array(result.ideal_us)
+    size = np.array(result.bytes)
+    good = np.isfinite(ratio)
+    by_size = {int(each): float(np.median(ratio[good & (size == each)])) for each in np.unique(size[good])}
+    largest = good & (size == size.max())
+    return Calibration(
+        ratio_median=float(np.median(ratio[good])) if good.any() else float("nan"),
+        ratio_low=float(ratio[good].min()) if good.any() else float("nan"),
+        ratio_high=float(ratio[good].max()) if good.any() else float("nan"),
+        by_size=by_size,
+        bulk_goodput_share=1 / statistic(ratio[largest], "mean") if largest.any() else float("nan"),
+    )
+
+
+def schemes_of(names: Sequence[str]) -> list[Scheme]:
+    """Schemes by name; ValueError names the unknown one."""
+    from lab.workload.control import SCHEMES
+
+    unknown = [name for name in names if name not in SCHEMES]
+    if unknown:
+        raise ValueError(f"no scheme {unknown[0]!r}; known: {', '.join(SCHEMES)}")
+    return [SCHEMES[name] for name in names]
