@@ -30,7 +30,9 @@ class PortConfig(ctypes.Structure):
         ("total_bytes", ctypes.c_uint32),
         ("reserved_bytes", ctypes.c_uint32 * QUEUES),
         ("dynamic_th", ctypes.c_int32 * QUEUES),
-        ("ecn_mark_bytes", ctypes.c_uint32 * QUEUES),
+        ("ecn_min_bytes", ctypes.c_uint32 * QUEUES),
+        ("ecn_max_bytes", ctypes.c_uint32 * QUEUES),
+        ("ecn_percent", ctypes.c_uint32 * QUEUES),
         ("class_of_queue", ctypes.c_uint32 * QUEUES),
         ("queue_of_dscp", ctypes.c_uint8 * DSCPS),
     ]
@@ -149,7 +151,10 @@ class SharedBuffer:
         for queue in range(QUEUES):
             config.reserved_bytes[queue] = buffer.reserved_bytes[queue]
             config.dynamic_th[queue] = buffer.dynamic_th[queue]
-            config.ecn_mark_bytes[queue] = program.ecn_mark_bytes.get(queue, 0)
+            if ecn := program.ecn.get(queue):
+                config.ecn_min_bytes[queue] = ecn.min_bytes
+                config.ecn_max_bytes[queue] = ecn.max_bytes
+                config.ecn_percent[queue] = ecn.percent
             config.class_of_queue[queue] = program.class_of_queue(shaper)[queue]
         for dscp, queue in enumerate(program.queue_of_dscp):
             config.queue_of_dscp[dscp] = queue

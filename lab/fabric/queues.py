@@ -58,12 +58,28 @@ class Buffer:
 
 
 @dataclass(frozen=True)
+class Ecn:
+    """When a queue marks packets that can carry a mark: never up to min_bytes in the queue, always from max_bytes on,
+    in between with a chance that grows to `percent` (WRED without its averaging)."""
+
+    min_bytes: int
+    max_bytes: int
+    percent: int = 100
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.min_bytes <= self.max_bytes < 1 << 32 or not self.max_bytes:
+            raise ValueError(f"ECN marks from {self.min_bytes} to {self.max_bytes} bytes, expected 0 <= min <= max")
+        if not 0 <= self.percent <= 100:
+            raise ValueError(f"ECN marks with {self.percent} %, expected 0..100")
+
+
+@dataclass(frozen=True)
 class QueueProgram:
-    """One port: DSCP -> queue, how queues are served, and where ECN marks (bytes in the queue; absent = never)."""
+    """One port: DSCP -> queue, how queues are served, and which of them mark ECN."""
 
     queue_of_dscp: tuple[int, ...] = (0,) * DSCPS
     services: tuple[Service, ...] = (Service(),) * QUEUES
-    ecn_mark_bytes: Mapping[int, int] = field(default_factory=dict)
+    ecn: Mapping[int, Ecn] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if len(self.queue_of_dscp) != DSCPS or not all(0 <= queue < QUEUES for queue in self.queue_of_dscp):

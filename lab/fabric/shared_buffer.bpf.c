@@ -24,7 +24,9 @@ struct port_config { /* bpf.py writes it; one per switch port, key ifindex - FIR
 	__u32 total_bytes;
 	__u32 reserved_bytes[QUEUES];
 	__s32 dynamic_th[QUEUES];    /* threshold = reserved + 2^dynamic_th x free */
-	__u32 ecn_mark_bytes[QUEUES]; /* 0 = never */
+	__u32 ecn_min_bytes[QUEUES];  /* WRED by the queue's bytes now (no average); below it no mark */
+	__u32 ecn_max_bytes[QUEUES];  /* 0 = never marks; from it on every packet */
+	__u32 ecn_percent[QUEUES];    /* chance of a mark just below max */
 	__u32 class_of_queue[QUEUES]; /* tc handle: skb->priority */
 	__u8 queue_of_dscp[64];
 };
@@ -70,6 +72,20 @@ static __u64 threshold(const struct port_config *config, __u32 queue, __u64 free
 	return config->reserved_bytes[queue] + share;
 }
 
+static int marks(const struct port_config *config, __u32 queue, __u64 bytes)
+{
+	__u64 low = config->ecn_min_bytes[queue], high = config->ecn_max_bytes[queue];
+
+	if (!high || bytes <= low)
+		return 0;
+	if (bytes >= high)
+		return 1;
+	/* chance = percent / 100 x (bytes - low) / (high - low), against 32 random bits; 100 x 2^32 / 100 fits */
+	__u64 scale = ((__u64)config->ecn_percent[queue] << 32) / 100;
+
+	return bpf_get_prandom_u32() < scale / (high - low) * (bytes - low);
+}
+
 SEC("classifier")
 int enqueue(struct __sk_buff *skb)
 {
@@ -89,8 +105,7 @@ int enqueue(struct __sk_buff *skb)
 		__sync_fetch_and_add(&counted->dropped_bytes, len);
 		return TC_ACT_SHOT;
 	}
-	__u32 mark = config->ecn_mark_bytes[queue];
-	if (mark && counted->queued_bytes + len > mark && bpf_skb_ecn_set_ce(skb) == 1)
+	if (marks(config, queue, counted->queued_bytes + len) && bpf_skb_ecn_set_ce(skb) == 1)
 		__sync_fetch_and_add(&counted->marked_packets, 1);
 	__sync_fetch_and_add(&state->occupancy_bytes, len);
 	__sync_fetch_and_add(&counted->queued_bytes, len);

@@ -107,8 +107,8 @@ class Topology:
         if not cables <= MAX_CABLES:
             raise FabricError(f"topology: {cables} cables, expected at most {MAX_CABLES}")
         for name, rate in {"host_rate_bps": self.host_rate_bps, "uplink_rate_bps": self.uplink_rate_bps}.items():
-            if not 100_000 <= rate <= 1_000_000_000:
-                raise FabricError(f"topology: {name} is {rate}, expected 100 kb/s to 1 Gb/s")
+            if not 1_000_000 <= rate <= 1_000_000_000 or rate % 1_000_000:
+                raise FabricError(f"topology: {name} is {rate}, expected whole Mb/s from 1 Mb/s to 1 Gb/s")
         if not self.buffer_bytes >= 2 * 1514:
             raise FabricError(
                 f"topology: buffer_bytes is {self.buffer_bytes}, expected at least two full packets (3028)"

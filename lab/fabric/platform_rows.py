@@ -1,0 +1,41 @@
+"""The CONFIG_DB rows that a platform brings with it before anybody configures QoS: ports, buffers, who may use gNMI."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from lab.fabric.topology import QUEUES, Topology
+
+Rows = dict[str, dict[str, str]]
+"""`TABLE|key` -> field -> value"""
+
+POOL, PROFILE = "egress_lossy_pool", "egress_lossy_profile"
+
+
+def rows_of(topology: Topology, switch: str, gnmi_roles: Mapping[str, str]) -> Rows:
+    """Rows of one switch; `gnmi_roles`: role by common name of a client's certificate."""
+    role = topology.nodes[switch].role
+    rows: Rows = {
+        "DEVICE_METADATA|localhost": {
+            "hostname": switch,
+            "hwsku": "qclimb-lab",
+            "platform": "x86_64-qclimb_lab-r0",
+            "type": "LeafRouter" if role == "leaf" else "SpineRouter",
+        },
+        f"BUFFER_POOL|{POOL}": {"type": "egress", "mode": "dynamic", "size": str(topology.buffer_bytes)},
+        f"BUFFER_PROFILE|{PROFILE}": {"pool": POOL, "size": "0", "dynamic_th": str(topology.dynamic_th)},
+    }
+    for number, port in enumerate(topology.ports_of(switch)):
+        rows[f"PORT|{port.name}"] = {
+            "admin_status": "up",
+            "alias": f"eth{number}",
+            "description": f"{port.peer_node}:{port.peer_name}",
+            "index": str(number),
+            "lanes": str(number),
+            "mtu": "1500",
+            "speed": str(port.rate_bps // 1_000_000),
+        }
+        rows[f"BUFFER_QUEUE|{port.name}|0-{QUEUES - 1}"] = {"profile": PROFILE}
+    for common_name, granted in gnmi_roles.items():
+        rows[f"GNMI_CLIENT_CERT|{common_name}"] = {"role@": granted}
+    return rows
