@@ -1,14 +1,16 @@
-"""The one writer: intent rows -> plan -> redis, and what became of it. All writes of this process go through a Switch, under one lock.
+"""The one writer: intent rows -> plan -> redis, and what became of it.
 
-Fails static: what can't be applied changes nothing, and the status says why. Two doors lead here: rows that anybody wrote to
-QCLIMB_* (`follow`), and our gNMI server (`commit`), which plans before it writes.
+All writes of this process go through a Switch, under one lock.
+
+Fails static: what can't be applied changes nothing, and the status says why. Two doors lead here: rows that anybody
+wrote to QCLIMB_* (`follow`), and our gNMI server (`commit`), which plans before it writes.
 """
 
 import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from qclimb.config_db import TABLES as INTENT_TABLES
 from qclimb.errors import IntentError
@@ -30,7 +32,7 @@ class Snapshot:
 
     version: int = 0
     intent: SwitchIntent | None = None
-    status: Status = Status()
+    status: Status = field(default_factory=Status)
     classes: Mapping[str, Row] | None = None
 
 
@@ -77,7 +79,10 @@ class Switch:
             return bool(changes)
 
     def intent_now(self) -> SwitchIntent | None:
-        """The desired intent as the rows have it this moment; the last good one if somebody left nonsense there. Raises DatabaseLost."""
+        """The desired intent as the rows have it this moment; the last good one if somebody left nonsense there.
+
+        Raises DatabaseLost.
+        """
         with self._lock:
             self._check_ready()
             try:
@@ -98,7 +103,10 @@ class Switch:
             self._apply(intent, self._snapshot.status.wants(intent), changes, intent_changes(intent, rows))
 
     def lost(self, error: DatabaseLost) -> None:
-        """Redis went away: readers see the last state with this error; what STATE_DB will hold afterwards is not known."""
+        """Redis went away: readers see the last state, with this error.
+
+        What STATE_DB will hold afterwards is not known.
+        """
         with self._lock:
             self._published = None
             self._show(self._snapshot.intent, self._snapshot.status.failed(error), self._snapshot.classes or {})

@@ -89,7 +89,7 @@ def main(
     )
     if not listen and not plain_loopback:
         raise click.UsageError(
-            "nothing to serve: give --listen ADDR:PORT with --tls-cert, --tls-key and --tls-ca, or --plain-loopback ADDR:PORT"
+            "nothing to serve: give --listen with --tls-cert, --tls-key and --tls-ca, or --plain-loopback"
         )
     files = {"--tls-cert": tls_cert, "--tls-key": tls_key, "--tls-ca": tls_ca}
     missing = [name for name, value in files.items() if value is None]

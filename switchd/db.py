@@ -1,7 +1,8 @@
 """The switch's redis as qclimb uses it: one interface, two backends.
 
-`db_swsscommon` speaks through SONiC's own library on a switch, `db_redis` through redis-py elsewhere; both produce the same keys and
-the same APPL_DB protocol (sonic-swss-common, ProducerStateTable). Database numbers and separators are SONiC's.
+`db_swsscommon` speaks through SONiC's own library on a switch, `db_redis` through redis-py elsewhere; both produce
+the same keys and the same APPL_DB protocol (sonic-swss-common, ProducerStateTable). Database numbers and separators
+are SONiC's.
 """
 
 from abc import ABC, abstractmethod
@@ -33,7 +34,10 @@ class Watch(ABC):
 
     @abstractmethod
     def poll(self, timeout_s: float) -> list[Event]:
-        """Wait at most `timeout_s` for changes; several changes of one row may come as one event. Raises DatabaseLost."""
+        """Wait at most `timeout_s` for changes; several changes of one row may come as one event.
+
+        Raises DatabaseLost.
+        """
 
     @abstractmethod
     def close(self) -> None:
@@ -49,11 +53,17 @@ class Watch(ABC):
 
 
 class Database(ABC):
-    """CONFIG_DB to read, write and watch; STATE_DB to show; APPL_DB to produce into; COUNTERS_DB to read. Raises DatabaseLost."""
+    """CONFIG_DB to read, write and watch, STATE_DB to show, APPL_DB to produce into, COUNTERS_DB to read.
+
+    Every method may raise DatabaseLost.
+    """
 
     @abstractmethod
     def ready(self) -> bool:
-        """Whether CONFIG_DB holds a whole configuration (the key CONFIG_DB_INITIALIZED): acting on half of one gives references back."""
+        """Whether CONFIG_DB holds a whole configuration (the key CONFIG_DB_INITIALIZED).
+
+        Acting on half of one gives references back.
+        """
 
     @abstractmethod
     def get_tables(self, tables: Iterable[str]) -> Rows:
@@ -113,7 +123,7 @@ class Database(ABC):
 
     @abstractmethod
     def counters(self, key: str) -> Row:
-        """One hash of COUNTERS_DB by its whole key (`COUNTERS_QUEUE_NAME_MAP`, `COUNTERS:oid:0x15...`); {} when absent."""
+        """One hash of COUNTERS_DB by its whole key (`COUNTERS_QUEUE_NAME_MAP`, `COUNTERS:oid:0x15..`); {} when absent."""
 
     def queue_counters(self, port: str, queue: int) -> Row:
         """The SAI counters of one queue; {} when the platform counts none."""
@@ -126,7 +136,10 @@ class Database(ABC):
 
 
 def open_database(backend: str, redis_url: str) -> Database:
-    """`backend` is auto, swsscommon or redis; auto takes swsscommon where it can be imported (then `redis_url` is not used)."""
+    """The backend auto, swsscommon or redis.
+
+    auto takes swsscommon where it can be imported; its sockets are SONiC's own, `redis_url` is not used then.
+    """
     if backend in ("auto", "swsscommon"):
         from switchd import db_swsscommon
 

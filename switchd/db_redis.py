@@ -1,9 +1,11 @@
 """The database through redis-py, for machines without swsscommon (the lab, tests).
 
-Wire protocol: CONFIG_DB and STATE_DB are plain hashes `TABLE|key`; changes are seen by keyspace notifications; APPL_DB is written by
-ProducerStateTable's protocol, one EVAL an operation (sonic-swss-common, producerstatetable.cpp): a plain HSET would not be noticed.
+Wire protocol: CONFIG_DB and STATE_DB are plain hashes `TABLE|key`; changes are seen by keyspace notifications;
+APPL_DB is written by ProducerStateTable's protocol, one EVAL an operation (sonic-swss-common,
+producerstatetable.cpp): a plain HSET would not be noticed.
 """
 
+# ruff: noqa: D102 - db.Database has the docstrings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -54,7 +56,10 @@ def client(url: str, number: int, *, timeout_s: float | None = TIMEOUT_S) -> "re
 
 
 class RedisDatabase(Database):
-    """`url` is `unix:///path/redis.sock` or `redis://127.0.0.1:port`. Threads may share one object. No connection is made yet."""
+    """`url` is `unix:///path/redis.sock` or `redis://127.0.0.1:port`.
+
+    Threads may share one object. No connection is made yet.
+    """
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -71,7 +76,7 @@ class RedisDatabase(Database):
 
     def get_entry(self, table: str, key: str) -> Row:
         with lost():
-            return _row(self._config.hgetall(f"{table}|{key}"))
+            return _row(self._config, f"{table}|{key}")
 
     def write(self, changes: Sequence[Change]) -> None:
         if not changes:
@@ -113,7 +118,7 @@ class RedisDatabase(Database):
 
     def counters(self, key: str) -> Row:
         with lost():
-            return _row(self._counters.hgetall(key))
+            return _row(self._counters, key)
 
     def close(self) -> None:
         for connection in (self._config, self._state, self._appl, self._counters):
@@ -121,17 +126,20 @@ class RedisDatabase(Database):
 
 
 class RedisWatch(Watch):
-    """Keyspace notifications of CONFIG_DB. The subscription stands before the first rows are read, so no change falls between."""
+    """Keyspace notifications of CONFIG_DB.
+
+    The subscription stands before the first rows are read, so no change falls between.
+    """
 
     def __init__(self, url: str, tables: Sequence[str]) -> None:
         self._tables = tables
         self._config = client(url, CONFIG)
         self._prefix = f"__keyspace@{CONFIG}__:"
         with lost():
-            flags = self._config.config_get("notify-keyspace-events").get("notify-keyspace-events", "")
-            if not {"A", "K"} <= set(flags):
+            flags = self._config.config_get("notify-keyspace-events").get("notify-keyspace-events")
+            if not {"A", "K"} <= set(str(flags)):
                 self._config.config_set("notify-keyspace-events", "AKE")  # what SONiC's redis is started with
-            self._pubsub = self._config.pubsub()
+            self._pubsub: Any = self._config.pubsub()  # type: ignore[no-untyped-call]
             self._pubsub.psubscribe(
                 *(f"{self._prefix}{table}|*" for table in tables), f"{self._prefix}CONFIG_DB_INITIALIZED"
             )
@@ -153,7 +161,7 @@ class RedisWatch(Watch):
             events = []
             for key in keys:
                 table, bar, rest = key.partition("|")
-                events.append(Event(table, rest, _row(next(found)) or None if bar else None))
+                events.append(Event(table, rest, next(found) or None if bar else None))
             return events
 
     def _await_subscription(self, patterns: int) -> None:
@@ -178,8 +186,9 @@ class RedisWatch(Watch):
         self._config.close()
 
 
-def _row(fields: Mapping[str, str]) -> Row:
-    return dict(fields)
+def _row(connection: Any, key: str) -> Row:
+    row: Row = connection.hgetall(key)
+    return row
 
 
 def _tables(connection: Any, tables: Iterable[str]) -> Rows:
@@ -192,7 +201,7 @@ def _tables(connection: Any, tables: Iterable[str]) -> Rows:
     for key, row in zip(keys, pipe.execute() if keys else (), strict=True):
         table, _, rest = key.partition("|")
         if row:
-            rows[table][rest] = _row(row)
+            rows[table][rest] = row
     return rows
 
 

@@ -1,10 +1,12 @@
-"""The database through SONiC's own library, on a switch (python3-swsscommon; the calls of sonic-swss-common's Python API).
+"""The database through SONiC's own library, on a switch (python3-swsscommon).
 
-Not run by our tests where swsscommon is not installed; the tests over both backends then say so. Rows stay strings: a leaf-list that
-ConfigDBConnector hands out as a list goes back to the field `name@`. CONFIG_DB changes of several rows are one transaction only where
-no field is removed; the daemon plans again after any change, so a half-seen sequence is repaired by the next plan.
+Not run by our tests where swsscommon is not installed; the tests over both backends then say so. Rows stay strings: a
+leaf-list that ConfigDBConnector hands out as a list goes back to the field `name@`. CONFIG_DB changes of several rows
+are one transaction only where no field is removed; the daemon plans again after any change, so a half-seen sequence
+is repaired by the next plan.
 """
 
+# ruff: noqa: D102 - db.Database has the docstrings
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -86,7 +88,7 @@ class SwsscommonDatabase(Database):
 
     def ready(self) -> bool:
         with lost():
-            return self._raw("CONFIG_DB").get("CONFIG_DB_INITIALIZED") == "1"
+            return bool(self._raw("CONFIG_DB").get("CONFIG_DB_INITIALIZED") == "1")
 
     def get_tables(self, tables: Iterable[str]) -> Rows:
         with lost():

@@ -1,8 +1,11 @@
-"""The one decision of this daemon, purely: an intent and the rows now -> the ordered changes. Planning again after them gives none.
+"""The one decision of this daemon, purely: an intent and the rows now -> the ordered changes.
 
-Order (SONIC.md 1.4): remember previous references; create maps, SCHEDULER, WRED_PROFILE; refer from PORT_QOS_MAP, then QUEUE. Then in
-reverse: give references back in QUEUE, then PORT_QOS_MAP; delete objects of ours that nothing refers to; forget.
-Only fields of ours are touched in rows that are not ours (deleting a PORT_QOS_MAP row clears PFC, SONIC.md 1.6).
+Planning again after them gives none.
+
+Order: remember previous references; create maps, SCHEDULER, WRED_PROFILE; refer from PORT_QOS_MAP,
+then QUEUE. Then in reverse: give references back in QUEUE, then PORT_QOS_MAP; delete objects of ours that nothing
+refers to; forget. Only fields of ours are touched in rows that are not ours (deleting a PORT_QOS_MAP row, say, would
+clear the port's PFC).
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,7 +22,10 @@ RowsNow = Mapping[str, Mapping[str, Row]]
 
 
 def plan(intent: SwitchIntent | None, rows: RowsNow) -> tuple[Change, ...]:
-    """The changes that bring the QoS tables from `rows` (READ_TABLES of CONFIG_DB) to the intent. Raises Refused, with the reason."""
+    """The changes that bring the QoS tables from `rows` (READ_TABLES of CONFIG_DB) to the intent.
+
+    Raises Refused, with the reason.
+    """
     wanted = wanted_of(intent, rows)
     changes = [*_remember(wanted, rows), *_create(wanted, rows), *_refer(wanted, rows), *_give_back(wanted, rows)]
     after = applied(rows, changes)
@@ -51,7 +57,10 @@ def _refer(wanted: Wanted, rows: RowsNow) -> Iterator[Change]:
 
 
 def _give_back(wanted: Wanted, rows: RowsNow) -> Iterator[Change]:
-    """References of ours that the intent no longer wants. A previous one that is gone meanwhile is not restored: it would dangle."""
+    """References of ours that the intent no longer wants.
+
+    A previous one that is gone meanwhile is not restored: it would dangle.
+    """
     for table in ("QUEUE", "PORT_QOS_MAP"):
         for key, row in rows.get(table, {}).items():
             keep = wanted.references.get((table, key), {})

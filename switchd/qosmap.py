@@ -1,8 +1,9 @@
 """One port's classification, purely: which traffic class (TC) each DSCP gets and which queue each TC.
 
-The base is what the port's maps say without us. DSCPs that are not ours keep the base's TC, and the TCs they use keep the base's queue.
-A DSCP of ours takes a TC that the base already sends to its queue, else a spare one. SONiC.md's limits: TC 0..7, all 64 DSCPs written.
-Without a map a port sends every DSCP to TC 0, and every TC to queue 0 (SAI: saiport.h, saiswitch.h, "default no map").
+The base is what the port's maps say without us. DSCPs that are not ours keep the base's TC, and the TCs they use keep
+the base's queue. A DSCP of ours takes a TC that the base already sends to its queue, else a spare one of
+TC 0..7; all 64 DSCPs are written. Without a map a port sends every DSCP to TC 0, and every TC to queue 0 (SAI:
+saiport.h, saiswitch.h, "default no map").
 """
 
 from collections.abc import Iterable, Mapping
@@ -23,7 +24,7 @@ class Refused(QclimbError):
 
 @dataclass(frozen=True)
 class Base:
-    """A port's classification without us: DSCP -> TC, TC -> queue, and what else limits the choice of TCs and queues."""
+    """A port's classification without us: DSCP -> TC, TC -> queue, and what else limits the choice of both."""
 
     place: str
     """the port, for messages"""

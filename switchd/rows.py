@@ -1,7 +1,8 @@
 """CONFIG_DB rows as plain values: what `plan` reads and what it answers, without a database.
 
-A row is field -> value, all strings, as redis holds it (a leaf-list is the field `name@` with "a,b"). A key is the text after the
-table's name, parts joined by `|` (`Ethernet0|3`). SONiC's way to say "a row without fields" is the field NULL with value NULL.
+A row is field -> value, all strings, as redis holds it (a leaf-list is the field `name@` with "a,b"). A key is the
+text after the table's name, parts joined by `|` (`Ethernet0|3`). SONiC's way to say "a row without fields" is the
+field NULL with value NULL.
 """
 
 from collections.abc import Iterable, Mapping

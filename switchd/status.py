@@ -60,7 +60,7 @@ class Status:
 
     @classmethod
     def from_row(cls, row: Mapping[str, str]) -> Self:
-        """The status of a row, also one written by another version: what is missing or no number is as if never told."""
+        """The status of a row, also one written by another version: what is missing or no number was never told."""
 
         def number(name: str) -> int | None:
             text = row.get(name, "")

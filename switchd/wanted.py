@@ -1,7 +1,7 @@
 """What the QoS tables should hold for an intent: our own objects, and which port and queue rows refer to them.
 
-Objects are named by their content (`QCLIMB_D_1f00ba5e`), so a changed map is a new name: orchagent changes a map object in place for all
-ports at once, and parks a deleted one that is still referenced (SONIC.md 1.3, 1.4).
+Objects are named by their content (`QCLIMB_D_1f00ba5e`), so a changed map is a new name: orchagent changes a map
+object in place for all ports at once, and parks a deleted one that is still referenced (sonic-swss qosorch.cpp).
 """
 
 import hashlib
@@ -76,12 +76,15 @@ def reference_without_us(table: str, key: str, name: str, rows: Mapping[str, Map
 
 
 def port_row_without_us(port: str, rows: Mapping[str, Mapping[str, Row]]) -> Row:
-    """The PORT_QOS_MAP row as it would be without us; the switch-level DSCP map counts where the port names none that exists."""
+    """The PORT_QOS_MAP row as it would be without us.
+
+    The switch-level DSCP map counts where the port names none that exists.
+    """
     ports = rows.get("PORT_QOS_MAP", {})
     row = {name: value for name, value in ports.get(port, {}).items() if name not in PORT_FIELDS}
     for name, table in PORT_FIELDS.items():
         before = reference_without_us("PORT_QOS_MAP", port, name, rows)
-        if before in rows.get(table, {}):
+        if before and before in rows.get(table, {}):
             row[name] = before
     switch_level = ports.get("global", {}).get("dscp_to_tc_map")
     if switch_level and not is_own(switch_level):
@@ -94,12 +97,14 @@ def _queues(intent: SwitchIntent) -> dict[int, int]:
     for one in intent.classes:
         if one.path != "balanced":
             raise Refused(
-                f"class {one.priority}: path {one.path!r} needs a path backend, and this switchd has none yet; expected 'balanced'"
+                f"class {one.priority}: path {one.path!r} needs a path backend, and this switchd has none yet; "
+                "expected 'balanced'"
             )
     granted = {one.queue for one in intent.classes}
     if len(granted) < len(intent.classes):
         raise Refused(
-            f"{len(intent.classes)} priorities on {len(granted)} granted queues: each needs a queue of its own on one path"
+            f"{len(intent.classes)} priorities on {len(granted)} granted queues: "
+            "each needs a queue of its own on one path"
         )
     return {one.dscp: one.queue for one in intent.classes}
 
@@ -113,7 +118,10 @@ def _ports(intent: SwitchIntent, rows: Mapping[str, Mapping[str, Row]]) -> list[
 
 
 def _queue_keys(port: str, granted: frozenset[int], queue_rows: Mapping[str, Row]) -> list[str]:
-    """The QUEUE keys that cover the granted queues of a port: rows that exist (a range too, if it covers no other queue), else single ones."""
+    """The QUEUE keys that cover the granted queues of a port.
+
+    Rows that exist (a range too, if it covers no other queue), else single ones.
+    """
     covering: dict[str, frozenset[int]] = {}
     for key in queue_rows:
         ports, _, span = key.partition("|")
@@ -141,7 +149,7 @@ def _span(key: str, span: str) -> frozenset[int]:
 
 
 def _wred(min_bytes: int, max_bytes: int) -> Row:
-    """ECN marking for all three colours: on some ASICs lossy traffic is red (SONIC.md section 1)."""
+    """ECN marking for all three colours: on some ASICs lossy traffic is red (sonic-mgmt issue 14439)."""
     row = {"ecn": "ecn_all"}
     for colour in ("green", "yellow", "red"):
         row[f"wred_{colour}_enable"] = "true"

@@ -1,4 +1,4 @@
-"""Who may do what: the common name of the client's certificate, looked up in CONFIG_DB's GNMI_CLIENT_CERT, as sonic-gnmi does.
+"""Who may do what: the certificate's common name, looked up in CONFIG_DB's GNMI_CLIENT_CERT, as sonic-gnmi does.
 
 A row gives reading; the role gnmi_config_db_readwrite gives writing; no row gives nothing, not even Capabilities.
 """

@@ -38,7 +38,10 @@ def answer(model: Model, request: pb.GetRequest, data: Tree) -> pb.GetResponse:
 
 
 def filtered(node: Node, tree: Any, kind: int, mirrored: frozenset[str] = frozenset()) -> Any:
-    """The part of a tree that a GetRequest's type asks for. OPERATIONAL is the state that mirrors no config leaf (`mirrored`)."""
+    """The part of a tree that a GetRequest's type asks for.
+
+    OPERATIONAL is the state that mirrors no config leaf (`mirrored`).
+    """
     if kind == pb.GetRequest.ALL:
         return tree
     result: Tree = {}

@@ -34,7 +34,10 @@ class Model:
         return tree
 
     def intent(self, tree: Tree) -> SwitchIntent | None:
-        """The intent of a configuration tree, validated by YANG, then by the types. Raises RpcError INVALID_ARGUMENT with the path."""
+        """The intent of a configuration tree, validated by YANG, then by the types.
+
+        Raises RpcError INVALID_ARGUMENT with the path.
+        """
         if not tree:
             return None
         obj = to_json(self.root, tree, PREFIX)

@@ -1,7 +1,8 @@
 """gNMI paths as tuples of steps, checked against the schema.
 
-Rules (gNMI specification 2.2.2, 2.4; CONTROL.md 1.2): origins '', openconfig, rfc7951, qclimb; not in both prefix and path; `element` (deprecated)
-is ignored beside `elem`; an element may carry the module's prefix; absolute path = prefix + path.
+Rules (gNMI specification 2.2.2, 2.4): origins '', openconfig, rfc7951, qclimb; not in both prefix and
+path; `element` (deprecated) is ignored beside `elem`; an element may carry the module's prefix; absolute path =
+prefix + path.
 """
 
 from collections.abc import Iterable
@@ -63,7 +64,10 @@ def raw_text(elems: Iterable[Any]) -> str:
 
 
 def resolve(root: Node, module: str, prefix: Any, path: Any, unknown: Any = None) -> Place:
-    """Walk prefix + path (gnmi_pb2.Path). Raises RpcError: INVALID_ARGUMENT, or `unknown` (a status code) for a name not in the schema."""
+    """Walk prefix + path (gnmi_pb2.Path).
+
+    Raises RpcError: INVALID_ARGUMENT, or `unknown` (a status code) for a name not in the schema.
+    """
     check_origin(prefix, path)
     for one in (prefix, path):
         if one.element and not one.elem:
@@ -93,7 +97,8 @@ def check_origin(prefix: Any, path: Any) -> None:
     origin = prefix.origin or path.origin
     if origin not in ORIGINS:
         raise invalid(
-            f"{raw_text(path.elem)}: origin {origin!r} is not known here, expected one of {', '.join(sorted(ORIGINS - {''}))}, or none"
+            f"{raw_text(path.elem)}: origin {origin!r} is not known here, expected none or one of "
+            + ", ".join(sorted(ORIGINS - {""}))
         )
 
 

@@ -169,7 +169,7 @@ def abort(context: grpc.ServicerContext, error: Exception) -> NoReturn:
 
 
 def start(servicer: Servicer, address: str, tls: Tls | None) -> tuple[grpc.Server, int]:
-    """Serve at ADDR:PORT; answers the server and its port (for port 0). Raises OSError when the address can't be had."""
+    """Serve at ADDR:PORT; answers the server and its port (for port 0). Raises OSError where it can't."""
     server = grpc.server(ThreadPoolExecutor(THREADS, thread_name_prefix="gnmi"), options=[("grpc.so_reuseport", 0)])
     gnmi_pb2_grpc.add_gNMIServicer_to_server(servicer, server)
     try:

@@ -1,6 +1,6 @@
-"""Set: delete, then replace, then update over a copy of the configuration; validated, planned, written whole or not at all.
+"""Set: delete, then replace, then update over a copy of the configuration (gNMI specification 3.4).
 
-gNMI specification 3.4; CONTROL.md 1.3.
+The result is validated, planned, and written whole or not at all.
 """
 
 import time
@@ -49,7 +49,10 @@ def changed(model: Model, request: pb.SetRequest, config: Tree) -> tuple[Tree, l
 
 
 def requested(model: Model, request: pb.SetRequest, config: Tree) -> tuple[SwitchIntent | None, pb.SetResponse]:
-    """The intent that the request asks for, over `config`, and the answer to give once it is committed. Raises RpcError."""
+    """The intent that the request asks for, over `config`, and the answer to give once it is committed.
+
+    Raises RpcError.
+    """
     check_known(request)
     tree, results = changed(model, request, config)
     response = pb.SetResponse(prefix=request.prefix, response=results, timestamp=time.time_ns())

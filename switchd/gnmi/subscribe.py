@@ -1,5 +1,6 @@
-"""Subscribe: ONCE, POLL, and STREAM by ON_CHANGE (gNMI specification 3.5). Leaf values only, each in an Update of its own.
+"""Subscribe: ONCE, POLL, and STREAM by ON_CHANGE (gNMI specification 3.5).
 
+Leaf values only, each in an Update of its own.
 TARGET_DEFINED means ON_CHANGE here; SAMPLE is refused by name. Readers see committed snapshots only.
 """
 

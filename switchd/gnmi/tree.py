@@ -1,7 +1,8 @@
 """The data tree of the model as nested dicts, and its JSON.
 
-A container is a dict by name, a list a dict by key tuple (texts) of entry dicts, a leaf-list a list; a 64-bit integer is an int, other
-leaves are what JSON had. Values are judged by libyang, not here. All functions answer new values or copies; nothing given is changed.
+A container is a dict by name, a list a dict by key tuple (texts) of entry dicts, a leaf-list a list; a 64-bit integer
+is an int, other leaves are what JSON had. Values are judged by libyang, not here. All functions answer new values or
+copies; nothing given is changed.
 """
 
 from collections.abc import Iterator
@@ -39,7 +40,11 @@ def from_json(node: Node, value: Any, module: str, path: str) -> Any:
 def entry_from_json(
     node: Node, value: Any, keys: tuple[str, ...] | None, module: str, path: str
 ) -> tuple[tuple[str, ...], Tree]:
-    """One list entry; `keys` are those of the path, which its key leaves must not contradict. The leaves that mirror a key are filled in."""
+    """One list entry.
+
+    `keys` are those of the path, which its key leaves must not contradict. The leaves that mirror a key are filled
+    in.
+    """
     if not isinstance(value, dict) or not value:
         raise invalid(f"{path}: expected an object with the entry's members")
     entry = _members(node, value, module, path)
@@ -92,7 +97,11 @@ def _leaf(node: Node, value: Any, path: str) -> Any:
 
 
 def to_json(node: Node, tree: Any, prefix: str = "", *, wide_as_text: bool = True) -> Any:
-    """Tree -> JSON. `prefix` ("qclimb:") goes before the outermost names, as RFC 7951 has it; 64-bit integers and decimals as strings there."""
+    """Tree -> JSON.
+
+    `prefix` ("qclimb:") goes before the outermost names, as RFC 7951 has it; 64-bit integers and decimals as strings
+    there.
+    """
     if node.kind == "leaf":
         return _leaf_json(node, tree, wide_as_text)
     if node.kind == "leaf-list":
@@ -138,7 +147,10 @@ def _instances(place: Place, depth: int, done: tuple[Step, ...], tree: Any) -> I
 
 
 def deleted(place: Place, tree: Tree) -> Tree:
-    """The tree without what the path names; containers and lists left empty go too. Deleting what is not there is no error."""
+    """The tree without what the path names.
+
+    Containers and lists left empty go too. Deleting what is not there is no error.
+    """
     result = deepcopy(tree)
     for steps, _ in list(instances(place, result)):
         if not steps:
@@ -161,7 +173,10 @@ def _delete(tree: Tree, steps: tuple[Step, ...], nodes: tuple[Node, ...]) -> Non
 
 
 def merged(place: Place, tree: Tree, value: Any) -> Tree:
-    """The tree with `value` (a tree of the place's node, exact path) laid over what is there; leaves and leaf-lists are replaced."""
+    """The tree with `value` (a tree of the place's node, exact path) laid over what is there.
+
+    Leaves and leaf-lists are replaced.
+    """
     result = deepcopy(tree)
     if not place.steps:
         return _overlay(result, value)

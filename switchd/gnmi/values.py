@@ -1,4 +1,7 @@
-"""TypedValue in and out. In: JSON, JSON_IETF, and scalars at leaves; everything else is refused before anything is stored. Out: JSON only."""
+"""TypedValue in and out.
+
+In: JSON, JSON_IETF, and scalars at leaves; everything else is refused before anything is stored. Out: JSON only.
+"""
 
 import json
 from typing import Any

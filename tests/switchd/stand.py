@@ -1,4 +1,7 @@
-"""Real things to test against: a redis-server on a Unix socket, certificates, our daemon as a process, pygnmi as the client."""
+"""Real things to test against.
+
+A redis-server on a Unix socket, certificates, our daemon as a process, pygnmi as the client.
+"""
 
 import socket
 import subprocess
