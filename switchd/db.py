@@ -123,7 +123,7 @@ class Database(ABC):
 
     @abstractmethod
     def counters(self, key: str) -> Row:
-        """One hash of COUNTERS_DB by its whole key (`COUNTERS_QUEUE_NAME_MAP`, `COUNTERS:oid:0x15..`); {} when absent."""
+        """One hash of COUNTERS_DB by its whole key (`COUNTERS_QUEUE_NAME_MAP`, `COUNTERS:oid:0x15`); {} when absent."""
 
     def queue_counters(self, port: str, queue: int) -> Row:
         """The SAI counters of one queue; {} when the platform counts none."""

@@ -63,7 +63,8 @@ def _node(found: Any) -> Node:
     config = not found.config_false()
     if kind in ("leaf", "leaf-list"):
         return Node(found.name(), kind, config, base=_base(found.type()))
-    keys = tuple(key.name() for key in found.keys())  # noqa: SIM118 - a method of libyang's if kind == "list" else ()
+    listed = found.keys() if kind == "list" else ()
+    keys = tuple(key.name() for key in listed)
     return Node(found.name(), kind, config, keys=keys, children={c.name(): _node(c) for c in found.children()})
 
 
