@@ -67,6 +67,8 @@ def main(
     for option, value in (("--name", name), ("--orchestrator", orchestrator), ("--token-file", token_file)):
         if value is None:
             raise click.UsageError(f"{option} is missing; expected it to serve (or the sub-command `status`)")
+    if not poll_interval_s > 0:  # a range of click's lets NaN in
+        raise click.UsageError(f"--poll-interval-s is {poll_interval_s}; expected a number of seconds")
     assert name is not None and orchestrator is not None and token_file is not None
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     try:

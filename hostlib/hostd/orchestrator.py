@@ -8,6 +8,7 @@ import contextlib
 import http.client
 import json
 import os
+import re
 import ssl
 from dataclasses import dataclass
 from ipaddress import ip_address
@@ -17,6 +18,7 @@ from urllib.parse import quote, urlsplit
 
 from hostlib.hostd.errors import FleetError
 
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
 TIMEOUT_S = 5.0
 POLICY_BYTES_MAX = 1 << 16
 MODEL_BYTES_MAX = 64 << 20
@@ -59,15 +61,21 @@ class Orchestrator:
     def __init__(
         self, url: str, name: str, token_file: Path, ca: Path | None = None, timeout_s: float = TIMEOUT_S
     ) -> None:
-        parts = urlsplit(url)
+        try:
+            parts = urlsplit(url)
+            self._port = parts.port
+        except ValueError as error:
+            raise FleetError(f"orchestrator {url!r}: {error}; expected https://ADDRESS:PORT") from error
         if parts.scheme not in ("https", "http") or not parts.hostname or parts.path.strip("/") or parts.query:
             raise FleetError(f"orchestrator {url!r}; expected https://ADDRESS:PORT")
+        if not NAME.fullmatch(name):
+            raise FleetError(f"name {name!r}; expected a name of letters, digits, '.', '_' and '-'")
         if parts.scheme == "http" and not _is_loopback(parts.hostname):
             raise FleetError(
                 f"orchestrator {url!r} without TLS; expected https:// (http:// goes to loopback addresses only)"
             )
         self.url = url
-        self._host, self._port = parts.hostname, parts.port
+        self._host = parts.hostname
         self._base = f"/v1/hosts/{quote(name, safe='')}"
         self._token_file = token_file
         self._token = read_token(token_file)

@@ -201,7 +201,3 @@ class Hostd:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
             sender.connect(str(self.run_dir / "records"))
             sender.send(content)
-
-    def listens(self) -> bool:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
-            return sender.connect_ex(str(self.run_dir / "records")) == 0

@@ -41,14 +41,14 @@ def standin(certificates: trustme.CA) -> Iterator[StandIn]:
 
 @pytest.fixture
 def hostd(standin: StandIn, ca_file: Path, token_file: Path, tmp_path: Path) -> Iterator[Hostd]:
-    """A hostd that polls the stand-in 20 times a second and has bound its socket."""
+    """A hostd that polls the stand-in 20 times a second and has written its first status."""
     made = Hostd(
         tmp_path,
         *("--name", "h1", "--orchestrator", standin.url, "--ca", str(ca_file), "--token-file", str(token_file)),
         *("--poll-interval-s", "0.05"),
     )
     try:
-        wait_for(lambda: made.process.poll() is not None or made.listens())
+        wait_for(lambda: made.process.poll() is not None or made.state())
         yield made
     finally:
         with contextlib.suppress(ProcessLookupError):
