@@ -1,12 +1,13 @@
-"""From passes to numbers: FCT and slowdown by size class, and intervals that know that flows of one moment share their fate.
+"""From passes to numbers: FCT and slowdown by size class, and intervals that know that flows of one moment share
+their fate.
 
 Slowdown is FCT divided by the FCT of the same flow alone on the idle fabric, by formula (`ideal_fct_us`: store and
 forward, no processing), which the demo checks against flows measured on the idle fabric. The formula is a lower bound
 but for what a shaper's burst credit gives back, so a slowdown may read a little below 1; none is clipped.
 
 Intervals are by block bootstrap: flows are drawn again in blocks of BLOCK_S of arrival time, since flows that arrive
-together meet the same queues; a bootstrap over single flows would be too sure. Schemes replay the same trace, so a ratio
-draws the same blocks for both (paired). Over several seeds, blocks of all seeds are drawn from one urn.
+together meet the same queues; a bootstrap over single flows would be too sure. Schemes replay the same trace, so a
+ratio draws the same blocks for both (paired). Over several seeds, blocks of all seeds are drawn from one urn.
 """
 
 from __future__ import annotations
@@ -56,7 +57,9 @@ class Sample:
 
     def of_class(self, name: str) -> NDArray[np.bool_]:
         """Flows of a size class, queries (curl) aside: they are reported on a line of their own."""
-        inside = ~np.isin(self.service, [found for found in np.unique(self.service) if service(str(found)).how == "curl"])
+        inside = ~np.isin(
+            self.service, [found for found in np.unique(self.service) if service(str(found)).how == "curl"]
+        )
         if name == "small":
             return inside & (self.bytes <= SMALL_BYTES)
         if name == "medium":

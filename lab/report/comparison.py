@@ -66,7 +66,8 @@ class Comparison:
 
     @cached_property
     def gains(self) -> list[str]:
-        """How much of QCLIMB's gain over PIAS comes from the forest and how much from the footprint, a sentence each."""
+        """How much of QCLIMB's gain over PIAS comes from the forest and how much from the footprint, a sentence
+        each."""
         if not {"pias", "qclimb"} <= set(self.results):
             return []
         parts = {

@@ -24,7 +24,9 @@ def cdf(comparison: Comparison, size_class: str, of: str) -> str:
             values = _values(sample, size_class, of)
             if values.size:
                 share = np.arange(1, values.size + 1) / values.size
-                axes.step(values, share, where="post", label=title_of(name), color=COLOURS[place % len(COLOURS)], lw=1.3)
+                axes.step(
+                    values, share, where="post", label=title_of(name), color=COLOURS[place % len(COLOURS)], lw=1.3
+                )
         axes.set_xscale("log")
         axes.set_ylim(0, 1)
         axes.axhline(0.99, color="#cccccc", lw=0.7)

@@ -30,7 +30,13 @@ def number(value: float) -> str:
 
 def ratio(value: Interval, is_base: bool) -> str:
     """A ratio with its interval; the base is 1."""
-    return "1" if is_base else f"{value.value:.2f} [{value.low:.2f}, {value.high:.2f}]" if value.value == value.value else "-"
+    return (
+        "1"
+        if is_base
+        else f"{value.value:.2f} [{value.low:.2f}, {value.high:.2f}]"
+        if value.value == value.value
+        else "-"
+    )
 
 
 def cells(row: SchemeRow, base: str) -> list[str]:
@@ -75,7 +81,9 @@ def query_cells(comparison: Comparison) -> list[list[str]]:
 def print_comparison(console: Console, comparison: Comparison, found: Sequence[Verdict]) -> None:
     """The whole comparison to a terminal."""
     seeds = ", ".join(str(result.seed) for result in next(iter(comparison.results.values())))
-    table = Table(title=f"load {comparison.load:g}, seed {seeds}; ratios to plain TCP with 95 % intervals", title_justify="left")
+    table = Table(
+        title=f"load {comparison.load:g}, seed {seeds}; ratios to plain TCP with 95 % intervals", title_justify="left"
+    )
     for name in COLUMNS:
         table.add_column(name, justify="left" if name in ("flows", "scheme") else "right", no_wrap=True)
     for size_class in CLASSES:
@@ -86,7 +94,9 @@ def print_comparison(console: Console, comparison: Comparison, found: Sequence[V
     queries = query_cells(comparison)
     if queries:
         lines = [f"{title} {mean} / {p99} ms" for title, _, mean, p99 in queries]
-        console.print(f"queries (nginx, curl; {queries[0][1]} timed by curl), mean / p99: " + "; ".join(lines), highlight=False)
+        console.print(
+            f"queries (nginx, curl; {queries[0][1]} timed by curl), mean / p99: " + "; ".join(lines), highlight=False
+        )
     packet_table = Table(title="packets", title_justify="left")
     for name in PACKET_COLUMNS:
         packet_table.add_column(name, justify="left" if name == "scheme" else "right", no_wrap=True)

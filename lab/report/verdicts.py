@@ -8,7 +8,7 @@ from enum import StrEnum
 from math import sqrt
 
 from lab.metrics import Interval, Packets
-from lab.report.comparison import Comparison, title_of
+from lab.report.comparison import Comparison
 
 BUSY_LOAD = 0.5
 """At a load above this QCLIMB must be better than PIAS, at one below not worse."""
@@ -70,10 +70,11 @@ def verdicts(comparison: Comparison) -> list[Verdict]:
         if {"pias", "qclimb"} <= have:
             value = comparison.ratio("qclimb", "pias", "small", statistic)
             busy = load > BUSY_LOAD
+            wanted = "better" if busy else "not worse"
             found.append(
                 Verdict(
                     _better(value) if busy else _not_worse(value),
-                    f"load {load:g}: small flows' {statistic} FCT is {'better' if busy else 'not worse'} in QCLIMB than in PIAS",
+                    f"load {load:g}: small flows' {statistic} FCT is {wanted} in QCLIMB than in PIAS",
                     _shown(value),
                 )
             )
@@ -83,7 +84,7 @@ def verdicts(comparison: Comparison) -> list[Verdict]:
         found.append(
             Verdict(
                 outcome if not value.low <= LARGE_LIMIT < value.value else Outcome.UNRESOLVED,
-                f"load {load:g}: large flows' mean FCT in QCLIMB is at most {LARGE_LIMIT - 1:.0%} worse than in plain TCP",
+                f"load {load:g}: large flows' mean FCT in QCLIMB is at most {LARGE_LIMIT - 1:.0%} above plain TCP's",
                 _shown(value),
             )
         )
@@ -92,12 +93,13 @@ def verdicts(comparison: Comparison) -> list[Verdict]:
 
 
 def _spurious(load: float, packets: Sequence[Packets]) -> Verdict:
-    """Counts of rare events: within three standard deviations of a difference of Poisson counts, as shares of segments."""
+    """Counts of rare events: within three standard deviations of a difference of Poisson counts, as shares of
+    segments."""
     by_name = {row.scheme: row for row in packets}
     tcp, ours = by_name["tcp"], by_name["qclimb"]
     noise = 3 * sqrt(tcp.spurious + ours.spurious + 1) / max(1, ours.segments)
     return Verdict(
         Outcome.HOLDS if ours.spurious_share <= tcp.spurious_share + noise else Outcome.FAILS,
         f"load {load:g}: QCLIMB's spurious retransmissions are within noise of plain TCP's",
-        f"{title_of('qclimb')} {ours.spurious} of {ours.segments} segments, {title_of('tcp')} {tcp.spurious} of {tcp.segments}",
+        f"{ours.spurious} of {ours.segments} segments, plain TCP {tcp.spurious} of {tcp.segments}",
     )

@@ -1,4 +1,5 @@
-"""The lab's side of the orchestrator's REST interface: record, train, decide, roll out. Waits by conditions, with deadlines."""
+"""The lab's side of the orchestrator's REST interface: record, train, decide, roll out. Waits by conditions, with
+deadlines."""
 
 from __future__ import annotations
 
@@ -130,9 +131,8 @@ class Control:
             if found["phase"] != "running":
                 raise WorkloadError(f"rollout {number} of revision {revision} {found['phase']}: {_why(found)}")
             if time.monotonic() > until:
-                raise WorkloadError(
-                    f"rollout {number} of revision {revision} has not ended after {ROLLOUT_DEADLINE_S:g} s: {_why(found)}"
-                )
+                late = f"has not ended after {ROLLOUT_DEADLINE_S:g} s"
+                raise WorkloadError(f"rollout {number} of revision {revision} {late}: {_why(found)}")
             if progress:
                 progress(_why(found))
             time.sleep(0.2)

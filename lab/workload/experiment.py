@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,12 +14,14 @@ from lab.metrics import statistic
 from lab.workload.control import Control, Scheme
 from lab.workload.ground import Ground
 from lab.workload.passes import PassResult, Progress, run_pass
+from lab.workload.programs import WorkloadError
 from lab.workload.services import service
 from lab.workload.trace import Flow, Trace, make_trace
 
-RECORDING_LABEL = "lab-recording"
 RECORDING_SEED = 1000
 """Never the seed of a replay."""
+
+SETTLE_DEADLINE_S = 20.0
 
 Say = Callable[[str], None]
 
@@ -31,33 +34,37 @@ class Experiment:
     control: Control
     folder: Path
     say: Say
-    objective_load: float = 0.6
+    settled: Callable[[], bool] = lambda: True
+    """Whether the switches forward as their rows say."""
     thresholds: dict[float, list[int]] = field(default_factory=dict)
     """By load, as the orchestrator computed them; the same for every scheme."""
     model: dict[str, Any] = field(default_factory=dict)
+    label: str = ""
+    """The recording in use."""
 
     def record(self, load: float, seconds: float, progress: Progress | None = None) -> dict[str, Any]:
         """A pass of plain TCP over a trace of another seed, its flows recorded; returns their statistics."""
         trace = make_trace(load, RECORDING_SEED, seconds, list(self.ground.hosts), self.ground.host_rate_bps)
         self.bring_into_force(Scheme("recording", "recording", "observe"), load, thresholds=None, model=None)
-        self.control.record(RECORDING_LABEL)
+        self.label = f"lab-load-{load:g}"
+        self.control.record(self.label)
         try:
             result = run_pass(self.ground, trace, "recording", self.folder / "recording", progress=progress)
             if result.failures:
                 self.say(f"recording: {sum(result.failures.values())} flows failed: {result.failures}")
-            return self.control.await_records(RECORDING_LABEL)
+            return self.control.await_records(self.label)
         finally:
             self.control.record(None)
 
     def train(self, trees: int = 100, depth: int = 10) -> dict[str, Any]:
         """A forest from the recording."""
-        self.model = self.control.train(RECORDING_LABEL, trees=trees, depth=depth)
+        self.model = self.control.train(self.label, trees=trees, depth=depth)
         return self.model
 
     def decide_thresholds(self, load: float) -> list[int]:
         """The orchestrator's thresholds for a load, computed once from the recording."""
         if load not in self.thresholds:
-            revision = self.control.revise(Scheme("pias", "PIAS", "pias"), "optimise", load, RECORDING_LABEL, None)
+            revision = self.control.revise(Scheme("pias", "PIAS", "pias"), "optimise", load, self.label, None)
             self.thresholds[load] = [int(value) for value in revision["threshold_bytes"]]
         return self.thresholds[load]
 
@@ -69,6 +76,11 @@ class Experiment:
         chosen = thresholds or [5_000 * 4**n for n in range(7)]
         revision = self.control.revise(scheme, chosen, load, None, model)
         rollout = self.control.roll_out(int(revision["id"]))
+        until = time.monotonic() + SETTLE_DEADLINE_S
+        while not self.settled():
+            if time.monotonic() > until:
+                raise WorkloadError(f"the switches' queues do not follow their rows after {SETTLE_DEADLINE_S:g} s")
+            time.sleep(0.05)
         return {
             "revision": revision["id"],
             "generation": rollout.get("generation"),

@@ -1,4 +1,5 @@
-"""What traffic runs on: named hosts in which programs can be started and counters read. The fabric, or loopback for tests."""
+"""What traffic runs on: named hosts in which programs can be started and counters read. The fabric, or loopback for
+tests."""
 
 from __future__ import annotations
 
@@ -49,7 +50,9 @@ class Ground(Protocol):
 class Loopback:
     """Addresses of 127.0.0.0/8 as hosts. For tests: one network, no rate, no shim unless `library` names it."""
 
-    def __init__(self, hosts: int = 4, library: Path | None = None, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, hosts: int = 4, library: Path | None = None, environment: Mapping[str, str] | None = None
+    ) -> None:
         self.hosts = {f"h{n + 1}": f"127.0.1.{n + 1}" for n in range(hosts)}
         self.host_rate_bps = 25e6
         self._environment = dict(environment or {})
@@ -120,7 +123,8 @@ class FabricGround:
 
 
 def read_tcp_counters(net: Path) -> dict[str, int]:
-    """TCP_COUNTERS from the `snmp` and `netstat` files of a /proc/.../net directory; a counter the kernel lacks is 0."""
+    """TCP_COUNTERS from the `snmp` and `netstat` files of a /proc/.../net directory; a counter the kernel lacks is
+    0."""
     found: dict[str, int] = {}
     for name in ("snmp", "netstat"):
         lines = (net / name).read_text(encoding="ascii").splitlines()

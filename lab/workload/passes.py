@@ -1,7 +1,7 @@
 """A pass: one trace once over the fabric under one scheme, and everything that was seen.
 
-FCT is measured where the papers measure it: from the first write at the sender to the last byte read at the receiver, by
-the applications, on one clock. Queries (nginx and curl) are measured by curl: from its request to the last byte.
+FCT is measured where the papers measure it: from the first write at the sender to the last byte read at the receiver,
+by the applications, on one clock. Queries (nginx and curl) are measured by curl: from its request to the last byte.
 """
 
 from __future__ import annotations
@@ -120,7 +120,8 @@ def run_pass(
     services: Sequence[Service] = SERVICES,
     progress: Progress | None = None,
 ) -> PassResult:
-    """Runs every flow of a trace; `folder` gets the programs' output. All programs are ended when it returns or fails."""
+    """Runs every flow of a trace; `folder` gets the programs' output. All programs are ended when it returns or
+    fails."""
     unknown = {flow.service for flow in trace.flows} - {service.name for service in services}
     if unknown:
         raise programs.WorkloadError(f"the trace has flows of unknown services: {', '.join(sorted(unknown))}")
@@ -138,9 +139,7 @@ def run_pass(
         drivers = []
         try:
             for host in clients:
-                drivers.append(
-                    programs.start_driver(ground, host, trace_file, logs[host], start_ns, DRAIN_S, services)
-                )
+                drivers.append(programs.start_driver(ground, host, trace_file, logs[host], start_ns, DRAIN_S, services))
             busy = programs.jiffies()
             _wait(drivers, start_ns, trace.seconds, progress)
             idle = programs.jiffies()
@@ -184,15 +183,13 @@ def _wait(drivers: Sequence[Any], start_ns: int, seconds: float, progress: Progr
         raise programs.WorkloadError(f"{failed[0].args[:4]!r} ended with {failed[0].returncode}")
 
 
-def _join(
-    ground: Ground, trace: Trace, services: Sequence[Service], logs: Mapping[str, Path]
-) -> dict[str, Any]:
+def _join(ground: Ground, trace: Trace, services: Sequence[Service], logs: Mapping[str, Path]) -> dict[str, Any]:
     """The trace's flows beside what the drivers logged of them."""
     seen: dict[int, tuple[int, int, int, int, str]] = {}
     for log in logs.values():
         for line in log.read_text(encoding="ascii").splitlines():
-            flow_id, _, due, begin, first, last, status = line.split("\t")
-            seen[int(flow_id)] = (int(due), int(begin), int(first), int(last), status)
+            flow_id, _, due_ns, begin_ns, start_ns, end_ns, reason = line.split("\t")
+            seen[int(flow_id)] = (int(due_ns), int(begin_ns), int(start_ns), int(end_ns), reason)
     how = {service.name: service.how for service in services}
     failures: dict[str, int] = {}
     fct, late, ideal = [], [], []

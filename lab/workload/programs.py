@@ -68,7 +68,9 @@ def serves(service: Service, hosts: Sequence[str]) -> list[str]:
     return list(hosts)[:: service.servers_every]
 
 
-def start_servers(ground: Ground, folder: Path, services: Sequence[Service] = SERVICES) -> list[subprocess.Popen[bytes]]:
+def start_servers(
+    ground: Ground, folder: Path, services: Sequence[Service] = SERVICES
+) -> list[subprocess.Popen[bytes]]:
     """One process per service and host; returns when all listen."""
     program = build_applications()
     running: list[tuple[subprocess.Popen[bytes], str, int, Path]] = []

@@ -1,13 +1,14 @@
-"""What runs in the lab's data centre: services, each with a size distribution, a writing habit and a structure of its own.
+"""What runs in the lab's data centre: services, each with a size distribution, a writing habit and a structure of its
+own.
 
-All published sizes are divided by one factor, SCALE. Each service's sizes keep their published distribution over all its
-flows, yet are not independent draws, as they are not in production: a flow's quantile is
+All published sizes are divided by one factor, SCALE. Each service's sizes keep their published distribution over all
+its flows, yet are not independent draws, as they are not in production: a flow's quantile is
 
     u = reflect(run + run_width * (U - 1/2)),   run = reflect(peer + peer_width * (U' - 1/2))
 
-where `peer` is a constant of the ordered pair of hosts (the deployment's, not the trace's: it is the same in a recording
-and in a later replay) and a new `run` is drawn after about `run_length` flows of the pair. `reflect` folds a number back
-into [0, 1] at its ends, which keeps u uniform. Width 0: fully determined; width 2: independent.
+where `peer` is a constant of the ordered pair of hosts (the deployment's, not the trace's: it is the same in a
+recording and in a later replay) and a new `run` is drawn after about `run_length` flows of the pair. `reflect` folds
+a number back into [0, 1] at its ends, which keeps u uniform. Width 0: fully determined; width 2: independent.
 """
 
 from dataclasses import dataclass
@@ -77,7 +78,7 @@ SERVICES: tuple[Service, ...] = (
     ),
     Service(
         "store", 7002, "push", f"chunks:{CHUNK_BYTES}:500", "websearch_bytes", 0.9, 0.07, 0.4, 1.0, 1,
-        about="uploads of large blocks in chunks as read from a disk, 52 Mb/s at most; peers hold blocks of their own size",
+        about="uploads of large blocks in chunks as read from a disk (52 Mb/s); block sizes are a peer's own",
     ),
     Service(
         "shuffle", 7003, "pull", f"chunks:{CHUNK_BYTES}", "fbhadoop2015_bytes", 0.0, 0.38, 2.0, 0.1, 12,

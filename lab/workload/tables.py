@@ -1,8 +1,8 @@
 """Flow-size distributions as published, sampled under linear interpolation of their cumulative tables.
 
-A table's text file has its source in `#` lines, then `value cumulative_probability` a line. *Linear interpolation* means
-that sizes are uniform between two listed values (the reading of TrafficGenerator and HPCC); as a step function the same
-web-search table has a mean 42 % larger, so a mean without the convention says nothing.
+A table's text file has its source in `#` lines, then `value cumulative_probability` a line. *Linear interpolation*
+means that sizes are uniform between two listed values (the reading of TrafficGenerator and HPCC); as a step function
+the same web-search table has a mean 42 % larger, so a mean without the convention says nothing.
 """
 
 from dataclasses import dataclass, field
@@ -15,7 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 
 @dataclass(frozen=True)
 class SizeTable:
-    """A cumulative distribution of flow sizes: ascending `size_bytes`, non-decreasing `share` from 0 (or the first) to 1."""
+    """A cumulative distribution of flow sizes: ascending `size_bytes`, non-decreasing `share` from 0 (or the first)
+    to 1."""
 
     name: str
     size_bytes: NDArray[np.float64] = field(repr=False)
@@ -25,17 +26,19 @@ class SizeTable:
     def __post_init__(self) -> None:
         size, share = self.size_bytes, self.share
         if not (size.ndim == 1 and size.shape == share.shape and size.size >= 2):
-            raise ValueError(f"table {self.name}: needs two columns of at least two rows, has {size.shape}, {share.shape}")
+            raise ValueError(
+                f"table {self.name}: needs two columns of at least two rows, has {size.shape}, {share.shape}"
+            )
         if not (size[0] >= 0 and np.all(np.diff(size) >= 0)):
             raise ValueError(f"table {self.name}: sizes must ascend from 0 or more")
-        if not (0 <= share[0] and np.all(np.diff(share) >= 0)):
+        if not (share[0] >= 0 and np.all(np.diff(share) >= 0)):
             raise ValueError(f"table {self.name}: shares must not fall")
         if not abs(share[-1] - 1) < 1e-3:
             raise ValueError(f"table {self.name}: the last share is {share[-1]}, not 1")
 
     def quantile(self, u: ArrayLike) -> NDArray[np.float64]:
         """Sizes in bytes below which the shares u of flows lie; u in [0, 1], any shape."""
-        return np.interp(u, self.share, self.size_bytes)
+        return np.asarray(np.interp(np.asarray(u, float), self.share, self.size_bytes))
 
     def mean_bytes(self, lowest: float = 0.0, highest: float = 1.0) -> float:
         """Mean size of the flows between two shares, exact under linear interpolation."""

@@ -4,10 +4,10 @@ The file is text: `#` lines with `key value` settings, then one flow a line in o
 
     id time_us service client server bytes
 
-Load, exactly: the bytes that the trace's flows put on the wire towards their receivers, payload and headers (66 bytes for
-every 1448 of payload: Ethernet, IP, TCP with timestamps), divided by the trace's length and by the hosts' link capacity,
-averaged over all hosts. Requests, ACKs and retransmissions are not counted. As in QCLIMB's replay, order and sizes are
-drawn first and the gaps are then scaled so that the trace carries exactly the load it is named for.
+Load, exactly: the bytes that the trace's flows put on the wire towards their receivers, payload and headers (66 bytes
+for every 1448 of payload: Ethernet, IP, TCP with timestamps), divided by the trace's length and by the hosts' link
+capacity, averaged over all hosts. Requests, ACKs and retransmissions are not counted. As in QCLIMB's replay, order
+and sizes are drawn first and the gaps are then scaled so that the trace carries exactly the load it is named for.
 """
 
 from __future__ import annotations
@@ -198,7 +198,8 @@ def _sizes(
 
 
 def _pair_constants(found: Service, hosts: int) -> NDArray[np.float64]:
-    """The deployment's constant of each ordered pair, evenly spread over [0, 1]: of the service's name, not of a seed."""
+    """The deployment's constant of each ordered pair, evenly spread over [0, 1]: of the service's name, not of a
+    seed."""
     seed = int.from_bytes(hashlib.sha256(found.name.encode()).digest()[:8], "big")
     order = np.random.default_rng(seed).permutation(hosts * hosts)
     return (order + 0.5) / (hosts * hosts)

@@ -1,0 +1,206 @@
+"""`qclimb lab run fct`: the comparison over seeds and loads, resumable, with intervals and verdicts.
+
+Every pass is stored under a key made of all that decides it (scheme, trace, fabric, the binaries); a rerun does only
+what is missing. Schemes are interleaved and their order is rotated from seed to seed, so that a drift of the machine
+does not favour one. A recording and a forest are made for each load of which a pass is missing; thresholds are kept
+beside the passes, so that a resumed run goes on with the same ones.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from lab.demo import Teller, about, finish
+from lab.fabric import Fabric, Topology
+from lab.fabric.control import asics_follow
+from lab.report import Comparison
+from lab.rest import client
+from lab.workload import guards
+from lab.workload.control import SCHEMES, SLACK_BYTES, SMALL_COFLOW_BYTES, Control
+from lab.workload.experiment import Experiment, calibrate, schemes_of
+from lab.workload.ground import FabricGround
+from lab.workload.passes import PassResult
+from lab.workload.programs import build_applications
+from lab.workload.trace import Trace, make_trace
+
+
+@dataclass(frozen=True)
+class FctSettings:
+    """What is compared."""
+
+    seeds: tuple[int, ...] = (1, 2, 3)
+    loads: tuple[float, ...] = (0.4, 0.6, 0.8)
+    schemes: tuple[str, ...] = tuple(SCHEMES)
+    seconds: float = 25.0
+    prefix: str = "qc"
+    folder: Path = Path("lab-results/fct")
+
+
+@dataclass(frozen=True)
+class Job:
+    """One pass that is wanted."""
+
+    load: float
+    seed: int
+    scheme: str
+
+
+def jobs(settings: FctSettings) -> Iterator[Job]:
+    """All passes in the order in which they run: by seed, by load, schemes rotated by one each time."""
+    turn = 0
+    for seed in settings.seeds:
+        for load in settings.loads:
+            names = settings.schemes
+            for n in range(len(names)):
+                yield Job(load, seed, names[(n + turn) % len(names)])
+            turn += 1
+
+
+def trace_of(job: Job, settings: FctSettings, topology: Topology) -> Trace:
+    """The arrivals of a pass: the same for every scheme."""
+    return make_trace(job.load, job.seed, settings.seconds, list(topology.hosts), float(topology.host_rate_bps))
+
+
+def key_of(job: Job, trace: Trace, topology: Topology, binaries: Mapping[str, str]) -> str:
+    """Names a pass by everything that decides its result, as far as it is ours."""
+    decides = {
+        "scheme": asdict(SCHEMES[job.scheme]),
+        "trace": trace.digest,
+        "topology": asdict(topology),
+        "slack_bytes": SLACK_BYTES,
+        "small_coflow_bytes": SMALL_COFLOW_BYTES,
+        "binaries": dict(binaries),
+    }
+    return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()[:20]
+
+
+def digests(paths: Sequence[Path]) -> dict[str, str]:
+    """SHA-256 of files by name; a missing one is `missing`."""
+    return {
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest()[:16] if path.is_file() else "missing" for path in paths
+    }
+
+
+class Store:
+    """Results of passes in a folder, a file a key."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def path(self, job: Job, key: str) -> Path:
+        """Where a pass's result is or will be."""
+        return self.folder / "passes" / f"load{job.load:g}-seed{job.seed}-{job.scheme}-{key}.json"
+
+    def find(self, job: Job, key: str) -> PassResult | None:
+        """A stored result, None if there is none or it can't be read."""
+        try:
+            return PassResult.load_file(self.path(job, key))
+        except (OSError, ValueError, TypeError, KeyError):
+            return None
+
+    def thresholds(self) -> dict[float, list[int]]:
+        """Those that earlier runs used, by load."""
+        path = self.folder / "thresholds.json"
+        if not path.is_file():
+            return {}
+        return {float(load): list(values) for load, values in json.loads(path.read_text(encoding="utf-8")).items()}
+
+    def keep_thresholds(self, found: Mapping[float, list[int]]) -> None:
+        """For the next run."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        (self.folder / "thresholds.json").write_text(
+            json.dumps({f"{k:g}": v for k, v in found.items()}), encoding="utf-8"
+        )
+
+
+def run_fct(settings: FctSettings, console: Console, topology: Topology | None = None) -> list[Comparison]:
+    """Runs what is missing, prints and writes the comparison of all loads."""
+    import hostlib
+
+    topology = topology or Topology()
+    schemes_of(settings.schemes)
+    library = Path(hostlib.__file__).parent / "build" / "libqclimb.so"
+    binaries = digests([build_applications(), library])
+    store = Store(settings.folder)
+    wanted = list(jobs(settings))
+    traces = {(job.load, job.seed): trace_of(job, settings, topology) for job in wanted}
+    keys = {job: key_of(job, traces[job.load, job.seed], topology, binaries) for job in wanted}
+    results = {job: found for job in wanted if (found := store.find(job, keys[job])) is not None}
+    missing = [job for job in wanted if job not in results]
+    say = Teller(console)
+    say(f"{len(wanted)} passes wanted, {len(results)} are there already, in {settings.folder}")
+    about_file = settings.folder / "about.json"
+    if missing:
+        results |= _run(settings, topology, store, missing, keys, traces, say, about_file)
+    common = json.loads(about_file.read_text(encoding="utf-8")) if about_file.is_file() else {}
+    thresholds = store.thresholds()
+    comparisons = []
+    for load in settings.loads:
+        by_scheme = {name: [results[Job(load, seed, name)] for seed in settings.seeds] for name in settings.schemes}
+        notes = guards.all_trouble(result for each in by_scheme.values() for result in each)
+        comparisons.append(Comparison(load, by_scheme, {"thresholds": thresholds.get(load, [])}, notes))
+    finish(settings.folder, "qclimb: FCT over seeds and loads", comparisons, common, console)
+    return comparisons
+
+
+def _run(
+    settings: FctSettings,
+    topology: Topology,
+    store: Store,
+    missing: Sequence[Job],
+    keys: Mapping[Job, str],
+    traces: Mapping[tuple[float, int], Trace],
+    say: Teller,
+    about_file: Path,
+) -> dict[Job, PassResult]:
+    """Brings the fabric up, learns what is needed, runs the missing passes."""
+    results: dict[Job, PassResult] = {}
+    folder = settings.folder / "running"
+    with Fabric(topology, settings.prefix, control=True, progress=say) as fabric, client(fabric) as rest:
+        ground = FabricGround(fabric)
+        experiments = {}
+        calibration = calibrate(ground, folder)
+        say(calibration.verdict)
+        about_file.parent.mkdir(parents=True, exist_ok=True)
+        about_file.write_text(json.dumps(about(fabric, calibration)), encoding="utf-8")
+        thresholds = store.thresholds()
+        for load in dict.fromkeys(job.load for job in missing):
+            experiment = Experiment(ground, Control(rest.http), folder, say, settled=lambda: asics_follow(fabric))
+            experiment.thresholds = thresholds
+            with say.bar(f"recording at load {load:g}") as progress:
+                experiment.record(load, settings.seconds, progress)
+            if any(SCHEMES[job.scheme].use_forest for job in missing if job.load == load):
+                model = experiment.train()
+                say(f"forest for load {load:g}: coverage {model['report'].get('coverage')}")
+            say(f"thresholds at load {load:g}: {', '.join(map(str, experiment.decide_thresholds(load)))} bytes")
+            experiments[load] = experiment
+        store.keep_thresholds(thresholds)
+        start = time.monotonic()
+        for number, job in enumerate(missing):
+            left = (time.monotonic() - start) / number * (len(missing) - number) if number else 0.0
+            eta = f", about {left / 60:.0f} min left" if number else ""
+            what = f"load {job.load:g}, seed {job.seed}, {SCHEMES[job.scheme].title}"
+            with say.bar(f"pass {number + 1} of {len(missing)}: {what}{eta}") as progress:
+                result = _honest_pass(experiments[job.load], job, traces[job.load, job.seed], progress, say)
+            result.save(store.path(job, keys[job]))
+            results[job] = result
+    return results
+
+
+def _honest_pass(experiment: Experiment, job: Job, trace: Trace, progress: Any, say: Teller) -> PassResult:
+    """A pass; once again if the machine was too busy or flows failed, then taken as it is and marked in the report."""
+    result = experiment.run(SCHEMES[job.scheme], trace, job.load, progress)
+    trouble = guards.trouble(result)
+    if not trouble:
+        return result
+    say(f"once again, for: {'; '.join(trouble)}")
+    again = experiment.run(SCHEMES[job.scheme], trace, job.load, progress)
+    return again if len(guards.trouble(again)) <= len(trouble) else result

@@ -1,0 +1,142 @@
+"""Commands that `qclimb lab` gets from here: `demo`, `run fct`, `trace make`, `trace show`. Heavy imports wait until
+needed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+SCHEME_NAMES = "tcp,pias,qclimb,qclimb-no-forest,qclimb-no-footprint"
+
+
+@contextmanager
+def _one_sentence() -> Iterator[None]:
+    """What is wrong with the machine or the request: a sentence and exit 2, not a traceback."""
+    from lab.fabric import FabricError
+    from lab.workload.programs import WorkloadError
+
+    try:
+        yield
+    except (FabricError, WorkloadError) as error:
+        click.echo(f"Error: {error}", err=True)
+        sys.exit(2)
+
+
+class Numbers(click.ParamType[Any]):
+    """A list of numbers with commas; one number above `count` of them is read as `1..N` when `ordinal`."""
+
+    name = "NUMBERS"
+
+    def __init__(self, kind: type[int] | type[float], ordinal: bool = False) -> None:
+        self._kind, self._ordinal = kind, ordinal
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[float, ...]:
+        """The numbers, none twice."""
+        if isinstance(value, tuple):
+            return value
+        try:
+            found = tuple(self._kind(part) for part in str(value).split(","))
+        except ValueError:
+            self.fail(f"{value!r} is not a list of numbers with commas, like 1,2,3", param, ctx)
+        if self._ordinal and len(found) == 1:
+            found = tuple(range(1, int(found[0]) + 1))
+        if not found or len(set(found)) != len(found) or not all(number > 0 for number in found):
+            self.fail(f"{value!r}: expected numbers above 0, none twice", param, ctx)
+        return found
+
+
+class SchemeList(click.ParamType[Any]):
+    """Names of schemes with commas."""
+
+    name = "SCHEMES"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
+        """The names, in order."""
+        if isinstance(value, tuple):
+            return value
+        names = tuple(str(value).split(","))
+        for name in names:
+            if name not in SCHEME_NAMES.split(","):
+                self.fail(f"{name!r} is no scheme; known: {SCHEME_NAMES}", param, ctx)
+        if len(set(names)) != len(names):
+            self.fail(f"{value!r}: a scheme stands there twice", param, ctx)
+        return names
+
+
+LOAD = click.FloatRange(0.05, 0.95)
+SECONDS = click.FloatRange(1, 600)
+
+
+@click.command(epilog="\b\nExample:\n  qclimb lab demo --keep")
+@click.option("--keep", is_flag=True, help="Leave the fabric up and print commands to look around.")
+@click.option("--load", type=LOAD, default=0.6, show_default=True, help="Of the hosts' links.")
+@click.option("--seed", type=click.IntRange(1, 999), default=1, show_default=True, help="Of the replayed trace.")
+@click.option("--seconds", type=SECONDS, default=25.0, show_default=True, help="Of arrivals in a pass.")
+@click.option("--schemes", type=SchemeList(), default=SCHEME_NAMES, show_default=True)
+@click.option("--prefix", default="qc", show_default=True, help="Of the network namespaces' names.")
+@click.option("--results", type=click.Path(path_type=Path), default=Path("lab-results"), show_default=True)
+def demo(**options: Any) -> None:
+    """A fabric of real TCP in which short flows finish first: plain TCP, PIAS and QCLIMB over one trace."""
+    with _one_sentence():
+        from lab.demo import DemoSettings, console_for_tables, run_demo
+
+        run_demo(DemoSettings(**options), console_for_tables())
+
+
+@click.group()
+def run() -> None:
+    """Longer measurements; resumable."""
+
+
+@run.command(epilog="\b\nExample:\n  qclimb lab run fct --seeds 3 --loads 0.4,0.6,0.8 --schemes tcp,pias,qclimb")
+@click.option("--seeds", type=Numbers(int, ordinal=True), default="3", show_default=True, help="How many, or a list.")
+@click.option("--loads", type=Numbers(float), default="0.4,0.6,0.8", show_default=True)
+@click.option("--schemes", type=SchemeList(), default=SCHEME_NAMES, show_default=True)
+@click.option("--seconds", type=SECONDS, default=25.0, show_default=True, help="Of arrivals in a pass.")
+@click.option("--prefix", default="qc", show_default=True, help="Of the network namespaces' names.")
+@click.option(
+    "--results", "folder", type=click.Path(path_type=Path), default=Path("lab-results/fct"), show_default=True
+)
+@click.option("--json", "as_json", is_flag=True, help="Print results.json instead of tables.")
+def fct(as_json: bool, **options: Any) -> None:
+    """Flow completion times over seeds and loads, with bootstrap intervals; a rerun goes on where it stopped."""
+    if any(load >= 1 for load in options["loads"]):
+        raise click.BadParameter("a load must be below 1", param_hint="--loads")
+    with _one_sentence():
+        from rich.console import Console
+
+        from lab.demo import console_for_tables
+        from lab.run_fct import FctSettings, run_fct
+
+        settings = FctSettings(**options)
+        run_fct(settings, Console(stderr=True, width=150) if as_json else console_for_tables())
+        if as_json:
+            click.echo((settings.folder / "results.json").read_text(encoding="utf-8"))
+
+
+@click.group()
+def trace() -> None:
+    """Arrival traces."""
+
+
+@trace.command(epilog="\b\nExample:\n  qclimb lab trace make --load 0.6 --seed 1 --seconds 25 -o trace.txt")
+@click.option("--load", type=LOAD, required=True, help="Of the hosts' links.")
+@click.option("--seed", type=click.IntRange(0), required=True)
+@click.option("--seconds", type=SECONDS, default=25.0, show_default=True)
+@click.option("--hosts", type=click.IntRange(2, 100), default=8, show_default=True)
+@click.option("--host-rate-mbps", type=click.FloatRange(0.1, 1000), default=25.0, show_default=True)
+@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), required=True)
+def make(load: float, seed: int, seconds: float, hosts: int, host_rate_mbps: float, output: Path) -> None:
+    """Writes a trace: Poisson arrivals over uniform pairs of hosts; the same options give the same file."""
+    from lab.workload.trace import describe, make_trace
+
+    made = make_trace(load, seed, seconds, [f"h{n + 1}" for n in range(hosts)], host_rate_mbps * 1e6)
+    output.write_text(made.to_text(), encoding="utf-8")
+    click.echo(f"{output}: {len(made.flows)} flows over {made.seconds:.2f} s")
+    for name, shares in describe(made.flows).items():
+        click.echo(f"  {name:8} {shares['flows']:6.1%} of flows  {shares['bytes']:6.1%} of bytes")
