@@ -100,6 +100,8 @@ def _queues(intent: SwitchIntent) -> dict[int, int]:
                 f"class {one.priority}: path {one.path!r} needs a path backend, and this switchd has none yet; "
                 "expected 'balanced'"
             )
+    if intent.path_weights is not None:
+        raise Refused("paths: weights need a path backend, and this switchd has none yet; expected no paths")
     granted = {one.queue for one in intent.classes}
     if len(granted) < len(intent.classes):
         raise Refused(
