@@ -1,0 +1,84 @@
+/*
+ * setsockopt and getsockopt: what the application sets stays set, and what qclimb sets is not seen. An application that chooses its own
+ * DSCP keeps it: the socket is released, its flows are only recorded.
+ */
+#include "drain.h"
+#include "mark.h"
+
+#include <netinet/ip.h>
+#include <netinet/tcp.h>
+
+static bool is_dscp(int level, int option)
+{
+	return (level == IPPROTO_IP && option == IP_TOS) || (level == IPPROTO_IPV6 && option == IPV6_TCLASS);
+}
+
+static bool is_value(const void *value, socklen_t len)
+{
+	return value && len >= sizeof(int);
+}
+
+/* Notes what libc has just accepted. */
+static void note(struct connection *connection, int level, int option, const void *value, socklen_t len)
+{
+	int number;
+
+	if (!is_value(value, len))
+		return;
+	__builtin_memcpy(&number, value, sizeof(number));
+	if (level == SOL_SOCKET && option == SO_PRIORITY)
+		connection->own_so_priority = number;
+	else if (level == IPPROTO_TCP && option == TCP_NOTSENT_LOWAT)
+		connection->own_lowat = number;
+	else if (level == IPPROTO_TCP && option == TCP_NODELAY)
+		connection->own_nodelay = number != 0;
+}
+
+QCLIMB_EXPORT int setsockopt(int fd, int level, int option, const void *value, socklen_t len)
+{
+	struct connection *connection = connection_of(fd);
+	int result;
+
+	if (!connection)
+		return real()->setsockopt(fd, level, option, value, len);
+	if (is_dscp(level, option) && !connection->is_released) {
+		mark_nothing(connection, fd);
+		connection->is_released = true;
+		connection->quiet_bytes = 0;
+	}
+	if (connection->pending != PENDING_NONE &&
+	    ((level == SOL_SOCKET && (option == SO_SNDBUF || option == SO_SNDBUFFORCE)) ||
+	     (level == IPPROTO_TCP && option == TCP_NOTSENT_LOWAT)))
+		drain_release(connection, fd); /* the writer asks again */
+	result = real()->setsockopt(fd, level, option, value, len);
+	if (!result)
+		note(connection, level, option, value, len);
+	return result;
+}
+
+/* The value to show instead of ours; false: what the kernel says is right. */
+static bool shown(const struct connection *connection, int level, int option, int *number)
+{
+	if (connection->dscp != DSCP_NOT_SET && is_dscp(level, option))
+		*number = 0;
+	else if (connection->dscp != DSCP_NOT_SET && level == SOL_SOCKET && option == SO_PRIORITY)
+		*number = connection->own_so_priority >= 0 ? connection->own_so_priority : 0;
+	else if (connection->pending == PENDING_PROMOTION && level == SOL_SOCKET && option == SO_SNDBUF)
+		*number = connection->old_sndbuf;
+	else if (connection->pending == PENDING_DEMOTION && level == IPPROTO_TCP && option == TCP_NOTSENT_LOWAT)
+		*number = connection->own_lowat;
+	else
+		return false;
+	return true;
+}
+
+QCLIMB_EXPORT int getsockopt(int fd, int level, int option, void *value, socklen_t *len)
+{
+	const int result = real()->getsockopt(fd, level, option, value, len);
+	struct connection *connection;
+	int number;
+
+	if (!result && *len > 0 && (connection = connection_of(fd)) && shown(connection, level, option, &number))
+		__builtin_memcpy(value, &number, *len < sizeof(number) ? *len : sizeof(number));
+	return result;
+}

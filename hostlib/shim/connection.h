@@ -1,0 +1,118 @@
+/*
+ * What qclimb knows of a TCP socket: one `struct connection` per open file description, found by descriptor without a lock.
+ *
+ * Memory is type-stable: a connection is never unmapped, so that a thread that still holds one whose descriptor another thread closed
+ * reads and writes a connection, at worst the next one: a wrong priority for a while, as the application's own race deserves.
+ * Invariant: the fields of the flow are changed only by the one writer that holds the gate (or by nobody).
+ */
+#ifndef QCLIMB_CONNECTION_H
+#define QCLIMB_CONNECTION_H
+
+#include "shim.h"
+
+#include <netinet/in.h>
+#include <qclimb/footprint.h>
+#include <qclimb/record.h>
+
+#define DSCP_NOT_SET 255 /* what the application or the kernel chose */
+#define DSCP_UNKNOWN 254 /* ours, but another process may have changed it */
+
+enum pending {
+	PENDING_NONE,
+	PENDING_DEMOTION, /* TCP_NOTSENT_LOWAT is ours: a non-blocking writer waits until all is transmitted */
+	PENDING_PROMOTION, /* SO_SNDBUF is ours: it waits until all is ACKed */
+};
+
+struct connection {
+	/* On the path of every call. */
+	uint64_t sent_bytes; /* of the flow, as libc accepted them */
+	uint64_t quiet_bytes; /* up to here the flow may be written without a decision; 0 forces one */
+	uint64_t last_write_ns;
+	uint64_t gap_ns; /* a longer pause may end the flow */
+	_Atomic uint32_t writers; /* threads in a writing call */
+	atomic_bool is_turned; /* something was read since the last write */
+	bool is_open; /* a flow has begun */
+	_Atomic uintptr_t gate; /* the thread that decides and splits; 0: none */
+	uint32_t priority; /* in force on the socket */
+	uint32_t read_bytes; /* since the last write, saturating: is this a request or bulk */
+
+	/* The flow. */
+	struct qclimb_footprint footprint;
+	struct qclimb_record record; /* what is known at the start, and counts */
+	uint64_t generation; /* of the policy that the flow began under */
+	uint64_t pending_since_ns;
+	bool is_shared; /* began before a fork: the other process records it */
+
+	/* The socket. */
+	_Atomic uint32_t fds; /* descriptors of this process; 0: free */
+	uint32_t slot, next_free; /* of the pool; next_free is a slot + 1, 0: none */
+	uint32_t flows;
+	uint64_t cookie; /* SO_COOKIE, 0: not yet known */
+	uint64_t verified_ns;
+	uint8_t dscp; /* in force, or one of the two above */
+	uint8_t role; /* 1: accepted */
+	bool is_ipv6;
+	bool is_listener;
+	bool is_released; /* the application chose its own DSCP: records only */
+	bool has_addresses;
+	uint8_t local_addr[16], peer_addr[16];
+	uint16_t local_port, peer_port;
+	uint32_t segment_bytes; /* of TCP, 0: not yet known */
+	int error_next; /* a later piece of a split write failed: the next write says so; 0: none */
+
+	/* What the application set, so that it is found again. -1: nothing. */
+	int own_so_priority;
+	int own_lowat; /* TCP_NOTSENT_LOWAT; 0 is the kernel's "system default" */
+	int own_nodelay; /* -1: not yet asked */
+	/* What a pending change replaced. */
+	uint8_t pending; /* enum pending */
+	int old_sndbuf; /* as getsockopt gives it */
+	int old_buf_lock; /* SO_BUF_LOCK */
+};
+
+struct connection_slot_chunk;
+extern _Atomic(struct connection_slot_chunk *) qclimb_fd_chunks[];
+
+#define FD_CHUNK 1024u
+#define FD_CHUNKS 1024u /* descriptors from 2^20 on pass through */
+
+struct connection_slot_chunk {
+	_Atomic(struct connection *) slot[FD_CHUNK];
+};
+
+/* The connection of a descriptor, NULL if it is none of ours: two loads. */
+static inline struct connection *connection_of(int fd)
+{
+	struct connection_slot_chunk *chunk;
+
+	if (unlikely((unsigned int)fd >= FD_CHUNK * FD_CHUNKS))
+		return NULL;
+	chunk = atomic_load_explicit(&qclimb_fd_chunks[(unsigned int)fd / FD_CHUNK], memory_order_acquire);
+	if (!chunk)
+		return NULL;
+	return atomic_load_explicit(&chunk->slot[(unsigned int)fd % FD_CHUNK], memory_order_acquire);
+}
+
+/* A new connection for `fd`, replacing whatever was known of that number; NULL where memory or the table ends (it then passes through). */
+struct connection *connection_new(int fd, bool is_ipv6, uint8_t role);
+
+/* `fd` now means the same description as `connection` does (NULL: none of ours). */
+void connection_set(int fd, struct connection *connection);
+
+/* `fd` is closed, or about to be: its last descriptor ends the flow. Does nothing in a vfork child. */
+void connection_drop(int fd);
+void connection_drop_range(unsigned int first, unsigned int last);
+
+/* After fork, both sides: flows under way are the parent's to record, DSCPs may be changed by the other side. */
+void connections_share(bool is_child);
+
+/* At exit: every flow ends. */
+void connections_finish(void);
+
+/* TCP over IPv4 or IPv6, as socket() was asked. */
+bool is_tcp(int family, int type, int protocol);
+
+/* A connection for a descriptor of unknown origin, if it is TCP: accepted from a socket that we have not seen. */
+struct connection *connection_adopt(int fd, uint8_t role);
+
+#endif

@@ -1,0 +1,278 @@
+#include "drain.h"
+
+#include <linux/sockios.h>
+#include <linux/tcp.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/time.h>
+
+#ifndef SO_BUF_LOCK
+#define SO_BUF_LOCK 72
+#endif
+#define BUF_LOCK_SNDBUF 1 /* SOCK_SNDBUF_LOCK */
+
+int unacked_bytes(int fd)
+{
+	int bytes = 0;
+
+	return syscall(SYS_ioctl, fd, SIOCOUTQ, &bytes) ? -1 : bytes;
+}
+
+int unsent_bytes(int fd)
+{
+	int bytes = 0;
+
+	return syscall(SYS_ioctl, fd, SIOCOUTQNSD, &bytes) ? -1 : bytes;
+}
+
+static bool tcp_info_of(int fd, struct tcp_info *info)
+{
+	*info = (struct tcp_info){ 0 };
+	return !sys_getsockopt(fd, IPPROTO_TCP, TCP_INFO, info, sizeof(*info));
+}
+
+/* A time after which an unACKed segment is surely held back by a delayed ACK, not by a queue: SRTT + 4 RTTVAR, RTO without its floor. */
+static uint64_t ack_due_ns(const struct tcp_info *info)
+{
+	return ((uint64_t)info->tcpi_rtt + 4 * (uint64_t)info->tcpi_rttvar) * QCLIMB_NS_PER_US;
+}
+
+bool is_drained(struct connection *connection, int fd, uint64_t now)
+{
+	const int bytes = unacked_bytes(fd);
+	struct tcp_info info;
+
+	if (bytes <= 0)
+		return bytes == 0;
+	if (bytes > 65536 || !tcp_info_of(fd, &info) || info.tcpi_unacked != 1 || unsent_bytes(fd) != 0)
+		return false;
+	return now - connection->last_write_ns > ack_due_ns(&info) &&
+	       info.tcpi_last_data_sent * QCLIMB_NS_PER_MS > ack_due_ns(&info);
+}
+
+uint64_t drain_cost_bytes(struct connection *connection, int fd)
+{
+	struct tcp_info info;
+	uint64_t bytes;
+
+	if (!tcp_info_of(fd, &info))
+		return 0;
+	if (info.tcpi_snd_mss)
+		connection->segment_bytes = info.tcpi_snd_mss;
+	bytes = info.tcpi_delivery_rate * info.tcpi_min_rtt / 1000000;
+	return bytes > 2 * connection->segment_bytes ? bytes : 2 * connection->segment_bytes;
+}
+
+/* ppoll of one descriptor: WAITED_DONE when it fires. */
+static enum waited poll_writable(int fd, uint64_t timeout_ns)
+{
+	struct pollfd poll = { fd, POLLOUT, 0 };
+	struct timespec time = { (time_t)(timeout_ns / 1000000000), (long)(timeout_ns % 1000000000) };
+	const long got = syscall(SYS_ppoll, &poll, 1, timeout_ns == UINT64_MAX ? NULL : &time, NULL, 0);
+
+	if (got < 0)
+		return errno == EINTR ? WAITED_SIGNAL : WAITED_ERROR;
+	if (got == 0)
+		return WAITED_TIMEOUT;
+	return poll.revents & (POLLERR | POLLHUP | POLLNVAL) ? WAITED_ERROR : WAITED_DONE;
+}
+
+/*
+ * A last segment that is not full waits for ACKs (Nagle) or for more (MSG_MORE, TCP_CORK): a split must not make it wait. Returns
+ * whether TCP_NODELAY has to be taken back.
+ */
+static bool push(struct connection *connection, int fd)
+{
+	if (connection->own_nodelay < 0) {
+		connection->own_nodelay = 0;
+		(void)sys_getsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &connection->own_nodelay, sizeof(int));
+	}
+	(void)sys_setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+	return connection->own_nodelay == 0;
+}
+
+static void unpush(int fd, bool is_pushed)
+{
+	if (is_pushed)
+		(void)sys_setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, 0);
+}
+
+static void borrow_lowat(int fd)
+{
+	(void)sys_setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, 1);
+}
+
+static void return_lowat(struct connection *connection, int fd)
+{
+	(void)sys_setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, connection->own_lowat);
+}
+
+/* The smallest buffer: the socket is writable again when at most about one segment is left of what it holds. */
+static void borrow_sndbuf(struct connection *connection, int fd)
+{
+	connection->old_sndbuf = 0;
+	connection->old_buf_lock = 0;
+	(void)sys_getsockopt(fd, SOL_SOCKET, SO_SNDBUF, &connection->old_sndbuf, sizeof(int));
+	(void)sys_getsockopt(fd, SOL_SOCKET, SO_BUF_LOCK, &connection->old_buf_lock, sizeof(int));
+	(void)sys_setsockopt(fd, SOL_SOCKET, SO_SNDBUF, 1);
+}
+
+static void return_sndbuf(struct connection *connection, int fd)
+{
+	/* The kernel doubles what it is given; beyond wmem_max it gives less, and autotuning grows it again. */
+	(void)sys_setsockopt(fd, SOL_SOCKET, SO_SNDBUF, connection->old_sndbuf / 2);
+	(void)sys_setsockopt(fd, SOL_SOCKET, SO_BUF_LOCK, connection->old_buf_lock);
+}
+
+static uint64_t left_ns(uint64_t end_ns, uint64_t now)
+{
+	if (end_ns == UINT64_MAX)
+		return UINT64_MAX;
+	return end_ns > now ? end_ns - now : 0;
+}
+
+static uint64_t end_of(uint64_t timeout_ns)
+{
+	const uint64_t now = now_ns();
+
+	return timeout_ns > UINT64_MAX - now ? UINT64_MAX : now + timeout_ns;
+}
+
+enum waited wait_transmitted(struct connection *connection, int fd, uint64_t timeout_ns)
+{
+	enum waited waited = WAITED_DONE;
+	const uint64_t end_ns = end_of(timeout_ns);
+	bool is_pushed;
+	int bytes = unsent_bytes(fd);
+
+	if (bytes <= 0)
+		return bytes ? WAITED_ERROR : WAITED_DONE;
+	is_pushed = push(connection, fd);
+	if (unsent_bytes(fd) > 0) {
+		borrow_lowat(fd);
+		do
+			waited = poll_writable(fd, left_ns(end_ns, now_ns()));
+		while (waited == WAITED_DONE && unsent_bytes(fd) > 0);
+		return_lowat(connection, fd);
+	}
+	unpush(fd, is_pushed);
+	return waited;
+}
+
+static void nap(uint64_t ns)
+{
+	const struct timespec time = { 0, (long)ns };
+
+	(void)syscall(SYS_nanosleep, &time, NULL);
+}
+
+enum waited wait_drained(struct connection *connection, int fd, uint64_t timeout_ns)
+{
+	const uint64_t end_ns = end_of(timeout_ns);
+	enum waited waited = WAITED_DONE;
+	uint64_t nap_ns, one_since_ns, now;
+	struct tcp_info info;
+	bool is_pushed;
+	int bytes = unacked_bytes(fd);
+
+	if (bytes <= 0)
+		return bytes ? WAITED_ERROR : WAITED_DONE;
+	is_pushed = push(connection, fd);
+	borrow_sndbuf(connection, fd);
+	waited = poll_writable(fd, timeout_ns);
+	return_sndbuf(connection, fd);
+	/* The event comes with at most one segment left, and there is none for the last ACK: short sleeps. */
+	if (waited == WAITED_DONE && unacked_bytes(fd) > 0 && tcp_info_of(fd, &info)) {
+		one_since_ns = now_ns();
+		nap_ns = info.tcpi_min_rtt * QCLIMB_NS_PER_US / 8;
+		nap_ns = nap_ns < 50000 ? 50000 : nap_ns > 1000000 ? 1000000 : nap_ns;
+		while ((bytes = unacked_bytes(fd)) > 0) {
+			now = now_ns();
+			if (now - one_since_ns > ack_due_ns(&info) && unsent_bytes(fd) == 0)
+				break;
+			if (now >= end_ns) {
+				waited = WAITED_TIMEOUT;
+				break;
+			}
+			nap(nap_ns);
+		}
+		if (bytes < 0)
+			waited = WAITED_ERROR;
+	}
+	unpush(fd, is_pushed);
+	return waited;
+}
+
+bool poll_transmitted(struct connection *connection, int fd)
+{
+	bool is_pushed;
+
+	if (unsent_bytes(fd) <= 0)
+		return true;
+	is_pushed = push(connection, fd);
+	unpush(fd, is_pushed);
+	if (unsent_bytes(fd) <= 0)
+		return true;
+	if (connection->pending != PENDING_DEMOTION) {
+		drain_release(connection, fd);
+		borrow_lowat(fd);
+		connection->pending = PENDING_DEMOTION;
+	}
+	/* poll also arms the kernel's event for a socket that is full. */
+	return poll_writable(fd, 0) != WAITED_TIMEOUT;
+}
+
+bool poll_drained(struct connection *connection, int fd, uint64_t now, bool *may_change)
+{
+	bool is_pushed;
+
+	*may_change = is_drained(connection, fd, now);
+	if (*may_change)
+		return true;
+	is_pushed = push(connection, fd);
+	unpush(fd, is_pushed);
+	if (connection->pending != PENDING_PROMOTION) {
+		drain_release(connection, fd);
+		borrow_sndbuf(connection, fd);
+		connection->pending = PENDING_PROMOTION;
+	}
+	if (poll_writable(fd, 0) == WAITED_TIMEOUT)
+		return false;
+	*may_change = unacked_bytes(fd) == 0;
+	return true;
+}
+
+void drain_release(struct connection *connection, int fd)
+{
+	const int saved = errno;
+
+	if (connection->pending == PENDING_DEMOTION)
+		return_lowat(connection, fd);
+	if (connection->pending == PENDING_PROMOTION)
+		return_sndbuf(connection, fd);
+	connection->pending = PENDING_NONE;
+	errno = saved;
+}
+
+bool signal_interrupts(int fd)
+{
+	struct sigaction action;
+
+	if (send_timeout_ns(fd) != UINT64_MAX)
+		return true; /* as the kernel does: a call with a timeout is never restarted */
+	for (int signal = 1; signal < NSIG; signal++)
+		if (!sigaction(signal, NULL, &action) && action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN &&
+		    !(action.sa_flags & SA_RESTART))
+			return true;
+	return false;
+}
+
+uint64_t send_timeout_ns(int fd)
+{
+	struct timeval time = { 0, 0 };
+
+	if (sys_getsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &time, sizeof(time)) || (!time.tv_sec && !time.tv_usec))
+		return UINT64_MAX;
+	return (uint64_t)time.tv_sec * UINT64_C(1000000000) + (uint64_t)time.tv_usec * QCLIMB_NS_PER_US;
+}

@@ -1,0 +1,40 @@
+/*
+ * The life of a flow on a connection (DESIGN.md section 2): where one ends and the next begins, its priority, and how far it may be
+ * written before that changes.
+ */
+#ifndef QCLIMB_FLOW_H
+#define QCLIMB_FLOW_H
+
+#include "connection.h"
+#include "rules.h"
+
+/* A writing call, as pieces of it are asked for. */
+struct write_call {
+	/* Writes bytes [offset, offset + len) of the call as the application would have; libc's result and errno. */
+	ssize_t (*piece)(const struct write_call *call, size_t offset, size_t len);
+	int fd;
+	int flags; /* MSG_* */
+	size_t len;
+	const void *bytes; /* send, write */
+	const struct msghdr *message; /* sendmsg */
+	const struct iovec *parts; /* writev, sendmsg */
+	size_t part_count;
+	int in_fd; /* sendfile */
+	off64_t *offset;
+	bool is_whole; /* must not be split: MSG_ZEROCOPY, MSG_OOB */
+	bool is_started; /* a piece of this call was accepted: a failure of a later one is the next call's */
+};
+
+/* Carries out a writing call: what the application gets back, with libc's errno. */
+ssize_t flow_write(struct connection *connection, const struct write_call *call);
+
+/* `got` bytes were read, `asked` were asked for. */
+void flow_read(struct connection *connection, int fd, size_t got, size_t asked);
+
+/* Before connect() and listen(): the socket rests at priority 0. */
+void flow_rest(struct connection *connection, int fd);
+
+/* The descriptor is closed or shut down for writing; fd -1: already gone. */
+void flow_closed(struct connection *connection, int fd);
+
+#endif

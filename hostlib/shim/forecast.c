@@ -1,0 +1,76 @@
+#include "forecast.h"
+
+#include <qclimb/crc32.h>
+#include <string.h>
+
+enum feature {
+	START_US,
+	GAP_US,
+	LAST_SIZE_1,
+	LAST_SIZE_5 = 6,
+	SERVICE_PORT,
+	ROLE,
+	PEER_ADDR,
+	LOCAL_ADDR,
+	FIRST_WRITE_BYTES
+};
+
+/* IPv4 as a number in host order, IPv6 as its crc32. Addresses are kept as IPv6, IPv4 v4-mapped. */
+static uint32_t address_number(const uint8_t *address)
+{
+	static const uint8_t mapped[12] = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff };
+
+	if (memcmp(address, mapped, sizeof(mapped)))
+		return qclimb_crc32(address, 16);
+	return (uint32_t)address[12] << 24 | (uint32_t)address[13] << 16 | (uint32_t)address[14] << 8 | address[15];
+}
+
+static bool feature_of(uint8_t id, const struct connection *connection, const struct qclimb_record *record,
+		       uint64_t *value)
+{
+	switch (id) {
+	case START_US:
+		*value = record->start_us;
+		return true;
+	case GAP_US:
+		*value = record->gap_us;
+		return true;
+	case LAST_SIZE_1 ... LAST_SIZE_5:
+		*value = record->last_size_bytes[id - LAST_SIZE_1];
+		return true;
+	case SERVICE_PORT:
+		*value = connection->role ? connection->local_port : connection->peer_port;
+		return true;
+	case ROLE:
+		*value = connection->role;
+		return true;
+	case PEER_ADDR:
+		*value = address_number(connection->peer_addr);
+		return true;
+	case LOCAL_ADDR:
+		*value = address_number(connection->local_addr);
+		return true;
+	case FIRST_WRITE_BYTES:
+		*value = record->first_write_bytes;
+		return true;
+	default:
+		return false;
+	}
+}
+
+bool forecast(const struct qclimb_forest *forest, const struct connection *connection, struct qclimb_record *record)
+{
+	int32_t row[QCLIMB_MAX_FEATURES] = { 0 };
+	struct qclimb_forecast keys;
+	uint64_t value;
+
+	for (uint32_t i = 0; i < forest->features && i < QCLIMB_MAX_FEATURES; i++) {
+		if (!feature_of(forest->feature_id[i], connection, record, &value))
+			return false;
+		row[i] = qclimb_float_key_of_u64(value);
+	}
+	keys = qclimb_forest_predict(forest, row);
+	record->lower_bytes = qclimb_key_to_bytes(keys.lower_key, 0);
+	record->upper_bytes = qclimb_key_to_bytes(keys.upper_key, 1);
+	return record->lower_bytes <= record->upper_bytes;
+}

@@ -1,0 +1,19 @@
+/* QCLIMB_LOG: a line for each decision, to stderr or appended to a file. Silent without it. */
+#ifndef QCLIMB_LOG_H
+#define QCLIMB_LOG_H
+
+#include "shim.h"
+
+extern int qclimb_log_fd; /* -1: silent */
+
+void log_start(const char *where);
+void log_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* errno is kept. Arguments are not evaluated when silent. */
+#define LOG(...)                                                                                                       \
+	do {                                                                                                           \
+		if (unlikely(qclimb_log_fd >= 0))                                                                      \
+			log_line(__VA_ARGS__);                                                                         \
+	} while (0)
+
+#endif

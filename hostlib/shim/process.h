@@ -1,0 +1,29 @@
+/* The process as a whole: environment, start, fork, exit. */
+#ifndef QCLIMB_PROCESS_H
+#define QCLIMB_PROCESS_H
+
+#include "shim.h"
+
+#define QCLIMB_PATH_BYTES 4096
+
+struct process {
+	pid_t pid;
+	uint64_t start_ns; /* CLOCK_MONOTONIC; a forked child starts anew */
+	char comm[16];
+	char policy_path[QCLIMB_PATH_BYTES]; /* of the run directory */
+	char model_path[QCLIMB_PATH_BYTES];
+	char records_path[QCLIMB_PATH_BYTES];
+	char run_path[QCLIMB_PATH_BYTES];
+	char own_policy_path[QCLIMB_PATH_BYTES]; /* QCLIMB_POLICY; "" if none */
+	int own_mode; /* QCLIMB_MODE as enum qclimb_mode; -1 if none */
+};
+
+extern struct process qclimb_process;
+
+/* Whether we run in the process whose memory this is: false in a vfork child, whose close() is not ours. One system call. */
+static inline bool is_own_process(void)
+{
+	return sys_getpid() == qclimb_process.pid;
+}
+
+#endif

@@ -1,0 +1,27 @@
+/*
+ * Finished flows on their way to hostd: a ring that any thread fills, sent eight at a time by a datagram that never blocks.
+ * What cannot be handed over is counted. Invariant: no caller waits for another; the socket never holds a number that the
+ * application could expect, and is opened anew where the application closed it.
+ */
+#ifndef QCLIMB_RECORDS_H
+#define QCLIMB_RECORDS_H
+
+#include "shim.h"
+
+#include <qclimb/record.h>
+
+/* Takes a record; sends where eight wait or the oldest waits for 200 ms. */
+void records_add(const struct qclimb_record *record, uint64_t generation, uint64_t now);
+
+/* Sends what waits. */
+void records_flush(void);
+
+/* Sends what waits if the last datagram was 20 ms ago or more: at a close, which may be a process's last word for long. */
+void records_flush_if_due(uint64_t now);
+
+void records_after_fork(void);
+
+/* Moves a descriptor of ours to a number near 1000, where applications do not expect theirs; close-on-exec. */
+int fd_out_of_the_way(int fd);
+
+#endif

@@ -1,0 +1,35 @@
+/*
+ * The policy and the model in force: read from files into private memory, verified, swapped under running calls.
+ * A damaged file changes nothing: the last good generation stays. Invariant: what rules_acquire() gave stays as it is until
+ * rules_release(); no reader ever waits, and no reader is waited for.
+ */
+#ifndef QCLIMB_RULES_H
+#define QCLIMB_RULES_H
+
+#include "shim.h"
+
+#include <qclimb/forest.h>
+#include <qclimb/policy.h>
+
+struct rules {
+	atomic_uint readers;
+	struct qclimb_policy policy;
+	const struct qclimb_forest *forest; /* NULL: none of the policy's generation */
+	int model; /* slot of the forest's memory, -1: none */
+};
+
+void rules_start(void);
+void rules_after_fork(void);
+
+/* The rules in force at `now`; looks for new files where 200 ms have passed since the last look. */
+struct rules *rules_acquire(uint64_t now);
+void rules_release(struct rules *rules);
+
+/* Whether reads re-arm TCP_QUICKACK: on the path of every read, so kept apart. */
+extern atomic_bool qclimb_rules_quickack;
+static inline bool rules_quickack(void)
+{
+	return atomic_load_explicit(&qclimb_rules_quickack, memory_order_relaxed);
+}
+
+#endif

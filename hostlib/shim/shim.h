@@ -1,0 +1,116 @@
+/*
+ * What every file of the library shares: how a call is exported, libc's own functions, system calls that nobody intercepts.
+ *
+ * What an intercepted call may do to the application: nothing it can see. It returns what libc returned, with libc's errno; qclimb's
+ * own failures end inside. No function below takes a lock that a signal handler could find taken, or allocates.
+ */
+#ifndef QCLIMB_SHIM_H
+#define QCLIMB_SHIM_H
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+#define QCLIMB_EXPORT __attribute__((visibility("default")))
+#define likely(x) __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+
+#define QCLIMB_NS_PER_US UINT64_C(1000)
+#define QCLIMB_NS_PER_MS UINT64_C(1000000)
+
+/* libc's functions under our names: result, name, arguments. */
+#define QCLIMB_REAL(X)                                                                                                 \
+	X(int, socket, (int, int, int))                                                                                \
+	X(int, connect, (int, const struct sockaddr *, socklen_t))                                                     \
+	X(int, listen, (int, int))                                                                                     \
+	X(int, accept, (int, struct sockaddr *, socklen_t *))                                                          \
+	X(int, accept4, (int, struct sockaddr *, socklen_t *, int))                                                    \
+	X(int, setsockopt, (int, int, int, const void *, socklen_t))                                                   \
+	X(int, getsockopt, (int, int, int, void *, socklen_t *))                                                       \
+	X(ssize_t, send, (int, const void *, size_t, int))                                                             \
+	X(ssize_t, sendto, (int, const void *, size_t, int, const struct sockaddr *, socklen_t))                       \
+	X(ssize_t, sendmsg, (int, const struct msghdr *, int))                                                         \
+	X(int, sendmmsg, (int, struct mmsghdr *, unsigned int, int))                                                   \
+	X(ssize_t, write, (int, const void *, size_t))                                                                 \
+	X(ssize_t, writev, (int, const struct iovec *, int))                                                           \
+	X(ssize_t, sendfile, (int, int, off_t *, size_t))                                                              \
+	X(ssize_t, sendfile64, (int, int, off64_t *, size_t))                                                          \
+	X(ssize_t, recv, (int, void *, size_t, int))                                                                   \
+	X(ssize_t, recvfrom, (int, void *, size_t, int, struct sockaddr *, socklen_t *))                               \
+	X(ssize_t, recvmsg, (int, struct msghdr *, int))                                                               \
+	X(int, recvmmsg, (int, struct mmsghdr *, unsigned int, int, struct timespec *))                                \
+	X(ssize_t, read, (int, void *, size_t))                                                                        \
+	X(ssize_t, readv, (int, const struct iovec *, int))                                                            \
+	X(ssize_t, __recv_chk, (int, void *, size_t, size_t, int))                                                     \
+	X(ssize_t, __recvfrom_chk, (int, void *, size_t, size_t, int, struct sockaddr *, socklen_t *))                 \
+	X(ssize_t, __read_chk, (int, void *, size_t, size_t))                                                          \
+	X(int, close, (int))                                                                                           \
+	X(int, close_range, (unsigned int, unsigned int, int))                                                         \
+	X(void, closefrom, (int))                                                                                      \
+	X(int, dup, (int))                                                                                             \
+	X(int, dup2, (int, int))                                                                                       \
+	X(int, dup3, (int, int, int))                                                                                  \
+	X(int, fcntl, (int, int, ...))                                                                                 \
+	X(int, fcntl64, (int, int, ...))                                                                               \
+	X(int, shutdown, (int, int))
+
+#define QCLIMB_REAL_MEMBER(result, name, arguments) result(*name) arguments;
+struct real {
+	QCLIMB_REAL(QCLIMB_REAL_MEMBER)
+};
+#undef QCLIMB_REAL_MEMBER
+
+extern struct real qclimb_real;
+extern atomic_bool qclimb_is_started;
+
+/* Resolves libc's functions and reads the environment, once; another library's constructor may call us before ours has run. */
+void qclimb_start(void);
+
+static inline const struct real *real(void)
+{
+	if (unlikely(!atomic_load_explicit(&qclimb_is_started, memory_order_acquire)))
+		qclimb_start();
+	return &qclimb_real;
+}
+
+static inline uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+}
+
+/* System calls that no other interposed library sees, and that are no cancellation points. They set errno: callers keep it. */
+static inline int sys_setsockopt(int fd, int level, int option, int value)
+{
+	return (int)syscall(SYS_setsockopt, fd, level, option, &value, sizeof(value));
+}
+
+static inline int sys_getsockopt(int fd, int level, int option, void *value, socklen_t len)
+{
+	return (int)syscall(SYS_getsockopt, fd, level, option, value, &len);
+}
+
+/* Of this process, asked anew: a vfork child shares our memory but not our pid. */
+static inline pid_t sys_getpid(void)
+{
+	return (pid_t)syscall(SYS_getpid);
+}
+
+/* Who runs: differs between threads, also right after fork (where it needs no update). */
+extern __thread char qclimb_thread_mark __attribute__((tls_model("initial-exec")));
+#define QCLIMB_THREAD ((uintptr_t)&qclimb_thread_mark)
+
+#endif

@@ -1,0 +1,214 @@
+"""A bench of two namespaces and one shaped link, applications under the library on either side, and what a capture saw."""
+
+import os
+import signal
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+
+from qclimb.hostfile import encode_policy
+from qclimb.policy import Mode, Policy
+
+ROOT = Path(__file__).resolve().parents[2]
+LIBRARY = ROOT / "hostlib" / "build" / "libqclimb.so"
+A, B = "198.19.250.1", "198.19.250.2"
+A6, B6 = "fd00:250::1", "fd00:250::2"
+THRESHOLDS = (10_000, 40_000, 100_000)
+DSCP = (47, 43, 39, 35)
+_numbers = count()
+
+
+def policy(mode: Mode = Mode.PIAS, **changes: object) -> Policy:
+    fields: dict[str, object] = {
+        "generation": 1,
+        "mode": mode,
+        "threshold_bytes": THRESHOLDS,
+        "dscp": DSCP,
+        "slack_bytes": 0,
+        "flow_gap_us": 20_000,
+        "promote_wait_us": 1_000_000,
+    }
+    return Policy(**{**fields, **changes})  # type: ignore[arg-type]
+
+
+def put_policy(run_dir: Path, wanted: Policy | bytes) -> None:
+    """Writes a policy as hostd does: aside, then renamed."""
+    run_dir.mkdir(parents=True, exist_ok=True)
+    new = run_dir / "policy.new"
+    new.write_bytes(wanted if isinstance(wanted, bytes) else encode_policy(wanted))
+    new.rename(run_dir / "policy")
+
+
+def environment(run_dir: Path, **more: str) -> dict[str, str]:
+    keep = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+    preload = " ".join(filter(None, [os.environ.get("QCLIMB_TEST_PRELOAD_FIRST"), str(LIBRARY)]))
+    return {**keep, "LD_PRELOAD": preload, "QCLIMB_RUN": str(run_dir), **more}
+
+
+def run(*command: str) -> str:
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def wait_until(holds, seconds: float = 10.0) -> None:
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.01)
+
+
+@dataclass(frozen=True)
+class Segment:
+    """One TCP segment as the receiver's interface saw it; `first` is relative to the connection's first data byte."""
+
+    at_s: float
+    sport: int
+    dport: int
+    dscp: int
+    ecn: int
+    flags: int
+    seq: int
+    payload: int
+
+
+def segments(pcap: Path) -> list[Segment]:
+    data = pcap.read_bytes()
+    out = []
+    at = 24
+    while at + 16 <= len(data):
+        sec, usec, captured, _ = struct.unpack_from("<IIII", data, at)
+        frame = data[at + 16 : at + 16 + captured]
+        at += 16 + captured
+        kind = struct.unpack_from(">H", frame, 12)[0]
+        if kind == 0x0800 and frame[23] == 6:
+            tos, total = frame[15], struct.unpack_from(">H", frame, 16)[0]
+            tcp = 14 + (frame[14] & 15) * 4
+            length = total - (tcp - 14)
+        elif kind == 0x86DD and frame[20] == 6:
+            tos = (struct.unpack_from(">H", frame, 14)[0] >> 4) & 255
+            tcp = 54
+            length = struct.unpack_from(">H", frame, 18)[0]
+        else:
+            continue
+        sport, dport, seq = struct.unpack_from(">HHI", frame, tcp)
+        payload = length - (frame[tcp + 12] >> 4) * 4
+        out.append(Segment(sec + usec / 1e6, sport, dport, tos >> 2, tos & 3, frame[tcp + 13], seq, payload))
+    return out
+
+
+@dataclass
+class Stream:
+    """The data segments of one direction of one connection, offsets from its first byte."""
+
+    spans: list[tuple[int, int, int]]  # first offset, end offset, DSCP; in order of arrival
+    syn_dscp: int | None = None
+    pure_ack_dscps: set[int] = field(default_factory=set)
+
+    @property
+    def bytes(self) -> int:
+        return max((end for _, end, _ in self.spans), default=0)
+
+    @property
+    def repeated(self) -> int:
+        """Segments whose bytes had been seen before: retransmissions that reached the receiver."""
+        top = again = 0
+        for first, end, _ in self.spans:
+            again += first < top
+            top = max(top, end)
+        return again
+
+    def edges(self) -> list[tuple[int, int]]:
+        """(offset, DSCP) at each change of the DSCP, by offset; fails where a byte came in disorder."""
+        out: list[tuple[int, int]] = []
+        for first, _end, dscp in sorted(self.spans):
+            if not out or out[-1][1] != dscp:
+                out.append((first, dscp))
+        return out
+
+
+def stream(found: Sequence[Segment], *, to_port: int | None = None, from_port: int | None = None) -> Stream:
+    mine = [s for s in found if (to_port in (None, s.dport)) and (from_port in (None, s.sport))]
+    syn = next(s for s in mine if s.flags & 2)
+    start = syn.seq + 1
+    spans = [((s.seq - start) % 2**32, (s.seq - start) % 2**32 + s.payload, s.dscp) for s in mine if s.payload > 0]
+    acks = {s.dscp for s in mine if s.payload == 0 and not s.flags & 2}
+    return Stream(spans, syn.dscp, acks)
+
+
+@dataclass
+class Bench:
+    """Two hosts, `a` and `b`, joined by one link of `rate_mbit` in each direction with strict priorities by DSCP."""
+
+    a: str
+    b: str
+    path: Path
+
+    def start(self, host: str, argv: Sequence[str], run_dir: Path, **env: str) -> subprocess.Popen[str]:
+        """An application of `host` under the library."""
+        return subprocess.Popen(
+            ["ip", "netns", "exec", host, "env", *(f"{k}={v}" for k, v in environment(run_dir, **env).items()), *argv],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    @contextmanager
+    def capture(self, host: str = "b") -> Iterator[Path]:
+        """Captures what `host`'s interface receives; the file is whole once the block is left."""
+        pcap = self.path / f"capture{next(_numbers)}.pcap"
+        name = getattr(self, host)
+        tcpdump = subprocess.Popen(
+            ["ip", "netns", "exec", name, "tcpdump", "-i", "e0", "-Q", "in", "-s", "128", "-B", "16384"]
+            + ["--immediate-mode", "-U", "-w", str(pcap), "tcp"],
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert tcpdump.stderr
+        while "listening" not in tcpdump.stderr.readline():
+            assert tcpdump.poll() is None
+        try:
+            yield pcap
+            time.sleep(0.05)  # the last packets' way into the file, which no condition tells of
+        finally:
+            tcpdump.send_signal(signal.SIGINT)
+            tcpdump.wait(10)
+
+
+def _shape(name: str, rate_mbit: int, delay_classes: int) -> None:
+    lines = [f"qdisc add dev e0 root handle 1: htb default {delay_classes}", f"class add dev e0 parent 1: classid 1:99 htb rate {rate_mbit}mbit ceil {rate_mbit}mbit burst 1600 cburst 1600"]
+    for p, dscp in enumerate(DSCP):
+        lines.append(f"class add dev e0 parent 1:99 classid 1:{p + 1} htb rate 8bit burst 1 ceil {rate_mbit}mbit cburst 1600 prio {p} quantum 1514")
+        lines.append(f"qdisc add dev e0 parent 1:{p + 1} bfifo limit 400000")
+        lines.append(f"filter add dev e0 parent 1: protocol ip prio 1 u32 match ip tos {dscp << 2:#x} 0xfc flowid 1:{p + 1}")
+        lines.append(f"filter add dev e0 parent 1: protocol ipv6 prio 2 u32 match ip6 priority {dscp << 2:#x} 0xfc flowid 1:{p + 1}")
+    subprocess.run(["ip", "netns", "exec", name, "tc", "-batch", "-"], input="\n".join(lines), text=True, check=True)
+
+
+@contextmanager
+def bench(path: Path, rate_mbit: int = 50) -> Iterator[Bench]:
+    names = [f"qcshim{os.getpid()}-{next(_numbers)}{side}" for side in "ab"]
+    try:
+        for name in names:
+            run("ip", "netns", "add", name)
+        run("ip", "link", "add", "e0", "netns", names[0], "type", "veth", "peer", "name", "e0", "netns", names[1])
+        for name, v4, v6 in zip(names, (A, B), (A6, B6), strict=True):
+            run("ip", "-n", name, "addr", "add", f"{v4}/24", "dev", "e0")
+            run("ip", "-n", name, "addr", "add", f"{v6}/64", "dev", "e0", "nodad")
+            run("ip", "-n", name, "link", "set", "e0", "gso_max_segs", "1", "up")
+            run("ip", "-n", name, "link", "set", "lo", "up")
+            run("ip", "-n", name, "route", "replace", "198.19.250.0/24", "dev", "e0", "congctl", "cubic")
+            run("ip", "netns", "exec", name, "sh", "-c", "echo 1 > /sys/class/net/e0/queues/rx-0/rps_cpus")
+            _shape(name, rate_mbit, len(DSCP))
+        yield Bench(*names, path)
+    finally:
+        for name in names:
+            with suppress(subprocess.CalledProcessError):
+                run("ip", "netns", "del", name)
+
+
+PYTHON = sys.executable
