@@ -9,6 +9,7 @@ the float32 do (the bits, for negatives all but the sign inverted). A host needs
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -85,13 +86,24 @@ def round_down(value: ArrayLike) -> NDArray[np.float32]:
 
 
 def lower_key(size_bytes: ArrayLike) -> Keys:
-    """Keys of lower bounds: the float32 at or below each size."""
-    return float_key(round_down(size_bytes))
+    """Keys of lower bounds: the largest float32 that is not above each size, a whole number of bytes in 0..2^64-1."""
+    size, near = _nearest(size_bytes)
+    return near - (key_bytes(near) > size).astype(np.int32)
 
 
 def upper_key(size_bytes: ArrayLike) -> Keys:
-    """Keys of upper bounds: the float32 at or above each size."""
-    return float_key(-round_down(-np.asarray(size_bytes, dtype=np.float64)))
+    """Keys of upper bounds: the smallest float32 that is not below each size, a whole number of bytes in 0..2^64-1."""
+    size, near = _nearest(size_bytes)
+    return near + (key_bytes(near, up=True) < size).astype(np.int32)
+
+
+def _nearest(size_bytes: ArrayLike) -> tuple[NDArray[np.uint64], Keys]:
+    """Sizes as integers, and the keys of the float32 next to them, on either side."""
+    given = np.asarray(size_bytes)
+    if not (given >= 0).all():  # refuses NaN too
+        raise ModelError("a size is negative or no number, expected whole bytes >= 0")
+    size = given.astype(np.uint64)
+    return size, float_key(size.astype(np.float32))
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,6 +165,23 @@ class Forest:
         """The bounds of `predict_keys` in bytes, as hosts use them."""
         lower, upper = self.predict_keys(rows)
         return key_bytes(lower), key_bytes(upper, up=True)
+
+    def to_tables(self) -> bytes:
+        """roots[trees], (threshold, feature, child)[nodes], lower[nodes], upper[nodes], each a little-endian int32."""
+        nodes = np.stack([self.node_threshold, self.node_feature, self.node_child], axis=1)
+        return b"".join(
+            table.astype("<i4").tobytes() for table in (self.roots, nodes, self.leaf_lower, self.leaf_upper)
+        )
+
+    @classmethod
+    def from_tables(
+        cls, generation: int, feature_ids: tuple[int, ...], trees: int, depth: int, nodes: int, tables: bytes
+    ) -> Self:
+        """The forest of `to_tables`, which has 4 * (trees + 5 * nodes) bytes."""
+        numbers = np.frombuffer(tables, dtype="<i4").astype(np.int32)
+        roots, node, lower, upper = np.split(numbers, np.cumsum([trees, 3 * nodes, nodes]))
+        threshold, feature, child = node.reshape(nodes, 3).T.copy()
+        return cls(generation, feature_ids, trees, depth, feature, threshold, child, lower, upper, roots)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Forest):

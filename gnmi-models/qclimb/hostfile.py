@@ -100,8 +100,6 @@ def decode_policy(data: bytes) -> Policy:
 
 def encode_forest(forest: "Forest") -> bytes:
     """The model file: header, roots, nodes, lower keys, upper keys, CRC."""
-    import numpy as np
-
     header = MODEL_HEADER.pack(
         MODEL_MAGIC,
         VERSION,
@@ -115,9 +113,7 @@ def encode_forest(forest: "Forest") -> bytes:
         bytes(forest.feature_ids),
         0,
     )
-    nodes = np.stack([forest.node_threshold, forest.node_feature, forest.node_child], axis=1)
-    tables = (forest.roots, nodes, forest.leaf_lower, forest.leaf_upper)
-    body = header + b"".join(table.astype("<i4").tobytes() for table in tables)
+    body = header + forest.to_tables()
     return body + CRC.pack(zlib.crc32(body))
 
 
@@ -128,15 +124,10 @@ def check_forest_file(data: bytes) -> int:
 
 def decode_forest(data: bytes) -> "Forest":
     """The forest of a model file's bytes; raises ModelError."""
-    import numpy as np
-
     from .forest import Forest
 
     generation, trees, depth, nodes, feature_ids = _model_header(data)
-    keys = np.frombuffer(data, dtype="<i4", offset=MODEL_HEADER.size, count=trees + 5 * nodes).astype(np.int32)
-    roots, node, lower, upper = np.split(keys, np.cumsum([trees, 3 * nodes, nodes]))
-    threshold, feature, child = node.reshape(nodes, 3).T.copy()
-    return Forest(generation, feature_ids, trees, depth, feature, threshold, child, lower, upper, roots)
+    return Forest.from_tables(generation, feature_ids, trees, depth, nodes, data[MODEL_HEADER.size : -CRC.size])
 
 
 def _model_header(data: bytes) -> tuple[int, int, int, int, tuple[int, ...]]:

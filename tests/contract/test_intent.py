@@ -1,0 +1,204 @@
+"""The switch intent: its forms on the wire, and samples, good and bad, put to Python and to both YANG modules.
+
+A sample is `base` with some places `set` and others `remove`d; a bad one carries the sentence that it must be refused
+with, by libyang ("yang", null where SONiC's row-by-row patcher must let it pass) and by Python ("python").
+"""
+
+import copy
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from qclimb.errors import IntentError
+from qclimb.intent import PathWeights, QueueClass, SwitchIntent
+from qclimb.schema import validate_config_db, validate_gnmi
+
+from tests.contract.strategies import intents
+
+SAMPLES = Path(__file__).parent / "samples"
+GNMI = json.loads((SAMPLES / "gnmi.json").read_text())
+CONFIG_DB = json.loads((SAMPLES / "config_db.json").read_text())
+
+
+def changed(base: Any, sample: dict[str, Any]) -> Any:
+    """A copy of `base` with the sample's places set and removed; list entries by their index."""
+    found = copy.deepcopy(base)
+
+    def holder(place: str) -> tuple[Any, Any]:
+        *steps, last = place.split("/")
+        at = found
+        for step in steps:
+            at = at[int(step) if isinstance(at, list) else step]
+        return at, int(last) if isinstance(at, list) else last
+
+    for place, value in sample.get("set", {}).items():
+        at, last = holder(place)
+        at[last] = value
+    for place in sample.get("remove", []):
+        at, last = holder(place)
+        del at[last]
+    return found
+
+
+def gnmi(sample: dict[str, Any]) -> Any:
+    return {"qclimb:qclimb": changed(GNMI["base"]["qclimb:qclimb"], sample)}
+
+
+def rows(sample: dict[str, Any]) -> Any:
+    return changed(CONFIG_DB["base"], sample)
+
+
+@pytest.mark.parametrize("sample", GNMI["good"].values(), ids=list(GNMI["good"]))
+def test_a_good_gnmi_sample_passes_yang_and_python_and_comes_back(sample: dict[str, Any]) -> None:
+    validate_gnmi(gnmi(sample))
+    intent = SwitchIntent.from_gnmi(gnmi(sample))
+    assert SwitchIntent.from_gnmi(intent.to_gnmi()) == intent
+
+
+@pytest.mark.parametrize("sample", CONFIG_DB["good"].values(), ids=list(CONFIG_DB["good"]))
+def test_good_rows_pass_yang_and_python_and_come_back(sample: dict[str, Any]) -> None:
+    validate_config_db(rows(sample))
+    intent = SwitchIntent.from_config_db(rows(sample))
+    assert SwitchIntent.from_config_db(intent.to_config_db()) == intent
+
+
+def refused(call: Callable[[Any], object], value: Any, said: str) -> None:
+    with pytest.raises(IntentError) as refusal:
+        call(value)
+    assert said in str(refusal.value)
+
+
+@pytest.mark.parametrize("sample", GNMI["bad"].values(), ids=list(GNMI["bad"]))
+def test_a_bad_gnmi_sample_is_refused_by_yang_and_by_python(sample: dict[str, Any]) -> None:
+    refused(validate_gnmi, gnmi(sample), sample["yang"])
+    refused(SwitchIntent.from_gnmi, gnmi(sample), sample["python"])
+
+
+@pytest.mark.parametrize("sample", CONFIG_DB["bad"].values(), ids=list(CONFIG_DB["bad"]))
+def test_bad_rows_are_refused_by_yang_and_by_python(sample: dict[str, Any]) -> None:
+    if sample["yang"] is None:
+        validate_config_db(rows(sample))
+    else:
+        refused(validate_config_db, rows(sample), sample["yang"])
+    refused(SwitchIntent.from_config_db, rows(sample), sample["python"])
+
+
+def test_the_two_bases_are_the_same_intent() -> None:
+    intent = SwitchIntent(
+        generation=7,
+        admin_state="enabled",
+        classes=(
+            QueueClass(0, 47, 6),
+            QueueClass(1, 43, 5, threshold_bytes=5000),
+            QueueClass(2, 39, 1, "balanced", 500000),
+        ),
+        ports=("Ethernet0", "Ethernet4"),
+        ecn_min_bytes=30000,
+        ecn_max_bytes=90000,
+        path_weights=PathWeights({"s1": 0.25, "s2": 0.75}),
+    )
+    assert SwitchIntent.from_gnmi(GNMI["base"]) == intent == SwitchIntent.from_config_db(CONFIG_DB["base"])
+    assert intent.queues == (6, 5, 1)
+
+
+def assert_same(found: SwitchIntent, intent: SwitchIntent) -> None:
+    """Equal but for shares, which travel with nine digits."""
+    shares, expected = (dict(each.path_weights.share) if each.path_weights else {} for each in (found, intent))
+    assert shares == pytest.approx(expected, abs=1e-9)
+    assert SwitchIntent(**{**vars(found), "path_weights": None}) == SwitchIntent(
+        **{**vars(intent), "path_weights": None}
+    )
+
+
+@given(intents())
+def test_an_intent_comes_back_from_its_gnmi_json(intent: SwitchIntent) -> None:
+    tree = json.loads(json.dumps(intent.to_gnmi()))
+    validate_gnmi(tree)
+    validate_gnmi(tree["qclimb:qclimb"])
+    assert_same(SwitchIntent.from_gnmi(tree), intent)
+    assert_same(SwitchIntent.from_gnmi(tree["qclimb:qclimb"]), intent)
+    assert SwitchIntent.from_gnmi(tree).to_gnmi() == tree
+
+
+@given(intents())
+def test_an_intent_comes_back_from_its_rows(intent: SwitchIntent) -> None:
+    found = intent.to_config_db()
+    validate_config_db(found)
+    assert all(isinstance(value, str) for table in found.values() for row in table.values() for value in row.values())
+    assert all(found.values()), "SONiC's patcher refuses an empty table"
+    assert_same(SwitchIntent.from_config_db(found), intent)
+
+
+SMALL = st.integers(0, 3)
+CLASS = st.tuples(SMALL, SMALL, st.sampled_from(["balanced", "s1", "s2"]), SMALL)
+
+
+@given(st.lists(CLASS, max_size=4), st.booleans(), st.tuples(*[st.none() | SMALL] * 2))
+def test_yang_and_python_draw_the_same_line(
+    found: list[tuple[int, int, str, int]], enabled: bool, ecn: tuple[int | None, int | None]
+) -> None:
+    """Small ranges, so that every rule between classes is kept and broken often."""
+    config: dict[str, Any] = {"generation": "1", "admin-state": "enabled" if enabled else "disabled"}
+    config |= {
+        name: str(value)
+        for name, value in zip(("ecn-min-bytes", "ecn-max-bytes"), ecn, strict=True)
+        if value is not None
+    }
+    names = ("priority", "dscp", "queue", "path", "threshold-bytes")
+    classes = [dict(zip(names, (priority, *rest), strict=True)) for priority, rest in enumerate(found)]
+    tree = {
+        "config": config,
+        "classes": {"class": [{"priority": each["priority"], "config": each} for each in classes]},
+    }
+    verdicts = []
+    for judge in (validate_gnmi, SwitchIntent.from_gnmi):
+        try:
+            judge(tree)
+            verdicts.append(None)
+        except IntentError as error:
+            verdicts.append(str(error))
+    assert (verdicts[0] is None) == (verdicts[1] is None), verdicts
+
+
+@given(intents(), st.data())
+def test_rows_can_be_taken_out_of_a_valid_table_in_any_order(intent: SwitchIntent, data: st.DataObject) -> None:
+    """SONiC's patcher needs that: it validates after each row."""
+    found = intent.to_config_db()
+    table = found.get("QCLIMB_CLASS", {})
+    for priority in data.draw(st.permutations(list(table))):
+        del table[priority]
+        validate_config_db({**found, "QCLIMB_CLASS": table})
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=6,
+)
+PLACES = [
+    *("config", "classes", "classes/class", "classes/class/1", "classes/class/1/config", "classes/class/1/priority"),
+    *(f"classes/class/1/config/{leaf}" for leaf in ("priority", "dscp", "queue", "path", "threshold-bytes")),
+    *("config/generation", "config/admin-state", "config/ports", "config/ecn-min-bytes", "paths", "paths/path"),
+    *("paths/path/0", "paths/path/0/name", "paths/path/0/config", "paths/path/0/config/share"),
+]
+
+
+@given(st.sampled_from(PLACES), JSON)
+def test_no_json_makes_an_intent_fail_otherwise(place: str, value: Any) -> None:
+    tree = gnmi({"set": {place: value}})
+    for judge in (SwitchIntent.from_gnmi, validate_gnmi):
+        try:
+            judge(tree)
+        except IntentError as error:
+            assert "\n" not in str(error).replace(repr(value), "")
+
+
+@pytest.mark.parametrize("obj", [None, [], 5, "x", {"qclimb:qclimb": 5}, {"qclimb:qclimb": None}, {1: 2}])
+def test_what_is_no_tree_is_refused(obj: Any) -> None:
+    for judge in (SwitchIntent.from_gnmi, validate_gnmi):
+        with pytest.raises(IntentError):
+            judge(obj)
