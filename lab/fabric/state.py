@@ -108,11 +108,19 @@ def locked(prefix: str) -> Iterator[None]:
     """One builder or remover of a prefix at a time."""
     directory_of(prefix)
     RUN.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(RUN / f"{prefix}.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-    try:
+    path = RUN / f"{prefix}.lock"
+    while True:
+        descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         fcntl.flock(descriptor, fcntl.LOCK_EX)
+        with contextlib.suppress(FileNotFoundError):
+            if path.stat().st_ino == os.fstat(descriptor).st_ino:
+                break
+        os.close(descriptor)  # its last holder removed the file meanwhile
+    try:
         yield
     finally:
+        if load(prefix) is None:
+            path.unlink(missing_ok=True)
         os.close(descriptor)
 
 
@@ -125,8 +133,6 @@ def take_down(prefix: str) -> bool:
     netns.remove(state.namespaces)
     unmount(state.directory / "bpf")
     shutil.rmtree(state.directory)
-    with contextlib.suppress(OSError):
-        (RUN / f"{prefix}.lock").unlink()
     return True
 
 

@@ -84,6 +84,13 @@ class Topology:
 
     `dynamic_th` is SONiC's: one queue may hold at most 2^dynamic_th times what is free of the buffer; 3 is the value of
     SONiC's lossy profiles, and leaves 8/9 of the port to a queue that is alone (plain TCP is not cut short).
+
+    `host_clock_skew`: hosts transmit that share faster than switch ports. With exactly equal clocks a lone sender at
+    line rate keeps a full buffer full without ever losing a packet, and shuts everybody else out: phase effects of
+    drop-tail (Floyd and Jacobson 1992). Measured: 10 KB flows into one queue with two bulk flows of another host took
+    2.9 s at p99 with 0, 0.2 s with 0.01, which is also what they take beside bulk flows of two hosts. Real clocks
+    drift through a packet's phase within an RTO (100 ppm at 25 Gb/s: 5 ms); here it takes 100 packets, 48 ms. Without
+    it plain TCP would look worse than it is.
     """
 
     leaves: int = 2
@@ -93,6 +100,7 @@ class Topology:
     uplink_rate_bps: int = 50_000_000
     buffer_bytes: int = 64 * 1514
     dynamic_th: int = 3
+    host_clock_skew: float = 0.01
 
     def __post_init__(self) -> None:
         sizes = {"leaves": self.leaves, "spines": self.spines, "hosts_per_leaf": self.hosts_per_leaf}
@@ -113,6 +121,8 @@ class Topology:
             raise FabricError(
                 f"topology: buffer_bytes is {self.buffer_bytes}, expected at least two full packets (3028)"
             )
+        if not 0 <= self.host_clock_skew <= 0.1:
+            raise FabricError(f"topology: host_clock_skew is {self.host_clock_skew}, expected 0 to 0.1")
         if not -8 <= self.dynamic_th <= 8:
             raise FabricError(f"topology: dynamic_th is {self.dynamic_th}, expected -8 to 8")
 
@@ -183,11 +193,11 @@ class Topology:
                 yield from self._cable(cable, leaf, up, spine, down, self.uplink_rate_bps)
                 cable += 1
 
-    @staticmethod
-    def _cable(cable: int, node: str, port: str, peer: str, peer_port: str, rate: int) -> Iterator[Port]:
+    def _cable(self, cable: int, node: str, port: str, peer: str, peer_port: str, rate: int) -> Iterator[Port]:
         index, peer_switch = FIRST_IFINDEX + 2 * cable, not peer.startswith("h")
+        peer_rate = rate if peer_switch else round(rate * (1 + self.host_clock_skew))
         yield Port(node, port, index, rate, peer, peer_port, True, peer_switch)
-        yield Port(peer, peer_port, index + 1, rate, node, port, peer_switch, True)
+        yield Port(peer, peer_port, index + 1, peer_rate, node, port, peer_switch, True)
 
     def ports_of(self, node: str) -> list[Port]:
         """The data ports of one node, in order."""
