@@ -8,6 +8,7 @@ from ipaddress import ip_address
 from pathlib import Path
 
 import click
+from qclimb.errors import QclimbError
 
 from switchd.apply import Switch
 from switchd.daemon import run
@@ -126,7 +127,7 @@ def serve(
             server, port = start(servicers[-1], where, tls)
             servers.append(server)
             log.info("ready address=%s port=%d tls=%s redis=%s", where, port, "none" if plain else "mutual", redis_url)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, QclimbError) as error:
         raise click.UsageError(str(error)) from error
     run(switch, db, stop)
     for servicer in servicers:
