@@ -3,6 +3,7 @@
 import contextlib
 import logging
 import random
+import select
 import selectors
 import signal
 import socket
@@ -15,7 +16,7 @@ from qclimb.errors import QclimbError
 from hostlib.hostd.applied import Applied
 from hostlib.hostd.collected import Collected, Shipment
 from hostlib.hostd.errors import FleetError, HostdError
-from hostlib.hostd.inbox import Inbox
+from hostlib.hostd.inbox import TURN, Inbox
 from hostlib.hostd.orchestrator import Away, Orchestrator, Refused
 from hostlib.hostd.place import Place
 from hostlib.hostd.state import State
@@ -24,6 +25,9 @@ log = logging.getLogger("qclimb-hostd")
 
 #: Longest pause between two tries while the orchestrator is away.
 BACKOFF_MAX_S = 10.0
+#: Records may wait this long on their socket, so that many datagrams cost one wake-up; not where the queue is short.
+GATHER_S = 0.05
+QUEUE_AMPLE = 256
 #: How long the end of the process may wait for the last delivery.
 FAREWELL_S = 2.0
 #: A shipment refused with one of these will be taken later; with any other 4xx it never will.
@@ -64,6 +68,8 @@ class Daemon:
             talker.start()
             while not any(key.fileobj is woken for key, _ in selector.select()):
                 self._read()
+                if self._inbox.queue_datagrams >= QUEUE_AMPLE and select.select([woken], [], [], GATHER_S)[0]:
+                    break
         self._read()
         self._stop.set()
         talker.join(FAREWELL_S)
@@ -71,8 +77,11 @@ class Daemon:
         log.info("stopped name=%s shipped=%d waiting=%d", self._state.name, self._state.shipped, self._state.waiting)
 
     def _read(self) -> None:
-        with self._collected_lock:
-            self._inbox.read(into=self._collected)
+        """Empties the socket, in turns, so that the other thread gets at what was collected."""
+        more = True
+        while more and not self._stop.is_set():
+            with self._collected_lock:
+                more = self._inbox.read(into=self._collected) == TURN
 
     def _talk(self) -> None:
         delay = 0.0

@@ -46,6 +46,8 @@ def with_quickack(words: list[str]) -> list[str]:
         if word in ("quickack", "expires", "error"):
             next(rest, None)
             continue
+        if word == "lock" and kept[-1] == "rto_min":
+            continue  # `ip` shows it and does not take it: rto_min always locks
         kept.append(word)
     return [*kept, "quickack", "1"]
 
