@@ -13,10 +13,9 @@ static ssize_t piece_of_bytes(const struct write_call *call, size_t offset, size
 {
 	const char *from = (const char *)call->bytes + offset;
 
-	if (!call->is_started && call->flags < 0)
+	if (!call->is_started && call->is_plain)
 		return real()->write(call->fd, from, len);
-	return real()->send(call->fd, from, len,
-			    (call->flags < 0 ? 0 : call->flags) | (call->is_started ? MSG_NOSIGNAL : 0));
+	return real()->send(call->fd, from, len, call->flags | (call->is_started ? MSG_NOSIGNAL : 0));
 }
 
 static size_t bytes_of(const struct iovec *parts, size_t count)
@@ -75,7 +74,7 @@ static ssize_t piece_of_parts(const struct write_call *call, size_t offset, size
 		message.msg_iov = cut_parts;
 		message.msg_iovlen = cut(call, offset + done, len - done, cut_parts, &taken);
 		wrote = real()->sendmsg(call->fd, &message,
-					(call->flags < 0 ? 0 : call->flags) | (is_first ? 0 : MSG_NOSIGNAL) |
+					call->flags | (is_first ? 0 : MSG_NOSIGNAL) |
 						(done + taken < len ? MSG_MORE : 0));
 		if (wrote < 0)
 			return done ? (ssize_t)done : -1;
@@ -87,7 +86,7 @@ static ssize_t piece_of_parts(const struct write_call *call, size_t offset, size
 /* Calls that a split would change: TCP Fast Open, urgent data, and one completion per call. */
 static bool is_whole(int flags)
 {
-	return flags >= 0 && flags & (MSG_OOB | MSG_ZEROCOPY | MSG_FASTOPEN | MSG_ERRQUEUE);
+	return flags & (MSG_OOB | MSG_ZEROCOPY | MSG_FASTOPEN | MSG_ERRQUEUE);
 }
 
 QCLIMB_EXPORT ssize_t send(int fd, const void *bytes, size_t len, int flags)
@@ -97,7 +96,7 @@ QCLIMB_EXPORT ssize_t send(int fd, const void *bytes, size_t len, int flags)
 		.piece = piece_of_bytes, .fd = fd, .flags = flags, .len = len, .bytes = bytes
 	};
 
-	if (!connection || !len || is_whole(flags) || flags < 0)
+	if (!connection || !len || is_whole(flags))
 		return real()->send(fd, bytes, len, flags);
 	return flow_write(connection, &call);
 }
@@ -111,7 +110,7 @@ QCLIMB_EXPORT ssize_t sendto(int fd, const void *bytes, size_t len, int flags, _
 	};
 
 	/* A connected TCP socket ignores the address. */
-	if (!connection || !len || is_whole(flags) || flags < 0 || to.__sockaddr__)
+	if (!connection || !len || is_whole(flags) || to.__sockaddr__)
 		return real()->sendto(fd, bytes, len, flags, to.__sockaddr__, to_len);
 	return flow_write(connection, &call);
 }
@@ -119,7 +118,9 @@ QCLIMB_EXPORT ssize_t sendto(int fd, const void *bytes, size_t len, int flags, _
 QCLIMB_EXPORT ssize_t write(int fd, const void *bytes, size_t len)
 {
 	struct connection *connection = connection_of(fd);
-	const struct write_call call = { .piece = piece_of_bytes, .fd = fd, .flags = -1, .len = len, .bytes = bytes };
+	const struct write_call call = {
+		.piece = piece_of_bytes, .fd = fd, .is_plain = true, .len = len, .bytes = bytes
+	};
 
 	if (!connection || !len)
 		return real()->write(fd, bytes, len);
@@ -129,7 +130,7 @@ QCLIMB_EXPORT ssize_t write(int fd, const void *bytes, size_t len)
 QCLIMB_EXPORT ssize_t writev(int fd, const struct iovec *parts, int count)
 {
 	struct connection *connection = connection_of(fd);
-	struct write_call call = { .piece = piece_of_parts, .fd = fd, .flags = -1, .parts = parts };
+	struct write_call call = { .piece = piece_of_parts, .fd = fd, .is_plain = true, .parts = parts };
 
 	if (!connection || count <= 0 || count > IOV_MAX)
 		return real()->writev(fd, parts, count);
@@ -144,7 +145,7 @@ static ssize_t send_message(struct connection *connection, int fd, const struct 
 {
 	struct write_call call = { .piece = piece_of_parts, .fd = fd, .flags = flags, .message = message };
 
-	if (is_whole(flags) || flags < 0 || message->msg_iovlen > IOV_MAX || message->msg_name)
+	if (is_whole(flags) || message->msg_iovlen > IOV_MAX || message->msg_name)
 		return real()->sendmsg(fd, message, flags);
 	call.parts = message->msg_iov;
 	call.part_count = message->msg_iovlen;
@@ -169,7 +170,7 @@ QCLIMB_EXPORT int sendmmsg(int fd, struct mmsghdr *messages, unsigned int count,
 	struct connection *connection = connection_of(fd);
 	unsigned int done;
 
-	if (!connection || !messages || is_whole(flags) || flags < 0)
+	if (!connection || !messages || is_whole(flags))
 		return real()->sendmmsg(fd, messages, count, flags);
 	for (done = 0; done < count && done < IOV_MAX; done++) {
 		const struct msghdr *message = &messages[done].msg_hdr;

@@ -32,10 +32,13 @@ static bool tcp_info_of(int fd, struct tcp_info *info)
 	return !sys_getsockopt(fd, IPPROTO_TCP, TCP_INFO, info, sizeof(*info));
 }
 
-/* A time after which an unACKed segment is surely held back by a delayed ACK, not by a queue: SRTT + 4 RTTVAR, RTO without its floor. */
+/*
+ * A time after which a segment that is still not ACKed is held back by a delayed ACK (40 ms or more on Linux), not by a queue: SRTT +
+ * 4 RTTVAR, which is RTO without its floor, and 10 ms for the kernel's coarse clock.
+ */
 static uint64_t ack_due_ns(const struct tcp_info *info)
 {
-	return ((uint64_t)info->tcpi_rtt + 4 * (uint64_t)info->tcpi_rttvar) * QCLIMB_NS_PER_US;
+	return ((uint64_t)info->tcpi_rtt + 4 * (uint64_t)info->tcpi_rttvar + 10000) * QCLIMB_NS_PER_US;
 }
 
 bool is_drained(struct connection *connection, int fd, uint64_t now)

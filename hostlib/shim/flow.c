@@ -486,8 +486,6 @@ static ssize_t write_decided(struct connection *connection, const struct write_c
 	rules_release(rules);
 	connection->read_bytes = 0;
 	errno = saved;
-	if (call->is_whole)
-		return write_whole(connection, call, now);
 	wrote = write_pieces(connection, &pieces, ready);
 	connection->last_write_ns = connection->record.wait_ns ? now_ns() : now;
 	if (wrote < 0 && !connection->sent_bytes)

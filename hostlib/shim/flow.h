@@ -14,6 +14,7 @@ struct write_call {
 	ssize_t (*piece)(const struct write_call *call, size_t offset, size_t len);
 	int fd;
 	int flags; /* MSG_* */
+	bool is_plain; /* write or writev: no flags */
 	size_t len;
 	const void *bytes; /* send, write */
 	const struct msghdr *message; /* sendmsg */
@@ -21,7 +22,6 @@ struct write_call {
 	size_t part_count;
 	int in_fd; /* sendfile */
 	off64_t *offset;
-	bool is_whole; /* must not be split: MSG_ZEROCOPY, MSG_OOB */
 	bool is_started; /* a piece of this call was accepted: a failure of a later one is the next call's */
 };
 

@@ -1,4 +1,4 @@
-"""A bench of two namespaces and one shaped link, applications under the library on either side, and what a capture saw."""
+"""A bench: two namespaces and one shaped link, applications under the library on either side, what a capture saw."""
 
 import os
 import signal
@@ -162,9 +162,9 @@ class Bench:
         """Captures what `host`'s interface receives; the file is whole once the block is left."""
         pcap = self.path / f"capture{next(_numbers)}.pcap"
         name = getattr(self, host)
+        options = "-i e0 -Q in -s 128 -B 16384 --immediate-mode -U -w"
         tcpdump = subprocess.Popen(
-            ["ip", "netns", "exec", name, "tcpdump", "-i", "e0", "-Q", "in", "-s", "128", "-B", "16384"]
-            + ["--immediate-mode", "-U", "-w", str(pcap), "tcp"],
+            ["ip", "netns", "exec", name, "tcpdump", *options.split(), str(pcap), "tcp"],
             stderr=subprocess.PIPE,
             text=True,
         )
@@ -179,14 +179,31 @@ class Bench:
             tcpdump.wait(10)
 
 
-def _shape(name: str, rate_mbit: int, delay_classes: int) -> None:
-    lines = [f"qdisc add dev e0 root handle 1: htb default {delay_classes}", f"class add dev e0 parent 1: classid 1:99 htb rate {rate_mbit}mbit ceil {rate_mbit}mbit burst 1600 cburst 1600"]
+def _shape(name: str, rate_mbit: int) -> None:
+    ceil = f"ceil {rate_mbit}mbit cburst 1600"
+    lines = [
+        f"qdisc add dev e0 root handle 1: htb default {len(DSCP)}",
+        f"class add dev e0 parent 1: classid 1:99 htb rate {rate_mbit}mbit burst 1600 {ceil} quantum 1514",
+    ]
     for p, dscp in enumerate(DSCP):
-        lines.append(f"class add dev e0 parent 1:99 classid 1:{p + 1} htb rate 8bit burst 1 ceil {rate_mbit}mbit cburst 1600 prio {p} quantum 1514")
-        lines.append(f"qdisc add dev e0 parent 1:{p + 1} bfifo limit 400000")
-        lines.append(f"filter add dev e0 parent 1: protocol ip prio 1 u32 match ip tos {dscp << 2:#x} 0xfc flowid 1:{p + 1}")
-        lines.append(f"filter add dev e0 parent 1: protocol ipv6 prio 2 u32 match ip6 priority {dscp << 2:#x} 0xfc flowid 1:{p + 1}")
+        leaf, tos = f"1:{p + 1}", f"{dscp << 2:#x} 0xfc"
+        lines += [
+            f"class add dev e0 parent 1:99 classid {leaf} htb rate 8bit burst 1 {ceil} prio {p} quantum 1514",
+            f"qdisc add dev e0 parent {leaf} bfifo limit 400000",
+            f"filter add dev e0 parent 1: protocol ip prio 1 u32 match ip tos {tos} flowid {leaf}",
+            f"filter add dev e0 parent 1: protocol ipv6 prio 2 u32 match ip6 priority {tos} flowid {leaf}",
+        ]
     subprocess.run(["ip", "netns", "exec", name, "tc", "-batch", "-"], input="\n".join(lines), text=True, check=True)
+
+
+# HTB lets the first packet that a class ever sees pass before its turn (its own 8 bit/s are not yet used up).
+PRIME = """
+import socket, sys
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+for dscp in map(int, sys.argv[2:]):
+    s.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, dscp << 2)
+    s.sendto(b"x", (sys.argv[1], 9))
+"""
 
 
 @contextmanager
@@ -203,7 +220,9 @@ def bench(path: Path, rate_mbit: int = 50) -> Iterator[Bench]:
             run("ip", "-n", name, "link", "set", "lo", "up")
             run("ip", "-n", name, "route", "replace", "198.19.250.0/24", "dev", "e0", "congctl", "cubic")
             run("ip", "netns", "exec", name, "sh", "-c", "echo 1 > /sys/class/net/e0/queues/rx-0/rps_cpus")
-            _shape(name, rate_mbit, len(DSCP))
+            _shape(name, rate_mbit)
+        for name, peer in zip(names, (B, A), strict=True):
+            run("ip", "netns", "exec", name, sys.executable, "-c", PRIME, peer, *map(str, DSCP))
         yield Bench(*names, path)
     finally:
         for name in names:

@@ -1,0 +1,41 @@
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+import stand
+
+
+@pytest.fixture(scope="session", autouse=True)
+def library():
+    """libqclimb.so as the sources say it is now."""
+    subprocess.run(["make", "-s", "-C", str(stand.ROOT / "hostlib"), "lib"], check=True)
+    return stand.LIBRARY
+
+
+@pytest.fixture
+def run_dir(tmp_path):
+    path = tmp_path / "run"
+    path.mkdir()
+    return path
+
+
+@pytest.fixture(scope="module")
+def link(tmp_path_factory):
+    """Two hosts and a shaped link, with a capture on either side."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root: makes network namespaces")
+    for tool in ("ip", "tc", "tcpdump"):
+        if not shutil.which(tool):
+            pytest.skip(f"needs {tool}")
+    try:
+        with stand.bench(tmp_path_factory.mktemp("link")) as made:
+            yield made
+    except subprocess.CalledProcessError as error:
+        if error.cmd[0] in ("ip", "tc"):
+            pytest.skip(f"this kernel refuses {' '.join(error.cmd)}: {error.stderr}")
+        raise

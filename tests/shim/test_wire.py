@@ -1,0 +1,176 @@
+"""What packets carry: each change of the DSCP at its byte, no flow overtakes itself, the application sees nothing."""
+
+import json
+import subprocess
+from itertools import count
+from pathlib import Path
+
+import pytest
+from qclimb.policy import Mode
+from stand import B6, DSCP, LIBRARY, PYTHON, ROOT, THRESHOLDS, B, policy, put_policy, segments, stream
+
+TALK = str(ROOT / "tests" / "shim" / "talk.py")
+PORTS = count(5000)
+SIZE = 250_000
+DEMOTED = [(0, DSCP[0]), *zip(THRESHOLDS, DSCP[1:], strict=True)]
+
+pytestmark = pytest.mark.fabric
+
+
+def talk(link, run_dir, *, to=B, sink_env=None, source_env=None, capture_at="b", python=(PYTHON,), **source):
+    """One conversation from a to b: the stream as captured and what the source said."""
+    port = next(PORTS)
+    common = {"address": to, "port": port, "flows": source.get("flows", 1)}
+    with link.capture(capture_at) as pcap:
+        sink = link.start(link.b, [PYTHON, TALK, "sink", json.dumps(common)], run_dir, **(sink_env or {}))
+        try:
+            assert json.loads(sink.stdout.readline())["ready"]
+            app = link.start(
+                link.a, [*python, TALK, "source", json.dumps({**common, **source})], run_dir, **(source_env or {})
+            )
+            said, error = app.communicate(timeout=60)
+            assert app.returncode == 0, error
+            heard, error = sink.communicate(timeout=10)
+            assert sink.returncode == 0, error
+        finally:
+            sink.kill()
+    said = json.loads(said)
+    assert said["digests"] == json.loads(heard)["digests"]
+    direction = {"to_port": port} if capture_at == "b" else {"from_port": port}
+    return stream(segments(pcap), **direction), said
+
+
+@pytest.mark.parametrize("how", ["send", "write", "writev", "sendmsg", "sendmmsg", "sendfile"])
+@pytest.mark.parametrize("chunk", [1 << 30, 65536, 7001])
+def test_blocking_writes_are_demoted_exactly_at_each_threshold(link, run_dir, how, chunk):
+    put_policy(run_dir, policy())
+    seen, _ = talk(link, run_dir, size=SIZE, how=how, chunk=chunk)
+    assert seen.edges() == DEMOTED
+    assert seen.bytes == SIZE
+    assert seen.repeated == 0
+
+
+@pytest.mark.parametrize("how", ["epoll-lt", "epoll-et"])
+def test_an_event_loop_is_demoted_exactly_and_never_left_without_an_event(link, run_dir, how):
+    put_policy(run_dir, policy())
+    seen, said = talk(link, run_dir, size=SIZE, how=how)
+    assert seen.edges() == DEMOTED
+    assert seen.repeated == 0
+    assert said["calls"]["writes"] < 200  # no spinning on a socket that is said to be writable
+
+
+def test_one_large_write_climbs_by_draining_and_nothing_overtakes(link, run_dir):
+    put_policy(run_dir, policy(Mode.QCLIMB))
+    seen, _ = talk(link, run_dir, size=SIZE)
+    climbed = [(0, 35), (SIZE - THRESHOLDS[2] + 1, 39), (SIZE - THRESHOLDS[1] + 1, 43)]
+    # The last 10,000 bytes are less than a drain costs four times over: they stay.
+    assert seen.edges()[: len(climbed)] == climbed
+    assert seen.repeated == 0
+    assert [span for span in seen.spans if span[0] != span[1]] == sorted(seen.spans)
+
+
+@pytest.mark.parametrize("how", ["epoll-lt", "epoll-et"])
+def test_an_event_loop_climbs_where_it_can_and_nothing_overtakes(link, run_dir, how):
+    put_policy(run_dir, policy(Mode.QCLIMB))
+    seen, said = talk(link, run_dir, size=SIZE, how=how)
+    assert seen.spans[0][2] == 35
+    assert seen.repeated == 0
+    assert [dscp for _, dscp in seen.edges()] == sorted({dscp for _, dscp in seen.edges()})
+    assert said["calls"]["writes"] < 200
+
+
+def test_a_kept_connection_carries_a_flow_for_each_turn(link, run_dir):
+    put_policy(run_dir, policy())
+    seen, _ = talk(link, run_dir, size=60_000, flows=3)
+    once = [(0, 47), (10_000, 43), (40_000, 39)]
+    assert seen.edges() == [(flow * 60_000 + at, dscp) for flow in range(3) for at, dscp in once]
+    assert seen.repeated == 0
+
+
+def test_a_pause_longer_than_the_gap_starts_a_flow_and_a_shorter_one_does_not(link, run_dir):
+    put_policy(run_dir, policy(flow_gap_us=200_000))
+    code = f"""
+import socket, time
+s = socket.create_connection(("{B}", 5999))
+for pause in (0.02, 0.5, 0):
+    s.sendall(bytes(15000)); time.sleep(pause)
+s.shutdown(1); s.recv(1)
+"""
+    sink = """
+import socket
+s = socket.create_server(("", 5999)); print(1, flush=True)
+c, _ = s.accept()
+while c.recv(65536): pass
+"""
+    with link.capture() as pcap:
+        server = link.start(link.b, [PYTHON, "-c", sink], run_dir)
+        server.stdout.readline()
+        client = link.start(link.a, [PYTHON, "-c", code], run_dir)
+        assert client.wait(20) == 0
+        server.wait(10)
+    seen = stream(segments(pcap), to_port=5999)
+    assert seen.edges() == [(0, 47), (10_000, 43), (30_000, 47), (40_000, 43)]
+
+
+@pytest.mark.parametrize("capture_at", ["a", "b"])
+def test_syn_and_acks_go_first(link, run_dir, capture_at):
+    put_policy(run_dir, policy())
+    seen, _ = talk(link, run_dir, size=SIZE, capture_at=capture_at)
+    assert seen.syn_dscp == DSCP[0]
+    if capture_at == "a":
+        assert seen.pure_ack_dscps == {DSCP[0]}
+
+
+def test_ipv6_carries_the_same_changes(link, run_dir):
+    put_policy(run_dir, policy())
+    seen, _ = talk(link, run_dir, to=B6, size=SIZE)
+    assert seen.edges() == DEMOTED
+    assert seen.syn_dscp == DSCP[0]
+
+
+@pytest.mark.parametrize("mode", [Mode.OFF, Mode.OBSERVE])
+@pytest.mark.parametrize("how", ["send", "epoll-et"])
+def test_off_and_observe_change_no_dscp(link, run_dir, mode, how):
+    put_policy(run_dir, policy(mode))
+    seen, _ = talk(link, run_dir, size=SIZE, how=how)
+    assert seen.edges() == [(0, 0)]
+    assert seen.syn_dscp == 0
+    assert seen.pure_ack_dscps <= {0}
+
+
+def test_an_application_keeps_the_dscp_that_it_chose(link, run_dir):
+    put_policy(run_dir, policy())
+    seen, said = talk(link, run_dir, size=SIZE, tos=0x28)
+    assert seen.edges() == [(0, 10)]
+    assert said["shown"] == [[0x28, 2]]  # 2 is what the kernel makes of it: no trace of ours
+
+
+def test_an_application_does_not_see_our_options(link, run_dir):
+    put_policy(run_dir, policy())
+    _, said = talk(link, run_dir, size=SIZE)
+    assert said["shown"] == [[0, 0]]
+
+
+def test_a_setuid_program_ignores_the_environment(link, run_dir, tmp_path):
+    """LD_PRELOAD is the loader's to ignore; a program that is linked with the library must not read QCLIMB_* either."""
+    log = tmp_path / "log"
+    source = tmp_path / "setuid.c"
+    program = tmp_path / "setuid"
+    source.write_text("#include <sys/auxv.h>\nint main(void) { return getauxval(AT_SECURE) ? 7 : 8; }")
+    link_with = ["-Wl,--no-as-needed", str(LIBRARY), f"-Wl,-rpath,{LIBRARY.parent}"]
+    subprocess.run(["cc", "-o", program, source, *link_with], check=True)
+    for path in [tmp_path, *tmp_path.parents]:
+        if path.is_relative_to("/tmp") and path != Path("/tmp"):
+            path.chmod(path.stat().st_mode | 0o011)
+
+    def exit_code(mode):
+        program.chmod(mode)
+        log.unlink(missing_ok=True)
+        drop = ["setpriv", "--reuid=65534", "--clear-groups"] if mode & 0o4000 else []
+        return subprocess.run([*drop, program], env={"QCLIMB_RUN": str(run_dir), "QCLIMB_LOG": str(log)}).returncode
+
+    assert exit_code(0o755) == 8
+    assert log.exists()
+    if exit_code(0o4755) != 7:
+        pytest.skip("a setuid copy does not run with more rights here")
+    assert not log.exists()
