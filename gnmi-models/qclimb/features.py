@@ -17,7 +17,7 @@ FEATURES: tuple[str, ...] = (
     "last_size_bytes_5",
     "service_port",  # 7: port of the listening side
     "role",  # 8: 1 = this side accepted the connection
-    "peer_addr",  # 9: IPv4 address as u32; IPv6: CRC-32 of its 16 bytes
+    "peer_addr",  # 9: low 24 bits of the IPv4 address; IPv6: of the CRC-32 of its 16 bytes
     "local_addr",  # 10: the same
     "first_write_bytes",  # 11: length of the flow's first write
 )
@@ -26,10 +26,13 @@ DEFAULT_FEATURE_IDS: tuple[int, ...] = tuple(range(11))
 
 
 def address_number(address: str) -> int:
-    """An address as a feature: IPv4 (also v4-mapped) as its u32, IPv6 as the CRC-32 (IEEE) of its 16 bytes."""
+    """An address as a feature: the low 24 bits of IPv4 (also v4-mapped), or of the CRC-32 (IEEE) of IPv6's 16 bytes.
+
+    24 bits are what float32 holds exactly; whole addresses would lose their last octet, that is, which host it is.
+    """
     parsed = ipaddress.ip_address(address)
     if isinstance(parsed, ipaddress.IPv6Address):
         if parsed.ipv4_mapped is None:
-            return zlib.crc32(parsed.packed)
+            return zlib.crc32(parsed.packed) & 0xFFFFFF
         parsed = parsed.ipv4_mapped
-    return int(parsed)
+    return int(parsed) & 0xFFFFFF

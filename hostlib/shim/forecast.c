@@ -15,14 +15,17 @@ enum feature {
 	FIRST_WRITE_BYTES
 };
 
-/* IPv4 as a number in host order, IPv6 as its crc32. Addresses are kept as IPv6, IPv4 v4-mapped. */
+/*
+ * The low 24 bits of IPv4, or of IPv6's crc32: as many as a float32 holds exactly, else the last octet, which tells the
+ * hosts of a rack apart, would be rounded away. Addresses are kept as IPv6, IPv4 v4-mapped.
+ */
 static uint32_t address_number(const uint8_t *address)
 {
 	static const uint8_t mapped[12] = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff };
 
 	if (memcmp(address, mapped, sizeof(mapped)))
-		return qclimb_crc32(address, 16);
-	return (uint32_t)address[12] << 24 | (uint32_t)address[13] << 16 | (uint32_t)address[14] << 8 | address[15];
+		return qclimb_crc32(address, 16) & 0xffffff;
+	return (uint32_t)address[13] << 16 | (uint32_t)address[14] << 8 | address[15];
 }
 
 static bool feature_of(uint8_t id, const struct connection *connection, const struct qclimb_record *record,

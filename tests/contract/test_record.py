@@ -5,6 +5,7 @@ import zlib
 from ipaddress import IPv6Address
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from qclimb.errors import RecordError
@@ -60,14 +61,14 @@ def test_features_stand_by_their_ids() -> None:
         local_addr="fe80::1",
         first_write_bytes=18,
     )
-    ipv6 = zlib.crc32(IPv6Address("fe80::1").packed)
+    ipv6 = zlib.crc32(IPv6Address("fe80::1").packed) & 0xFFFFFF
     assert dict(zip(FEATURES, record.features(), strict=True)) == {
         "start_us": 10,
         "gap_us": 11,
         **{f"last_size_bytes_{back}": 11 + back for back in range(1, 6)},
         "service_port": 17,
         "role": 1,
-        "peer_addr": 0x0A000001,
+        "peer_addr": 0x000001,
         "local_addr": ipv6,
         "first_write_bytes": 18,
     }
@@ -82,4 +83,9 @@ def test_the_service_port_is_the_listening_sides() -> None:
 def test_a_v4_mapped_address_is_the_ipv4_address() -> None:
     mapped = FlowRecord(**GOOD, peer_addr="::ffff:10.0.0.1")
     assert mapped.peer_addr == "10.0.0.1"
-    assert mapped.features()[FEATURES.index("peer_addr")] == 0x0A000001
+    assert mapped.features()[FEATURES.index("peer_addr")] == 0x000001
+
+
+def test_neighbours_stay_apart_as_float32() -> None:
+    hosts = [FlowRecord(**GOOD, peer_addr=f"198.19.1.{n}").features()[FEATURES.index("peer_addr")] for n in range(256)]
+    assert len({float(np.float32(value)) for value in hosts}) == 256
