@@ -31,6 +31,7 @@ ORCHESTRATOR = [
     "grpcio>=1.66",
     "protobuf>=5.29",
     "cryptography>=42",
+    "libyang==2.7.1",
     "prometheus-client>=0.20",
 ]
 LAB = ["numpy>=1.26", "matplotlib>=3.8", "jinja2>=3.1", "rich>=13", "redis>=5", "cryptography>=42", "psutil>=5.9"]

@@ -17,6 +17,7 @@ from qclimb.errors import QclimbError
 from qclimb.histogram import SizeHistogram
 from qclimb.policy import Policy
 from qclimb.record import FlowRecord
+from qclimb.schema import validate_gnmi
 from starlette.exceptions import HTTPException
 
 from . import auth, revision, thresholds
@@ -384,7 +385,8 @@ def revision_document(service: Service, body: RevisionBody) -> Json:
         quickack=body.quickack,
         model_generation=body.model or 0,
     )
-    return {"thresholds": list(threshold_bytes), "optimised": chosen, **made.to_json()}
+    validate_gnmi(made.intent.to_gnmi())
+    return {"threshold_bytes": list(threshold_bytes), "optimised": chosen, **made.to_json()}
 
 
 def _flat(row: Json) -> Json:

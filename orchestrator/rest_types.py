@@ -80,6 +80,8 @@ class ModelBody(Body):
         None, description="names of qclimb.features.FEATURES; null: the paper's eleven"
     )
     seed: Annotated[StrictInt, Field(ge=0, le=UINT32_MAX)] = 0
+    small_bytes: Bytes = Field(100_000, description="flows up to this are small in the report")
+    medium_bytes: Bytes = Field(10_000_000, description="flows up to this, and not small, are medium")
 
 
 class RevisionBody(Body):

@@ -31,6 +31,9 @@ Bytes = npt.NDArray[np.int64]
 MAX_CELLS = 1024
 """More cells than this are merged; 1,046 DDSketch buckets of gamma 1.02 reach from 1 byte to 1 GB."""
 
+LARGEST_BYTES = 1 << 62
+"""Larger flows count as this large; thresholds then fit a policy's 64 bits however many there are."""
+
 
 class Objective(StrEnum):
     """What the thresholds make small."""
@@ -64,7 +67,7 @@ class SizeDistribution:
     def from_counts(cls, counts: Iterable[tuple[float, float, float]]) -> "SizeDistribution":
         """From (upper bytes, mean bytes, flows); equal upper bytes are joined, empty cells dropped."""
         rows = np.array([row for row in counts if row[2] > 0], dtype=np.float64).reshape(-1, 3)
-        upper = np.maximum(np.floor(rows[:, 0]), 1).astype(np.int64)
+        upper = np.clip(np.floor(rows[:, 0]), 1, LARGEST_BYTES).astype(np.int64)
         joined, place = np.unique(upper, return_inverse=True)
         if len(joined) > MAX_CELLS:
             joined, place = _merge(upper)
@@ -175,7 +178,7 @@ def optimise(
     beyond = int(sizes.upper_bytes[-1])
     while len(thresholds) < priorities - 1:
         thresholds.append(beyond)
-        beyond *= 2
+        beyond = beyond * 2 if beyond < LARGEST_BYTES else beyond + 1
     return Thresholds(tuple(thresholds), len(chosen), least)
 
 

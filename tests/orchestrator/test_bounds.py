@@ -1,0 +1,179 @@
+"""Forests: what they promise about flows that they saw, and how hosts, numpy and onnxruntime agree."""
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from qclimb.features import DEFAULT_FEATURE_IDS, FEATURES
+from qclimb.hostfile import decode_forest
+from qclimb.record import FlowRecord
+
+from orchestrator import bounds, onnx_export
+from orchestrator.errors import TrainingError
+from orchestrator.flows import feature_rows, pack
+from orchestrator.training import train
+
+QUICK = {"trees": 12, "depth": 8}
+
+
+@pytest.fixture(scope="module")
+def rows(records):
+    return pack(records)
+
+
+@pytest.fixture(scope="module")
+def trained(rows):
+    return train(rows, ["h1"] * len(rows), 3, **QUICK)
+
+
+def test_features_are_rounded_once_and_to_even():
+    record = FlowRecord(
+        start_ns=0,
+        last_write_ns=0,
+        size_bytes=1,
+        start_us=2**24 + 1,
+        gap_us=2**24 + 3,
+        last_size_bytes=(2**63 + 2**39, 2**63 + 2**39 + 1, 2**64 - 1, 2**54 + 2**30 + 1, 0),
+        peer_addr="198.19.2.1",
+        local_addr="2001:db8::1",
+        local_port=80,
+        role=1,
+    )
+    (row,) = feature_rows([record])
+    # Halfway goes to the even neighbour; one more than halfway goes up, also where a double could not hold the one.
+    assert row[:6].tolist() == [2.0**24, 2.0**24 + 4, 2.0**63, 2.0**63 + 2**40, 2.0**64, 2.0**54 + 2**31]
+    assert row[7:10].tolist() == [80, 1, 0x130201]
+
+
+def test_each_flow_that_was_learned_from_lies_within_its_bounds(rows, trained):
+    forest = decode_forest(trained.forest)
+    parts = bounds.split(rows["start_ns"], ["h1"] * len(rows))
+    matrix, sizes = bounds.select(rows, DEFAULT_FEATURE_IDS)
+    for part in (parts.grow, parts.calibrate):
+        lower, upper = forest.predict_bytes(matrix[part])
+        assert bounds.coverage(lower, upper, sizes[part]) == 1.0
+
+
+def test_the_flows_tested_with_are_the_last_of_each_host():
+    start = np.array([5, 1, 9, 3, 7, 2, 8, 4, 6, 0] * 2, dtype=np.uint64)
+    start[10:] += 1000  # the second host's clock is another
+    parts = bounds.split(start, ["a"] * 10 + ["b"] * 10)
+    assert sorted(start[parts.test].tolist()) == [8, 9, 1008, 1009]
+    assert start[parts.grow].max() == 1005
+    assert sorted(np.concatenate([parts.grow, parts.calibrate, parts.test]).tolist()) == list(range(20))
+
+
+def test_coverage_of_flows_not_shown_and_tightness_where_there_is_something_to_learn(rows):
+    assert train(rows, ["h1"] * len(rows), 1, trees=30, depth=10).report["coverage"] >= 0.98  # of 300 flows
+    made = train(rows, ["h1"] * len(rows), 1, **QUICK, features=["service_port", "peer_addr"])
+    assert made.report["coverage"] >= 0.95
+    forest = decode_forest(made.forest)
+    matrix, sizes = bounds.select(rows, (7, 9))
+    lower, _ = forest.predict_bytes(matrix)
+    by_peer = rows["features"][:, 7] == 7002
+    assert np.median(lower[by_peer] / sizes[by_peer]) > 0.5  # sizes within 20 % of the peer's
+    files = rows["features"][:, 7] == 80
+    assert np.median(lower[files] / sizes[files]) < 0.2  # any of five sizes, nothing to tell which
+
+
+def test_the_host_file_reads_back_and_bounds_are_rounded_outwards(rows, trained):
+    forest = decode_forest(trained.forest)
+    assert (forest.generation, forest.feature_ids, forest.trees) == (3, DEFAULT_FEATURE_IDS, 12)
+    size = 2**30 + 1  # no float32
+    tree = bounds.Tree(
+        feature=np.zeros(1, np.int32),
+        threshold=np.array([np.inf], np.float32),
+        child=np.zeros(1, np.int32),
+        lower=np.array([float(size)]),
+        upper=np.array([float(size)]),
+    )
+    single = bounds.flat_forest([tree], bounds.Stretch(), 1, (7,), 3)
+    lower, upper = single.predict_bytes(np.array([[80]], np.float32))
+    assert lower[0] < size < upper[0]
+
+
+def test_onnxruntime_agrees_bit_for_bit_also_on_split_values(rows, trained):
+    forest = decode_forest(trained.forest)
+    matrix, _ = bounds.select(rows, DEFAULT_FEATURE_IDS)
+    assert onnx_export.check(forest, trained.onnx, matrix, seed=11) == len(matrix) + 3000
+    assert trained.report["checked_rows"] > 2000
+
+
+def test_the_check_finds_a_single_threshold_that_is_off_by_one(rows, trained):
+    forest = decode_forest(trained.forest)
+    matrix, _ = bounds.select(rows, DEFAULT_FEATURE_IDS)
+    model = onnx.load_from_string(trained.onnx)
+    (values,) = (each for each in model.graph.node[0].attribute if each.name == "nodes_values")
+    root = values.floats[0]
+    values.floats[0] = float(np.nextafter(np.float32(root), np.float32(np.inf)))
+    with pytest.raises(TrainingError, match="onnxruntime"):
+        onnx_export.check(forest, model.SerializeToString(), matrix)
+
+
+def test_trees_walk_as_scikit_learn_does(rows):
+    from sklearn.ensemble import RandomForestRegressor
+
+    matrix, sizes = bounds.select(rows, DEFAULT_FEATURE_IDS)
+    theirs = RandomForestRegressor(n_estimators=3, max_depth=6, random_state=1).fit(matrix, np.log(sizes))
+    for each in theirs.estimators_:
+        ours = bounds._flat(each.tree_)
+        leaf = ours.leaves(matrix, 6)
+        apart = each.apply(matrix)
+        # The same rows share a leaf in both: the pairs (ours, theirs) are as many as the leaves.
+        assert len(set(zip(leaf.tolist(), apart.tolist(), strict=True))) == len(set(leaf)) == len(set(apart))
+
+
+def test_a_model_tells_what_it_is(trained):
+    session = onnxruntime.InferenceSession(trained.onnx, providers=["CPUExecutionProvider"])
+    told = session.get_modelmeta().custom_metadata_map
+    assert told["generation"] == "3"
+    assert told["features"].split(",")[:2] == list(FEATURES[:2])
+    assert told["leaf_extremes"] == trained.report["leaf_extremes"] == "all rows learned from"
+    assert session.get_outputs()[0].name == "bounds"
+
+
+def test_equal_flows_and_seed_give_equal_files(rows, trained):
+    again = train(rows, ["h1"] * len(rows), 3, **QUICK)
+    assert (again.forest, again.onnx) == (trained.forest, trained.onnx)
+    assert train(rows, ["h1"] * len(rows), 3, **QUICK, seed=1).forest != trained.forest
+
+
+def test_flows_all_of_one_size_have_exact_bounds(records):
+    rows = pack(records[:100])
+    rows["size_bytes"] = 4096
+    made = train(rows, ["h1"] * 100, 1, **QUICK)
+    forest = decode_forest(made.forest)
+    lower, upper = forest.predict_bytes(rows["features"][:, :11])
+    assert set(lower.tolist()) == set(upper.tolist()) == {4096}
+    assert made.report["coverage"] == 1.0
+
+
+def test_calibration_widens_only_what_is_wide():
+    tree = bounds.Tree(
+        feature=np.array([0, 0, 0], np.int32),
+        threshold=np.array([1, np.inf, np.inf], np.float32),
+        child=np.array([1, 1, 2], np.int32),
+        lower=np.array([np.inf, 1000, 1000]),
+        upper=np.array([0, 1000, 100_000]),
+    )
+    lower, upper = tree.stretched(bounds.Stretch(0.5, 0.5))
+    assert (lower[1], upper[1]) == (1000, 1000)
+    assert (lower[2], upper[2]) == (100, 1_000_000)
+    rows, sizes = np.array([[0], [5]], np.float32), np.array([1000.0, 150_000.0])
+    found = bounds.calibrated([tree], rows, sizes, 1, 0.999)
+    assert found.lower == 0.0
+    assert 0 < found.upper < 0.2
+
+
+def test_features_by_name_and_a_wrong_one_is_named(rows):
+    made = train(rows, ["h1"] * len(rows), 1, **QUICK, features=["service_port", "first_write_bytes"])
+    assert decode_forest(made.forest).feature_ids == (7, 11)
+    with pytest.raises(TrainingError, match="'port' is unknown"):
+        bounds.feature_ids(["port"])
+    with pytest.raises(TrainingError, match="each once"):
+        bounds.feature_ids(["role", "role"])
+
+
+def test_too_few_flows_are_refused(rows):
+    with pytest.raises(TrainingError, match="49 flows"):
+        train(rows[:49], ["h1"] * 49, 1)
