@@ -1,0 +1,562 @@
+"""The gNMI door with mutual TLS, as pygnmi and a raw stub use it: tables of good and bad requests with code and message."""
+
+# ruff: noqa: E501 - tables of requests read better a line each
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from pygnmi.client import gNMIException
+from pygnmi.create_gnmi_path import gnmi_path_generator as path
+from pygnmi.spec.v080 import gnmi_ext_pb2, gnmi_pb2_grpc
+from pygnmi.spec.v080 import gnmi_pb2 as pb
+from qclimb.intent import QueueClass, SwitchIntent
+
+from tests.switchd.stand import CONFIG, Daemon, Pki, Redis, running_daemon, running_redis, wait_until
+from tests.switchd.stand import PLATFORM as PLATFORM_ROWS
+
+# pygnmi's subscription thread raises when its channel is closed
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+
+
+@pytest.fixture(scope="module")
+def shared(pki: Pki, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Redis, Daemon]]:
+    """One redis and one daemon for this file: each test begins from an empty configuration."""
+    with running_redis() as server:
+        server.load(PLATFORM_ROWS)
+        with running_daemon(server.url, pki, tmp_path_factory.mktemp("log") / "switchd.log") as daemon:
+            yield server, daemon
+
+
+@pytest.fixture
+def server(shared: tuple[Redis, Daemon], stub: gnmi_pb2_grpc.gNMIStub) -> Redis:
+    server = shared[0]
+    server.db(CONFIG).hdel("PORT_QOS_MAP|Ethernet0", "pfc_enable")
+    stub.Set(pb.SetRequest(delete=[path("/qclimb")]))
+    return server
+
+
+@pytest.fixture
+def daemon(shared: tuple[Redis, Daemon], server: Redis) -> Daemon:
+    return shared[1]
+
+
+def channel(daemon: Daemon, name: str, ca: str = "ca") -> grpc.Channel:
+    def read(which: str, kind: str) -> bytes:
+        return Path(daemon.pki.file(which, kind)).read_bytes()
+
+    credentials = grpc.ssl_channel_credentials(read(ca, "pem"), read(name, "key"), read(name, "pem"))
+    return grpc.secure_channel(f"127.0.0.1:{daemon.port}", credentials)
+
+
+@pytest.fixture
+def stub(shared: tuple[Redis, Daemon]) -> Iterator[gnmi_pb2_grpc.gNMIStub]:
+    with channel(shared[1], "orchestrator") as found:
+        yield gnmi_pb2_grpc.gNMIStub(found)
+
+
+def intent(generation: int, *queues: int, **more: Any) -> SwitchIntent:
+    return SwitchIntent(
+        generation, "enabled", tuple(QueueClass(p, 47 - 4 * p, q) for p, q in enumerate(queues)), **more
+    )
+
+
+def ietf(obj: Any) -> pb.TypedValue:
+    return pb.TypedValue(json_ietf_val=json.dumps(obj).encode())
+
+
+def update(where: str, value: pb.TypedValue) -> pb.Update:
+    return pb.Update(path=path(where), val=value)
+
+
+def give(stub: gnmi_pb2_grpc.gNMIStub, wanted: SwitchIntent) -> None:
+    stub.Set(pb.SetRequest(replace=[update("/", ietf(wanted.to_gnmi()))]))
+
+
+def config_rows(server: Redis) -> dict[str, Any]:
+    return server.rows("QCLIMB", "QCLIMB_CLASS", "QCLIMB_PATH")
+
+
+def stored(server: Redis) -> SwitchIntent:
+    return SwitchIntent.from_config_db(config_rows(server))
+
+
+def failure(call: Callable[[], Any]) -> tuple[str, str]:
+    with pytest.raises(grpc.RpcError) as error:
+        call()
+    return error.value.code().name, error.value.details()
+
+
+# Capabilities and access
+
+
+def test_capabilities_name_the_model_and_json_only(daemon: Daemon) -> None:
+    with daemon.client("viewer") as client:
+        found = client.capabilities()
+    assert found["gnmi_version"] == "0.8.0"
+    assert found["supported_encodings"] == ["json_ietf", "json"]
+    assert [(m["name"], m["organization"]) for m in found["supported_models"]] == [("qclimb", "The qclimb project")]
+
+
+def test_a_client_without_a_row_is_nobody(daemon: Daemon) -> None:
+    with channel(daemon, "stranger") as found:
+        stub = gnmi_pb2_grpc.gNMIStub(found)
+        for call in (
+            lambda: stub.Capabilities(pb.CapabilityRequest()),
+            lambda: stub.Get(pb.GetRequest(path=[path("/qclimb")], encoding=pb.JSON_IETF)),
+            lambda: stub.Set(pb.SetRequest()),
+            lambda: list(stub.Subscribe(iter([pb.SubscribeRequest()]))),
+        ):
+            assert failure(call) == ("UNAUTHENTICATED", "no row GNMI_CLIENT_CERT|stranger in CONFIG_DB")
+
+
+def test_a_reader_may_not_write(daemon: Daemon, server: Redis) -> None:
+    with channel(daemon, "viewer") as found:
+        code, text = failure(lambda: gnmi_pb2_grpc.gNMIStub(found).Set(pb.SetRequest(delete=[path("/qclimb")])))
+    assert code == "PERMISSION_DENIED"
+    assert "gnmi_config_db_readwrite" in text
+
+
+def test_a_certificate_of_another_ca_gets_no_connection(daemon: Daemon) -> None:
+    with channel(daemon, "forger") as found:
+        code, _ = failure(lambda: gnmi_pb2_grpc.gNMIStub(found).Capabilities(pb.CapabilityRequest(), timeout=10))
+    assert code == "UNAVAILABLE"
+
+
+def test_a_client_without_tls_gets_no_connection(daemon: Daemon) -> None:
+    with grpc.insecure_channel(f"127.0.0.1:{daemon.port}") as found:
+        code, _ = failure(lambda: gnmi_pb2_grpc.gNMIStub(found).Capabilities(pb.CapabilityRequest(), timeout=10))
+    assert code == "UNAVAILABLE"
+
+
+# Set
+
+BASE = intent(1, 7, 6, 5)
+GOOD: dict[str, tuple[pb.SetRequest, Callable[[SwitchIntent], Any], Any]] = {
+    "nothing at all": (pb.SetRequest(), lambda i: i, BASE),
+    "one leaf by JSON": (
+        pb.SetRequest(update=[update("/qclimb/config/generation", ietf("9"))]),
+        lambda i: i.generation,
+        9,
+    ),
+    "uint64 as a number": (
+        pb.SetRequest(update=[update("/qclimb/config/generation", ietf(9))]),
+        lambda i: i.generation,
+        9,
+    ),
+    "a scalar": (
+        pb.SetRequest(update=[update("/qclimb/config/generation", pb.TypedValue(uint_val=2**64 - 1))]),
+        lambda i: i.generation,
+        2**64 - 1,
+    ),
+    "a leaf-list of scalars": (
+        pb.SetRequest(
+            update=[
+                update(
+                    "/qclimb/config/ports",
+                    pb.TypedValue(leaflist_val=pb.ScalarArray(element=[pb.TypedValue(string_val="Ethernet4")])),
+                )
+            ]
+        ),
+        lambda i: i.ports,
+        ("Ethernet4",),
+    ),
+    "plain JSON without prefixes": (
+        pb.SetRequest(
+            update=[update("/qclimb/config", pb.TypedValue(json_val=b'{"generation":9,"ports":["Ethernet8"]}'))]
+        ),
+        lambda i: (i.generation, i.ports, i.classes),
+        (9, ("Ethernet8",), BASE.classes),
+    ),
+    "a module prefix in path and value": (
+        pb.SetRequest(update=[update("/qclimb:qclimb/qclimb:config", ietf({"qclimb:generation": 9}))]),
+        lambda i: i.generation,
+        9,
+    ),
+    "the container inside the value": (
+        pb.SetRequest(replace=[update("/qclimb", ietf(intent(9, 4).to_gnmi()))]),
+        lambda i: i,
+        intent(9, 4),
+    ),
+    "an origin and a prefix": (
+        pb.SetRequest(
+            prefix=pb.Path(origin="rfc7951", target="l1", elem=path("/qclimb/config").elem),
+            update=[update("generation", ietf(9))],
+        ),
+        lambda i: i.generation,
+        9,
+    ),
+    "element beside elem": (
+        pb.SetRequest(
+            update=[pb.Update(path=pb.Path(element=["x"], elem=path("/qclimb/config/generation").elem), val=ietf(9))]
+        ),
+        lambda i: i.generation,
+        9,
+    ),
+    "an update merges, also into a list entry": (
+        pb.SetRequest(update=[update("/qclimb/classes/class[priority=2]/config", ietf({"queue": 1}))]),
+        lambda i: [(c.dscp, c.queue) for c in i.classes],
+        [(47, 7), (43, 6), (39, 1)],
+    ),
+    "a new entry's key leaves are filled in": (
+        pb.SetRequest(update=[update("/qclimb/classes/class[priority=3]/config", ietf({"dscp": 10, "queue": 2}))]),
+        lambda i: [(c.priority, c.dscp, c.queue) for c in i.classes[3:]],
+        [(3, 10, 2)],
+    ),
+    "delete goes before replace, replace before update": (
+        pb.SetRequest(
+            delete=[path("/qclimb/classes/class[priority=*]")],
+            replace=[update("/qclimb/classes/class[priority=0]", ietf({"config": {"dscp": 1, "queue": 7}}))],
+            update=[update("/qclimb/classes/class[priority=0]/config/dscp", ietf(2))],
+        ),
+        lambda i: [(c.dscp, c.queue) for c in i.classes],
+        [(2, 7)],
+    ),
+    "duplicates in order": (
+        pb.SetRequest(
+            update=[update("/qclimb/config/generation", ietf(8)), update("/qclimb/config/generation", ietf(9))]
+        ),
+        lambda i: i.generation,
+        9,
+    ),
+    "a replace reverts what it does not mention": (
+        pb.SetRequest(
+            replace=[update("/qclimb/config", ietf({"generation": 9})), update("/qclimb/classes", ietf({}))],
+        ),
+        lambda i: (i.admin_state, i.ports, i.classes),
+        ("disabled", (), ()),
+    ),
+    "deleting what is not there": (
+        pb.SetRequest(delete=[path("/qclimb/classes/class[priority=7]"), path("/qclimb/paths")]),
+        lambda i: i,
+        BASE,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", GOOD)
+def test_a_good_set_is_stored_as_rows(case: str, stub: gnmi_pb2_grpc.gNMIStub, server: Redis) -> None:
+    request, read, expected = GOOD[case]
+    give(stub, BASE)
+    response = stub.Set(request)
+    assert read(stored(server)) == expected
+    assert [one.op for one in response.response] == (
+        [pb.UpdateResult.DELETE] * len(request.delete)
+        + [pb.UpdateResult.REPLACE] * len(request.replace)
+        + [pb.UpdateResult.UPDATE] * len(request.update)
+    )
+    assert response.prefix == request.prefix
+
+
+def test_deleting_everything_gives_the_queues_back(stub: gnmi_pb2_grpc.gNMIStub, server: Redis) -> None:
+    give(stub, BASE)
+    assert server.rows("QUEUE")["QUEUE"]
+    stub.Set(pb.SetRequest(delete=[path("/")]))
+    assert not any(
+        server.rows("QCLIMB", "QCLIMB_CLASS", "QUEUE", "PORT_QOS_MAP", "SCHEDULER", "QCLIMB_PREVIOUS").values()
+    )
+
+
+GENERATION = "/qclimb/config/generation"
+CLASS_0 = "/qclimb/classes/class[priority=0]"
+
+
+def one(where: str, value: pb.TypedValue) -> pb.SetRequest:
+    return pb.SetRequest(update=[update(where, value)])
+
+
+BAD: dict[str, tuple[pb.SetRequest, str, str]] = {
+    "bytes": (one(GENERATION, pb.TypedValue(bytes_val=b"9")), "INVALID_ARGUMENT", f"{GENERATION}: encoding bytes_val is not supported"),
+    "proto": (one("/qclimb", pb.TypedValue(proto_bytes=b"9")), "INVALID_ARGUMENT", "/qclimb: encoding proto_bytes is not supported"),
+    "ascii": (one("/qclimb", pb.TypedValue(ascii_val="9")), "INVALID_ARGUMENT", "/qclimb: encoding ascii_val is not supported"),
+    "no value": (one(GENERATION, pb.TypedValue()), "INVALID_ARGUMENT", f"{GENERATION}: an update without a value"),
+    "a scalar for a container": (one("/qclimb", pb.TypedValue(uint_val=1)), "INVALID_ARGUMENT", "/qclimb: uint_val does not fit a container"),
+    "broken JSON": (one("/qclimb", pb.TypedValue(json_ietf_val=b"{")), "INVALID_ARGUMENT", "/qclimb: no JSON"),
+    "deep JSON": (one("/qclimb", pb.TypedValue(json_ietf_val=b"[" * 10**5)), "INVALID_ARGUMENT", "/qclimb: no JSON"),
+    "JSON that is not UTF-8": (one("/qclimb", pb.TypedValue(json_ietf_val=b'"\xff"')), "INVALID_ARGUMENT", "/qclimb: no JSON"),
+    "a member twice": (one("/qclimb", pb.TypedValue(json_ietf_val=b'{"config":{},"config":{}}')), "INVALID_ARGUMENT", "/qclimb: no JSON: a member is there twice"),
+    "NaN": (one(GENERATION, pb.TypedValue(json_ietf_val=b"NaN")), "INVALID_ARGUMENT", f"{GENERATION}: no JSON"),
+    "an array for a container": (one("/qclimb/config", ietf([])), "INVALID_ARGUMENT", "/qclimb/config: expected an object"),
+    "an object for a leaf": (one(GENERATION, ietf({})), "INVALID_ARGUMENT", f"{GENERATION}: expected one value"),
+    "out of range": (one(f"{CLASS_0}/config/dscp", ietf(64)), "INVALID_ARGUMENT", "/qclimb:qclimb/classes/class[priority='0']/config/dscp"),
+    "a wrong type": (one(f"{CLASS_0}/config/dscp", ietf("many")), "INVALID_ARGUMENT", "config/dscp"),
+    "true for a number": (one(GENERATION, ietf(True)), "INVALID_ARGUMENT", "generation"),
+    "a fraction for a number": (one(GENERATION, ietf(1.5)), "INVALID_ARGUMENT", "generation"),
+    "a must that fails": (one(f"{CLASS_0}/config/threshold-bytes", ietf("7")), "INVALID_ARGUMENT", "the first priority begins at 0 bytes"),
+    "a mandatory leaf gone": (pb.SetRequest(delete=[path(f"{CLASS_0}/config/dscp")]), "INVALID_ARGUMENT", "dscp"),
+    "a priority left out": (pb.SetRequest(delete=[path(CLASS_0)]), "INVALID_ARGUMENT", "priorities start at 0"),
+    "the key gone": (pb.SetRequest(delete=[path(f"{CLASS_0}/priority")]), "INVALID_ARGUMENT", "priority"),
+    "{} on a list entry": (one(CLASS_0, ietf({})), "INVALID_ARGUMENT", f"{CLASS_0}: expected an object with"),
+    "a key that contradicts the path": (one(CLASS_0, ietf({"priority": 1, "config": {"dscp": 1}})), "INVALID_ARGUMENT", f"{CLASS_0}: priority is 1, which contradicts the key '0'"),
+    "config's key that contradicts": (one(f"{CLASS_0}/config", ietf({"priority": 1})), "INVALID_ARGUMENT", "priority"),
+    "an entry twice": (one("/qclimb/classes", ietf({"class": [{"priority": 0, "config": {}}] * 2})), "INVALID_ARGUMENT", "/qclimb/classes/class: the entry 0 is there twice"),
+    "an entry without its key": (one("/qclimb/classes", ietf({"class": [{"config": {"dscp": 1}}]})), "INVALID_ARGUMENT", "/qclimb/classes/class: an entry without its key 'priority'"),
+    "a list without keys": (one("/qclimb/classes/class", ietf([])), "INVALID_ARGUMENT", "/qclimb/classes/class: a replace or an update needs every list key"),
+    "a wildcard": (one("/qclimb/classes/class[priority=*]", ietf({})), "INVALID_ARGUMENT", "without wildcards"),
+    "a key of another name": (one("/qclimb/classes/class[name=0]", ietf({})), "INVALID_ARGUMENT", "/qclimb/classes/class[name=0]: list 'class' has keys priority, got name"),
+    "a key where no list is": (one("/qclimb[name=0]", ietf({})), "INVALID_ARGUMENT", "'qclimb' is no list"),
+    "a path that the schema has not": (one("/qclimb/config/colour", ietf(1)), "NOT_FOUND", "/qclimb/config/colour: no 'colour' under /qclimb/config"),
+    "a member that the schema has not": (one("/qclimb/config", ietf({"colour": 1})), "NOT_FOUND", "/qclimb/config/colour: no 'colour'"),
+    "deleting what the schema has not": (pb.SetRequest(delete=[path("/interfaces")]), "NOT_FOUND", "/interfaces: no 'interfaces' under /"),
+    "state by path": (one("/qclimb/state/applied-generation", ietf(1)), "INVALID_ARGUMENT", "/qclimb/state/applied-generation is state"),
+    "state in a value": (one("/qclimb", ietf({"state": {"last-error": "x"}})), "INVALID_ARGUMENT", "/qclimb/state is state"),
+    "an unknown origin": (pb.SetRequest(delete=[pb.Path(origin="sonic-db", elem=path("/qclimb").elem)]), "INVALID_ARGUMENT", "origin 'sonic-db' is not known here"),
+    "an origin twice": (pb.SetRequest(prefix=pb.Path(origin="qclimb"), delete=[pb.Path(origin="qclimb", elem=path("/qclimb").elem)]), "INVALID_ARGUMENT", "an origin in both prefix"),
+    "element alone": (pb.SetRequest(delete=[pb.Path(element=["qclimb"])]), "INVALID_ARGUMENT", "the deprecated field 'element'"),
+    "union_replace": (pb.SetRequest.FromString(b"\x32\x00"), "UNIMPLEMENTED", "union_replace of SetRequest is not supported"),
+    "a commit extension": (pb.SetRequest(extension=[gnmi_ext_pb2.Extension.FromString(b"\x22\x00")]), "UNIMPLEMENTED", "extension number 4 is not supported"),
+    "master arbitration": (pb.SetRequest(extension=[gnmi_ext_pb2.Extension(master_arbitration=gnmi_ext_pb2.MasterArbitration())]), "UNIMPLEMENTED", "extension master_arbitration is not supported"),
+    "a queue with PFC": (one("/qclimb/classes/class[priority=2]/config/queue", ietf(4)), "FAILED_PRECONDITION", "Ethernet0: queue 4 has PFC"),
+    "a path through a spine": (one(f"{CLASS_0}/config/path", ietf("s1")), "FAILED_PRECONDITION", "class 0: path 's1' needs a path backend"),
+    "weights": (one("/qclimb/paths", ietf({"path": [{"name": "s1", "config": {"share": "1"}}]})), "FAILED_PRECONDITION", "paths: weights need a path backend"),
+    "a port that is not there": (one("/qclimb/config/ports", ietf(["Ethernet99"])), "FAILED_PRECONDITION", "port 'Ethernet99' is not in the table PORT"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_a_bad_set_is_refused_by_name_and_changes_nothing(
+    case: str, stub: gnmi_pb2_grpc.gNMIStub, server: Redis
+) -> None:
+    request, code, text = BAD[case]
+    give(stub, BASE)
+    server.load({"PORT_QOS_MAP": {"Ethernet0": {"pfc_enable": "3,4"}}})
+    tables = ("QCLIMB", "QCLIMB_CLASS", "QCLIMB_PATH", "QUEUE", "PORT_QOS_MAP", "SCHEDULER", "DSCP_TO_TC_MAP")
+    before = server.rows(*tables)
+    mixed = pb.SetRequest()
+    mixed.CopyFrom(request)
+    mixed.update.insert(0, update("/qclimb/config/generation", ietf(77)))  # must not be stored without the rest
+    for each in (request, mixed):
+        found, said = failure(lambda each=each: stub.Set(each))
+        assert (found, text in said) == (code, True), said
+    assert server.rows(*tables) == before
+    got = stub.Get(pb.GetRequest(path=[path(GENERATION)], encoding=pb.JSON_IETF))
+    assert got.notification[0].update[0].val.json_ietf_val == b'"1"'
+
+
+def test_pygnmi_is_told_when_it_sends_proto_bytes(daemon: Daemon) -> None:
+    with daemon.client() as client, pytest.raises(gNMIException, match="encoding proto_bytes is not supported"):
+        client.set(update=[("/qclimb/config/generation", "9")], encoding="proto")
+
+
+# Get
+
+
+def got(stub: gnmi_pb2_grpc.gNMIStub, *where: str, **more: Any) -> list[Any]:
+    more.setdefault("encoding", pb.JSON_IETF)
+    response = stub.Get(pb.GetRequest(path=[path(each) for each in where], **more))
+    return [
+        [json.loads(u.val.json_ietf_val or u.val.json_val) for u in notification.update]
+        for notification in response.notification
+    ]
+
+
+def test_get_answers_one_notification_a_path(stub: gnmi_pb2_grpc.gNMIStub, server: Redis) -> None:
+    give(stub, BASE)
+    assert got(
+        stub, "/qclimb/config/generation", f"{CLASS_0}/config/queue", "/qclimb/classes/class[priority=*]/config/dscp"
+    ) == [
+        ["1"],
+        [7],
+        [47, 43, 39],
+    ]
+    assert got(stub, "/qclimb/config/generation", encoding=pb.JSON) == [[1]]
+
+
+def test_get_of_the_whole_configuration_can_be_set_back(stub: gnmi_pb2_grpc.gNMIStub, server: Redis) -> None:
+    give(stub, BASE)
+    ((value,),) = got(stub, "/", type=pb.GetRequest.CONFIG)
+    assert SwitchIntent.from_gnmi(value) == BASE
+    ((below,),) = got(stub, "/qclimb", type=pb.GetRequest.CONFIG)
+    assert set(below) == {"qclimb:config", "qclimb:classes"}
+    before = config_rows(server)
+    stub.Set(pb.SetRequest(replace=[update("/qclimb", ietf(below))]))
+    assert config_rows(server) == before
+
+
+def test_get_tells_config_from_state(stub: gnmi_pb2_grpc.gNMIStub, server: Redis) -> None:
+    give(stub, BASE)
+    ((state,),) = got(stub, "/qclimb", type=pb.GetRequest.STATE)
+    assert set(state) == {"qclimb:state", "qclimb:classes"}
+    assert state["qclimb:state"]["applied-generation"] == "1"
+    assert state["qclimb:state"]["admin-state"] == "enabled"
+    assert state["qclimb:classes"]["class"][1]["priority"] == 1
+    assert state["qclimb:classes"]["class"][1]["state"]["queue"] == 6
+    assert "config" not in state["qclimb:classes"]["class"][1]
+    ((operational,),) = got(stub, "/qclimb/state", type=pb.GetRequest.OPERATIONAL)
+    assert set(operational) == {"qclimb:desired-generation", "qclimb:applied-generation", "qclimb:applied-at"}
+
+
+def test_get_echoes_the_prefix_and_answers_below_it(stub: gnmi_pb2_grpc.gNMIStub, server: Redis) -> None:
+    give(stub, BASE)
+    prefix = pb.Path(target="l1", elem=path("/qclimb/classes").elem)
+    response = stub.Get(
+        pb.GetRequest(prefix=prefix, path=[path("class[priority=1]/config/queue")], encoding=pb.JSON_IETF)
+    )
+    (notification,) = response.notification
+    assert notification.prefix == prefix
+    assert notification.update[0].path == path("class[priority=1]/config/queue")
+
+
+BAD_GETS: dict[str, tuple[pb.GetRequest, str, str]] = {
+    "not in the schema": (pb.GetRequest(path=[path("/qclimb/colour")], encoding=4), "INVALID_ARGUMENT", "/qclimb/colour: no 'colour' under /qclimb"),
+    "no such entry": (pb.GetRequest(path=[path("/qclimb/classes/class[priority=9]")], encoding=4), "NOT_FOUND", "/qclimb/classes/class[priority=9]: nothing there"),
+    "no such leaf": (pb.GetRequest(path=[path("/qclimb/config/ecn-min-bytes")], encoding=4), "NOT_FOUND", "/qclimb/config/ecn-min-bytes: nothing there"),
+    "PROTO": (pb.GetRequest(path=[path("/qclimb")], encoding=pb.PROTO), "UNIMPLEMENTED", "encoding PROTO is not supported"),
+    "a number that is no encoding": (pb.GetRequest(path=[path("/qclimb")], encoding=99), "UNIMPLEMENTED", "encoding 99"),
+    "an extension": (pb.GetRequest(path=[path("/qclimb")], encoding=4, extension=[gnmi_ext_pb2.Extension(history=gnmi_ext_pb2.History())]), "UNIMPLEMENTED", "extension history"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD_GETS)
+def test_a_bad_get_is_refused_by_name(case: str, stub: gnmi_pb2_grpc.gNMIStub, server: Redis) -> None:
+    request, code, text = BAD_GETS[case]
+    found, said = failure(lambda: stub.Get(request))
+    assert (found, text in said) == (code, True), said
+
+
+def test_a_switch_that_was_never_configured_answers(stub: gnmi_pb2_grpc.gNMIStub, server: Redis) -> None:
+    assert got(stub, "/qclimb", type=pb.GetRequest.CONFIG) == [[{}]]
+    ((state,),) = got(stub, "/qclimb/state")
+    assert state["qclimb:admin-state"] == "disabled"
+
+
+def test_redis_away_is_unavailable_not_a_crash(server: Redis, pki: Pki, tmp_path: Path) -> None:
+    with running_redis() as own:
+        own.load(PLATFORM_ROWS)
+        with running_daemon(own.url, pki, tmp_path / "log") as daemon, channel(daemon, "orchestrator") as found:
+            stub = gnmi_pb2_grpc.gNMIStub(found)
+            give(stub, BASE)
+            own.kill()
+            code, text = failure(lambda: give(stub, intent(2, 7)))
+            assert code == "UNAVAILABLE"
+            assert "redis" in text
+            own.start()
+            wait_until(lambda: got(stub, "/qclimb/state/applied-generation") == [["1"]], "the switch answers again")
+
+
+# Subscribe
+
+
+def subscription(where: str, mode: int, /, **more: Any) -> pb.SubscribeRequest:
+    listed = pb.SubscriptionList(
+        mode=mode, encoding=pb.JSON_IETF, subscription=[pb.Subscription(path=path(where), **more)]
+    )
+    return pb.SubscribeRequest(subscribe=listed)
+
+
+def leaf_values(message: pb.SubscribeResponse) -> dict[str, Any]:
+    return {
+        "/".join(e.name + "".join(f"[{v}]" for v in e.key.values()) for e in u.path.elem): json.loads(
+            u.val.json_ietf_val
+        )
+        for u in message.update.update
+    }
+
+
+def test_once_gives_leaves_then_one_sync_and_ends(stub: gnmi_pb2_grpc.gNMIStub, server: Redis) -> None:
+    give(stub, BASE)
+    first, sync = list(stub.Subscribe(iter([subscription("/qclimb/classes", pb.SubscriptionList.ONCE)])))
+    assert leaf_values(first)["qclimb/classes/class[1]/config/queue"] == 6
+    assert sync.sync_response
+
+
+def test_on_change_tells_what_changed_and_what_went(
+    stub: gnmi_pb2_grpc.gNMIStub, server: Redis, daemon: Daemon
+) -> None:
+    give(stub, BASE)
+    with daemon.client("viewer") as client:
+        wanted = {
+            "subscription": [
+                {"path": "/qclimb/classes", "mode": "on_change"},
+                {"path": "/qclimb/config", "mode": "target_defined"},
+            ],
+            "mode": "stream",
+            "encoding": "json_ietf",
+        }
+        updates = client.subscribe2(wanted)
+        first = next(updates)
+        assert first["sync_response"]
+        assert len(first["update"]["update"]) > 10
+        give(stub, intent(2, 7, 6))
+        change = updates.get_update(timeout=20)["update"]
+        assert {u["path"]: u["val"] for u in change["update"]} == {"qclimb/config/generation": "2"}
+        assert len(change["delete"]) > 0
+        updates.close()
+
+
+def test_on_change_of_state_follows_another_door(stub: gnmi_pb2_grpc.gNMIStub, server: Redis) -> None:
+    give(stub, BASE)
+    call = stub.Subscribe(
+        iter_open(subscription("/qclimb/state/applied-generation", pb.SubscriptionList.STREAM, mode=pb.ON_CHANGE))
+    )
+    assert list(leaf_values(next(call)).values()) == ["1"]
+    assert next(call).sync_response
+    server.load(intent(2, 7, 6, 5).to_config_db())
+    assert list(leaf_values(next(call)).values()) == ["2"]
+    call.cancel()
+
+
+def iter_open(*requests: pb.SubscribeRequest) -> Iterator[pb.SubscribeRequest]:
+    """Requests of a client that keeps its side open."""
+    import threading
+
+    yield from requests
+    threading.Event().wait(30)
+
+
+def test_poll_answers_each_time(stub: gnmi_pb2_grpc.gNMIStub, server: Redis) -> None:
+    give(stub, BASE)
+    requests = [
+        subscription("/qclimb/config/generation", pb.SubscriptionList.POLL),
+        pb.SubscribeRequest(poll=pb.Poll()),
+    ]
+    messages = list(stub.Subscribe(iter(requests)))
+    assert [bool(message.sync_response) for message in messages] == [False, True, False, True]
+
+
+STREAM, ONCE = pb.SubscriptionList.STREAM, pb.SubscriptionList.ONCE
+BAD_SUBSCRIPTIONS: dict[str, tuple[list[pb.SubscribeRequest], str, str]] = {
+    "no list first": ([pb.SubscribeRequest(poll=pb.Poll())], "INVALID_ARGUMENT", "must be a SubscriptionList"),
+    "an empty list": ([pb.SubscribeRequest(subscribe=pb.SubscriptionList(encoding=4))], "INVALID_ARGUMENT", "without a subscription"),
+    "two lists": ([subscription("/qclimb", STREAM, mode=pb.ON_CHANGE)] * 2, "INVALID_ARGUMENT", "takes one SubscriptionList"),
+    "two lists, poll": ([subscription("/qclimb", pb.SubscriptionList.POLL)] * 2, "INVALID_ARGUMENT", "expects Poll messages"),
+    "not in the schema": ([subscription("/colour", ONCE)], "INVALID_ARGUMENT", "/colour: no 'colour'"),
+    "SAMPLE": ([subscription("/qclimb/state", STREAM, mode=pb.SAMPLE)], "UNIMPLEMENTED", "/qclimb/state: SAMPLE is not supported yet"),
+    "TARGET_DEFINED with an interval": ([subscription("/qclimb", STREAM, sample_interval=10**9)], "INVALID_ARGUMENT", "a sample_interval without SAMPLE"),
+    "a heartbeat": ([subscription("/qclimb", STREAM, mode=pb.ON_CHANGE, heartbeat_interval=10**9)], "UNIMPLEMENTED", "heartbeat_interval"),
+    "BYTES": ([pb.SubscribeRequest(subscribe=pb.SubscriptionList(encoding=pb.BYTES, subscription=[pb.Subscription()]))], "UNIMPLEMENTED", "encoding BYTES"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD_SUBSCRIPTIONS)
+def test_a_bad_subscription_is_refused_by_name(case: str, stub: gnmi_pb2_grpc.gNMIStub, server: Redis) -> None:
+    requests, code, text = BAD_SUBSCRIPTIONS[case]
+    found, said = failure(lambda: list(stub.Subscribe(iter(requests), timeout=20)))
+    assert (found, text in said) == (code, True), said
+
+
+def test_subscriptions_past_the_limit_are_refused_and_other_calls_still_answer(
+    stub: gnmi_pb2_grpc.gNMIStub, server: Redis
+) -> None:
+    request = subscription("/qclimb", STREAM, mode=pb.ON_CHANGE)
+    calls = [stub.Subscribe(iter_open(request)) for _ in range(16)]
+    for call in calls:
+        next(call)
+    assert failure(lambda: next(stub.Subscribe(iter_open(request))))[0] == "RESOURCE_EXHAUSTED"
+    assert got(stub, "/qclimb/state/admin-state") == [["disabled"]]
+    for call in calls:
+        call.cancel()
+
+    def free_again() -> bool:
+        call = stub.Subscribe(iter_open(request))
+        try:
+            next(call)
+            return True
+        except grpc.RpcError:
+            return False
+        finally:
+            call.cancel()
+
+    wait_until(free_again, "a place is free again")
