@@ -1,0 +1,33 @@
+"""A fabric of links only, for the tests of a module, under a prefix of its own; skipped with the reason otherwise."""
+
+import os
+import shutil
+
+import pytest
+
+from lab.fabric import Fabric, Topology
+
+
+def why_not() -> str:
+    if os.geteuid() != 0:
+        return "network namespaces need root"
+    missing = [tool for tool in ("ip", "tc", "ethtool", "redis-server") if shutil.which(tool) is None]
+    return f"missing: {', '.join(missing)}" if missing else ""
+
+
+def prefix_for(name: str) -> str:
+    return f"t{os.getpid()}{name}"
+
+
+@pytest.fixture(autouse=True)
+def fabric_needs_root(request):
+    if request.node.get_closest_marker("fabric") and (reason := why_not()):
+        pytest.skip(reason)
+
+
+@pytest.fixture(scope="module")
+def links():
+    if reason := why_not():
+        pytest.skip(reason)
+    with Fabric(Topology(hosts_per_leaf=2), prefix=prefix_for("links")) as fabric:
+        yield fabric

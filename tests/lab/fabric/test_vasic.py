@@ -1,0 +1,169 @@
+"""vasic over a real redis and the real queues: rows in, queues and counters out."""
+
+import contextlib
+import subprocess
+import sys
+import time
+
+import pytest
+
+from lab.fabric import guard
+from lab.fabric.control import redis_socket
+from lab.fabric.platform_rows import rows_of
+from lab.fabric.traffic import Sink, bulk, transfer
+from lab.vasic.rows import CONFIG_DB, COUNTERS_DB, STATE_DB, connect, fingerprint, read
+
+pytestmark = pytest.mark.fabric
+
+DEADLINE_S = 20
+
+
+def until(what, ready):
+    deadline = time.monotonic() + DEADLINE_S
+    while not ready():
+        assert time.monotonic() < deadline, f"{what}: not within {DEADLINE_S} s"
+        time.sleep(0.02)
+
+
+@pytest.fixture(scope="module", params=["bpf", "u32"])
+def switch(links, request):
+    """Redis and vasic on l2, which host h3 hangs on; `u32`: as where BPF can't be loaded (the shared buffer stays)."""
+    if request.param == "bpf" and links.shared_buffer is None:
+        pytest.skip("no BPF on this machine")
+    path = redis_socket(links, "l2")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    argv = ["redis-server", "--port", "0", "--unixsocket", str(path), "--save", "", "--notify-keyspace-events", "AKE"]
+    redis_server = links.popen("l2", argv, stdout=subprocess.DEVNULL)
+    config = connect(str(path), CONFIG_DB)
+    until("redis answers", lambda: answers(config))
+    for key, row in rows_of(links.topology, "l2", {}).items():
+        config.hset(key, mapping=row)
+    argv = [sys.executable, "-m", "lab.vasic", "--redis", str(path)]
+    argv += ["--bpf", str(links.directory / "bpf")] if request.param == "bpf" else []
+    if request.param == "u32":
+        _without_bpf(links)
+    vasic = links.popen("l2", argv, stderr=subprocess.PIPE)
+    found = Switch(links, path, request.param)
+    until("vasic follows", found.follows)
+    yield found
+    vasic.terminate()
+    assert vasic.wait(10) == 0, vasic.stderr.read()
+    redis_server.terminate()
+    redis_server.wait(10)
+    if request.param == "u32":
+        _with_bpf_again(links)
+
+
+def answers(config):
+    import redis
+
+    with contextlib.suppress(redis.RedisError):
+        return config.ping()
+
+
+def _without_bpf(links):
+    from lab.fabric.commands import Tc, run_all
+    from lab.fabric.queues import leaf_queues
+
+    for port in links.topology.ports_of("l2"):
+        run_all([Tc(links.netns("l2"), f"filter del dev {port.name} egress pref 100")])
+        for parent, handle in leaf_queues(links.record.shaper):
+            line = f"qdisc replace dev {port.name} parent {parent} handle {handle + 8:x}: bfifo limit 12000"
+            run_all([Tc(links.netns("l2"), line)])
+
+
+def _with_bpf_again(links):
+    from lab.fabric.bpf import attach
+    from lab.fabric.commands import run_all
+
+    for port in links.topology.ports_of("l2"):
+        run_all(list(attach(links.directory / "bpf", port, links.netns("l2"), links.netns(port.peer_node)))[:1])
+
+
+class Switch:
+    def __init__(self, links, path, kind):
+        self.links, self.kind = links, kind
+        self.config, self.state, self.counters = (connect(str(path), db) for db in (CONFIG_DB, STATE_DB, COUNTERS_DB))
+        self.port = next(port.name for port in links.topology.ports_of("l2") if port.peer_node == "h3")
+
+    def follows(self):
+        return self.state.hget("VASIC|global", "rows_hash") == fingerprint(read(self.config))
+
+    def write(self, rows):
+        pipe = self.config.pipeline()
+        for key, row in rows.items():
+            pipe.delete(key)
+            pipe.hset(key, mapping=row)
+        pipe.execute()
+        until("vasic follows", self.follows)
+
+    def classify(self, name, queue_of):
+        self.write(
+            {
+                f"DSCP_TO_TC_MAP|{name}": {str(dscp): str(queue) for dscp, queue in queue_of.items()},
+                f"TC_TO_QUEUE_MAP|{name}": {str(queue): str(queue) for queue in range(8)},
+                "SCHEDULER|sp": {"type": "STRICT"},
+                f"QUEUE|{self.port}|0-7": {"scheduler": "sp"},
+                f"PORT_QOS_MAP|{self.port}": {"dscp_to_tc_map": name, "tc_to_queue_map": name},
+            }
+        )
+
+    def counted(self, queue, field="PACKETS"):
+        oid = self.counters.hget("COUNTERS_QUEUE_NAME_MAP", f"{self.port}:{queue}")
+        return int(self.counters.hget(f"COUNTERS:{oid}", f"SAI_QUEUE_STAT_{field}") or 0)
+
+    def settled(self):
+        """Counters of all queues once they no longer move."""
+        last = None
+        while (now := [self.counted(queue) for queue in range(8)]) != last:
+            last = now
+            time.sleep(1.3)
+        return now
+
+
+def test_packets_are_counted_in_the_queue_that_the_rows_name(switch):
+    switch.classify("A", {47: 7, 39: 3})
+    before = switch.settled()
+    sink = Sink(switch.links, "h3", 47)
+    for dscp, size in ((47, 20_000), (39, 40_000), (11, 60_000)):
+        transfer(switch.links, "h1", sink, size, dscp)
+    until("counters move", lambda: switch.counted(0) > before[0])
+    grown = [now - then for now, then in zip(switch.settled(), before, strict=True)]
+    assert grown[7] >= 14 and grown[3] >= 28 and grown[0] >= 42
+    assert sum(grown) == grown[7] + grown[3] + grown[0]
+
+
+def test_a_change_of_maps_moves_later_packets_and_loses_none(switch):
+    switch.classify("A", {47: 7})
+    sink = Sink(switch.links, "h3", 47)
+    before = guard.Baseline(switch.links)
+    with bulk(switch.links, "h1", sink, 47):
+        for turn in range(6):
+            switch.classify(f"B{turn}", {47: 1 + turn})
+    assert switch.counted(6) >= 0
+    transfer(switch.links, "h1", sink, 50_000, 47)
+    settled = switch.settled()
+    assert settled[6] >= 35, settled
+    dropped = sum(switch.counted(queue, "DROPPED_PACKETS") for queue in range(8))
+    assert dropped == 0
+    lost = guard.judge(switch.links, before)
+    assert next(check for check in lost.checks if check.name.startswith("losses")).ok
+
+
+def test_without_rows_everything_goes_to_queue_0_again(switch):
+    switch.classify("A", {47: 7})
+    switch.config.delete(f"PORT_QOS_MAP|{switch.port}")
+    until("vasic follows", switch.follows)
+    before = switch.settled()
+    transfer(switch.links, "h1", Sink(switch.links, "h3"), 20_000, 47)
+    until("counters move", lambda: switch.counted(0) > before[0])
+    grown = [now - then for now, then in zip(switch.settled(), before, strict=True)]
+    assert grown[0] == sum(grown) >= 14
+
+
+def test_a_bad_row_is_named_and_the_others_stay_in_force(switch):
+    switch.classify("A", {47: 7})
+    switch.write({"SCHEDULER|bad": {"type": "STRICT", "priority": "1"}})
+    until("problem shown", lambda: "SCHEDULER|bad" in (switch.state.hget("VASIC|global", "problems") or ""))
+    switch.config.delete("SCHEDULER|bad")
+    until("problem gone", lambda: switch.state.hget("VASIC|global", "problems") == "")
