@@ -1,0 +1,335 @@
+"""An application never notices the library: not under threads, forks, signals, closed numbers or damaged files."""
+
+import os
+import random
+import socket
+import subprocess
+import sys
+import threading
+import time
+from contextlib import contextmanager
+
+import pytest
+from qclimb.hostfile import decode_records, encode_policy
+from qclimb.policy import Mode
+from stand import LIBRARY, ROOT, policy, put_policy
+
+SANITIZED = ROOT / "hostlib" / "build" / "sanitize" / "libqclimb.so"
+SCENARIOS = ["streams", "fork", "shared", "signals", "signals-restart", "both-write", "close-all", "reset"]
+
+
+@pytest.fixture(scope="session")
+def stress(tmp_path_factory):
+    program = tmp_path_factory.mktemp("stress") / "stress"
+    source = ROOT / "tests" / "shim" / "stress.c"
+    subprocess.run(["cc", "-O1", "-g", "-Wall", "-o", program, source, "-lpthread"], check=True)
+    return program
+
+
+@pytest.fixture(scope="session")
+def sanitizers():
+    """The library with AddressSanitizer and UBSan, and what must be loaded before it."""
+    built = subprocess.run(
+        ["make", "-s", "-C", str(ROOT / "hostlib"), "build/sanitize/libqclimb.so"], capture_output=True, text=True
+    )
+    if built.returncode:
+        pytest.skip(f"no sanitizer build here: {built.stderr[-300:]}")
+    find = [
+        subprocess.run(["cc", f"-print-file-name={name}"], capture_output=True, text=True).stdout.strip()
+        for name in ("libasan.so", "libubsan.so")
+    ]
+    return [*find, str(SANITIZED)]
+
+
+@contextmanager
+def changing_policy(run_dir, seed=1):
+    """Another policy file every 20 ms or so: each mode, and now and then a damaged, short or random one."""
+    rng = random.Random(seed)
+    stop = threading.Event()
+
+    def write():
+        generation = 1
+        while not stop.wait(0.02):
+            generation += 1
+            wanted = policy(
+                rng.choice(list(Mode)),
+                generation=generation,
+                threshold_bytes=tuple(sorted(rng.sample(range(1, 200_000), 3))),
+                dscp=tuple(rng.sample(range(64), 4)),
+                flow_gap_us=rng.choice([0, 100, 5000]),
+                promote_wait_us=rng.choice([0, 100, 10_000]),
+                slack_bytes=rng.choice([0, 5000]),
+            )
+            good = encode_policy(wanted)
+            damaged = bytearray(good)
+            damaged[rng.randrange(len(good))] ^= 1 << rng.randrange(8)
+            put_policy(
+                run_dir,
+                rng.choice([good, good, bytes(damaged), good[: rng.randrange(len(good))], rng.randbytes(800), b""]),
+            )
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+@contextmanager
+def hostd(run_dir):
+    """Where records go: the datagrams so far."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as inbox:
+        inbox.bind(str(run_dir / "records"))
+        inbox.settimeout(0.2)
+        got, stop = [], threading.Event()
+
+        def take():
+            while not stop.is_set():
+                try:
+                    got.append(inbox.recv(65536))
+                except TimeoutError:
+                    continue
+
+        thread = threading.Thread(target=take)
+        thread.start()
+        try:
+            yield got
+        finally:
+            stop.set()
+            thread.join()
+
+
+def run_stress(stress, scenario, run_dir, seconds=0.4, preload=(str(LIBRARY),), **env):
+    done = subprocess.run(
+        [stress, scenario, str(seconds), str(os.getpid())],
+        env={
+            "LD_PRELOAD": " ".join(preload),
+            "QCLIMB_RUN": str(run_dir),
+            "ASAN_OPTIONS": "detect_leaks=0:verify_asan_link_order=0",
+            **env,
+        },
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, f"{scenario}: {done.stderr[-3000:]}"
+    assert done.stderr == ""
+    return done.stdout
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+@pytest.mark.parametrize("mode", [Mode.OBSERVE, Mode.PIAS, Mode.QCLIMB])
+def test_no_byte_is_lost_torn_or_late(stress, run_dir, scenario, mode):
+    put_policy(run_dir, policy(mode, flow_gap_us=300, threshold_bytes=(1000, 9000, 100_000)))
+    run_stress(stress, scenario, run_dir)
+
+
+@pytest.mark.parametrize("scenario", ["streams", "shared", "fork", "signals"])
+def test_no_byte_is_lost_while_policies_change_and_come_damaged(stress, run_dir, scenario):
+    put_policy(run_dir, policy())
+    with changing_policy(run_dir), hostd(run_dir) as got:
+        run_stress(stress, scenario, run_dir, seconds=1.5)
+    for datagram in got:
+        assert decode_records(datagram).records
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_sanitizers_find_nothing(stress, run_dir, sanitizers, scenario):
+    put_policy(run_dir, policy(Mode.QCLIMB, flow_gap_us=300, threshold_bytes=(1000, 9000, 100_000)))
+    with changing_policy(run_dir, seed=2):
+        run_stress(stress, scenario, run_dir, seconds=0.7, preload=sanitizers)
+
+
+TWO_FLOWS = """
+import os, socket, sys, time
+server = socket.create_server(("127.0.0.1", 0))
+client = socket.create_connection(server.getsockname())
+peer, _ = server.accept()
+sizes = {sizes}
+for size in sizes:
+    client.sendall(bytes(size))
+    left = size
+    while left:
+        left -= len(peer.recv(min(left, 65536)))
+    peer.sendall(b"ok")
+    assert client.recv(2, socket.MSG_WAITALL) == b"ok"
+print(client.getsockname()[1], server.getsockname()[1])
+{end}
+"""
+
+
+def application(run_dir, code, **env):
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"LD_PRELOAD": str(LIBRARY), "QCLIMB_RUN": str(run_dir), **env},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def records_of(got):
+    return [record for datagram in got for record in decode_records(datagram).records]
+
+
+@pytest.mark.parametrize("mode", [Mode.OBSERVE, Mode.PIAS, Mode.QCLIMB])
+def test_records_tell_each_flow_with_its_history(run_dir, mode):
+    put_policy(run_dir, policy(mode, generation=7))
+    sizes = [100, 20_000, 300, 50_000]
+    with hostd(run_dir) as got:
+        application(run_dir, TWO_FLOWS.format(sizes=sizes, end="client.close(); peer.close()"))
+        time.sleep(0.3)
+    sent = [r for r in records_of(got) if r.role == 0]
+    assert [r.size_bytes for r in sent] == sizes
+    assert [r.flow_index for r in sent] == [0, 1, 2, 3]
+    assert [r.last_size_bytes[0] for r in sent] == [0, *sizes[:-1]]
+    assert [r.first_write_bytes for r in sent] == sizes
+    assert sent[3].last_size_bytes == (300, 20_000, 100, 0, 0)
+    assert all(r.start_ns <= r.last_write_ns for r in sent)
+    answers = [r for r in records_of(got) if r.role == 1]
+    assert [r.size_bytes for r in answers] == [2] * 4
+    assert len({r.connection for r in records_of(got)}) == 2
+
+
+def test_records_are_not_told_twice_by_a_forked_child(run_dir):
+    put_policy(run_dir, policy(Mode.PIAS))
+    end = """
+client.sendall(bytes(5000))
+pid = os.fork()
+if pid == 0:
+    client.close(); peer.close()
+    sys.exit(0)
+os.waitpid(pid, 0)
+client.close(); peer.close()
+"""
+    with hostd(run_dir) as got:
+        application(run_dir, TWO_FLOWS.format(sizes=[100], end=end))
+        time.sleep(0.3)
+    assert sorted(r.size_bytes for r in records_of(got)) == [2, 100, 5000]
+
+
+def test_nobody_taking_records_costs_the_application_nothing_but_the_count(run_dir):
+    put_policy(run_dir, policy(Mode.PIAS))
+    code = TWO_FLOWS.format(
+        sizes=[100] * 30,
+        end="""
+inbox = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+inbox.bind(os.environ["QCLIMB_RUN"] + "/records")
+time.sleep(1.2)
+client.sendall(b"x"); client.close(); peer.close()
+inbox.settimeout(5)
+sys.stdout.flush(); sys.stdout.buffer.write(inbox.recv(65536))
+""",
+    )
+    out = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"LD_PRELOAD": str(LIBRARY), "QCLIMB_RUN": str(run_dir)},
+        capture_output=True,
+        timeout=60,
+    )
+    assert out.returncode == 0, out.stderr
+    batch = decode_records(out.stdout.split(b"\n", 1)[1])
+    assert batch.dropped > 0
+
+
+def mode_seen(run_dir, **env):
+    done = application(run_dir, TWO_FLOWS.format(sizes=[50_000], end=""), QCLIMB_LOG="stderr", **env)
+    return [line.split("policy ")[1] for line in done.stderr.splitlines() if "policy generation" in line]
+
+
+def test_an_unmanaged_host_runs_pias_or_what_the_environment_says(tmp_path):
+    nowhere = tmp_path / "nowhere"
+    assert "mode=2 priorities=8" in mode_seen(nowhere)[0]
+    assert "mode=1" in mode_seen(nowhere, QCLIMB_MODE="observe")[0]
+    file = tmp_path / "own"
+    file.write_bytes(encode_policy(policy(Mode.QCLIMB, generation=9)))
+    assert "generation=9 mode=3" in mode_seen(nowhere, QCLIMB_POLICY=str(file))[0]
+    assert "generation=9 mode=1" in mode_seen(nowhere, QCLIMB_POLICY=str(file), QCLIMB_MODE="observe")[0]
+
+
+def test_a_managed_host_without_a_readable_policy_only_observes(run_dir):
+    assert "mode=1" in mode_seen(run_dir)[0]
+    put_policy(run_dir, b"nonsense")
+    assert "mode=1" in mode_seen(run_dir)[0]
+
+
+def test_the_last_good_policy_stays_when_the_file_is_damaged(run_dir):
+    put_policy(run_dir, policy(generation=3))
+    end = """
+for wanted in (open(os.environ["GOOD"], "rb").read()[:-1], b"", bytes(800)):
+    open(os.environ["QCLIMB_RUN"] + "/policy", "wb").write(wanted)
+    time.sleep(0.25)
+    client.sendall(bytes(30000)); peer.recv(30000, socket.MSG_WAITALL)
+    peer.sendall(b"."); client.recv(1)
+"""
+    good = run_dir / "good"
+    good.write_bytes((run_dir / "policy").read_bytes())
+    done = application(run_dir, TWO_FLOWS.format(sizes=[20_000], end=end), QCLIMB_LOG="stderr", GOOD=str(good))
+    assert done.stderr.count("policy generation") == 1
+    assert done.stderr.count("policy file refused") == 3
+    assert done.stderr.rstrip().count("dscp=43") >= 4  # still demoted at 10,000 bytes, under the last good one
+
+
+def test_a_new_policy_reaches_a_running_application(run_dir):
+    put_policy(run_dir, policy(generation=3))
+    new = run_dir / "new"
+    new.write_bytes(encode_policy(policy(generation=4, threshold_bytes=(5000, 40_000, 100_000))))
+    end = """
+os.rename(os.environ["NEW"], os.environ["QCLIMB_RUN"] + "/policy")
+time.sleep(0.25)
+client.sendall(bytes(7000)); peer.recv(7000, socket.MSG_WAITALL)
+"""
+    done = application(run_dir, TWO_FLOWS.format(sizes=[7000], end=end), QCLIMB_LOG="stderr", NEW=str(new))
+    assert "policy generation=4" in done.stderr
+    assert done.stderr.count("dscp=43 at=5000") == 1
+
+
+def test_options_of_the_application_are_given_back(run_dir):
+    put_policy(run_dir, policy(Mode.QCLIMB))
+    end = """
+client.setsockopt(socket.IPPROTO_TCP, 25, 70000)
+assert client.getsockopt(socket.IPPROTO_TCP, 25) == 70000
+client.setsockopt(socket.SOL_SOCKET, socket.SO_PRIORITY, 3)
+sndbuf = client.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
+client.setblocking(False)
+left = bytes(900000)
+while left:
+    try: left = left[client.send(left):]
+    except BlockingIOError: pass
+    assert client.getsockopt(socket.IPPROTO_TCP, 25) == 70000
+    assert client.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) >= sndbuf
+    assert client.getsockopt(socket.SOL_SOCKET, socket.SO_PRIORITY) == 3
+    assert client.getsockopt(socket.IPPROTO_IP, socket.IP_TOS) == 0
+    peer.recv(65536)
+"""
+    application(run_dir, TWO_FLOWS.format(sizes=[100], end=end))
+
+
+def test_a_connection_that_is_accepted_by_an_unknown_listener_is_adopted(run_dir):
+    """As under socket activation: the listener came by exec, not by socket()."""
+    put_policy(run_dir, policy())
+    code = """
+import os, socket
+server = socket.socket(fileno=int(os.environ["LISTENER"]))
+client = socket.create_connection(server.getsockname()); peer, _ = server.accept()
+peer.sendall(bytes(20000)); client.recv(20000, socket.MSG_WAITALL)
+"""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            env={
+                "LD_PRELOAD": str(LIBRARY),
+                "QCLIMB_RUN": str(run_dir),
+                "QCLIMB_LOG": "stderr",
+                "LISTENER": str(listener.fileno()),
+            },
+            pass_fds=[listener.fileno()],
+            capture_output=True,
+            text=True,
+        )
+    assert done.returncode == 0, done.stderr
+    assert "dscp=43 at=10000" in done.stderr
