@@ -82,7 +82,7 @@ def round_down(value: ArrayLike) -> NDArray[np.float32]:
     exact = np.asarray(value, dtype=np.float64)
     with np.errstate(over="ignore"):
         near = exact.astype(np.float32)
-    return np.where(near > exact, np.nextafter(near, np.float32(-np.inf)), near).astype(np.float32)
+        return np.where(near > exact, np.nextafter(near, np.float32(-np.inf)), near).astype(np.float32)
 
 
 def lower_key(size_bytes: ArrayLike) -> Keys:

@@ -9,6 +9,7 @@ import dataclasses
 import ipaddress
 import struct
 import zlib
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from .checks import UINT64_MAX, integer
@@ -211,7 +212,7 @@ def _record(index: int, packed: tuple[Any, ...]) -> FlowRecord:
     found = dict(zip(_NAMES, packed[: _LAST_SIZES.start] + packed[_LAST_SIZES.stop :], strict=True))
     found["mode"] = Mode.of_number(integer(found["mode"], f"{place} mode", 0, len(Mode) - 1, RecordError))
     for name in ("local_addr", "peer_addr"):
-        found[name] = str(ipaddress.IPv6Address(found[name]))
+        found[name] = _address_text(found[name])
     found["comm"] = found["comm"].split(b"\0")[0][:15].decode("utf-8", "replace").replace("\ufffd", "?")
     try:
         return FlowRecord(last_size_bytes=packed[_LAST_SIZES], **found)
@@ -219,6 +220,12 @@ def _record(index: int, packed: tuple[Any, ...]) -> FlowRecord:
         raise RecordError(f"{place} {error}") from None
 
 
+@lru_cache(4096)
+def _address_text(packed: bytes) -> str:
+    return str(ipaddress.IPv6Address(packed))
+
+
+@lru_cache(4096)
 def _pack_address(address: str) -> bytes:
     """16 bytes; IPv4 as v4-mapped (RFC 4291 section 2.5.5.2)."""
     parsed = ipaddress.ip_address(address)

@@ -1,7 +1,8 @@
 """One finished flow, as libqclimb saw it on one host; the unit of training and of the flow statistics."""
 
 import ipaddress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
+from functools import lru_cache
 from typing import Any, Self
 
 from .checks import UINT16_MAX, UINT32_MAX, UINT64_MAX, integer, mapping, only_known, required, sequence, shown
@@ -25,7 +26,6 @@ _LARGEST = {
     "last_priority": MAX_PRIORITIES - 1,
     "flags": 255,
 }
-_NOT_INTEGERS = ("last_size_bytes", "local_addr", "peer_addr", "mode", "comm")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,10 +72,8 @@ class FlowRecord:
     comm: str = ""
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            if field.name not in _NOT_INTEGERS:
-                largest = _LARGEST.get(field.name, UINT64_MAX)
-                integer(getattr(self, field.name), field.name, 0, largest, RecordError)
+        for name, largest in _INTEGERS.items():
+            integer(getattr(self, name), name, 0, largest, RecordError)
         if not (isinstance(self.last_size_bytes, tuple) and len(self.last_size_bytes) == 5):
             raise RecordError(f"last_size_bytes is {shown(self.last_size_bytes)}, expected a tuple of 5 sizes")
         for index, size in enumerate(self.last_size_bytes):
@@ -118,13 +116,13 @@ class FlowRecord:
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON: the fields by name."""
-        return {**asdict(self), "mode": self.mode.value, "last_size_bytes": list(self.last_size_bytes)}
+        return {**vars(self), "mode": self.mode.value, "last_size_bytes": list(self.last_size_bytes)}
 
     @classmethod
     def from_json(cls, obj: object) -> Self:
         """The record of `to_json`; raises RecordError, also for a key it does not know."""
         found = dict(mapping(obj, "record", RecordError))
-        only_known(found, [field.name for field in fields(cls)], "record", RecordError)
+        only_known(found, _NAMES, "record", RecordError)
         for name in ("start_ns", "last_write_ns", "size_bytes"):
             required(found, name, "record", RecordError)
         if "mode" in found:
@@ -134,6 +132,11 @@ class FlowRecord:
         if "last_size_bytes" in found:
             found["last_size_bytes"] = tuple(sequence(found["last_size_bytes"], "last_size_bytes", RecordError))
         return cls(**found)
+
+
+_NAMES = tuple(field.name for field in fields(FlowRecord))
+_NOT_INTEGERS = ("last_size_bytes", "local_addr", "peer_addr", "mode", "comm")
+_INTEGERS = {name: _LARGEST.get(name, UINT64_MAX) for name in _NAMES if name not in _NOT_INTEGERS}
 
 
 @dataclass(frozen=True)
@@ -154,13 +157,16 @@ class RecordBatch:
 
 
 def _address(value: object, place: str) -> str:
-    """The one spelling of an address: v4-mapped as IPv4, no zone."""
     try:
-        parsed = ipaddress.ip_address(value if isinstance(value, str) else "")
+        return _spelling(value if isinstance(value, str) else "")
     except ValueError:
         raise RecordError(f"{place} is {shown(value)}, expected an IPv4 or IPv6 address") from None
+
+
+@lru_cache(4096)
+def _spelling(address: str) -> str:
+    """The one spelling of an address: v4-mapped as IPv4, no zone. ValueError when it is none."""
+    parsed = ipaddress.ip_address(address)
     if isinstance(parsed, ipaddress.IPv6Address):
-        if parsed.ipv4_mapped is not None:
-            return str(parsed.ipv4_mapped)
-        return str(ipaddress.IPv6Address(int(parsed)))
+        return str(parsed.ipv4_mapped or ipaddress.IPv6Address(int(parsed)))
     return str(parsed)

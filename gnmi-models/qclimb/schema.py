@@ -43,7 +43,14 @@ def validate_gnmi(obj: object, *, state: bool = False) -> None:
     state   also allow the `state` containers, as in what a switch answers; a Set has none.
     """
     types = _gnmi_types()
-    tree = _retyped(unwrapped(obj), lambda name, value: _as_json_ietf(value, types.get(name.removeprefix("qclimb:"))))
+
+    def retyped(name: str, value: Any) -> Any:
+        return _as_json_ietf(value, types.get(name.removeprefix(f"{MODULE}:")))
+
+    try:
+        tree = _retyped(unwrapped(obj), retyped)
+    except RecursionError:
+        raise IntentError("/qclimb is nested deeper than the model") from None
     _validate(MODULE, {f"{MODULE}:qclimb": tree}, state=state)
 
 
@@ -69,9 +76,9 @@ def _validate(module: str, tree: object, *, state: bool) -> None:
 
 @cache
 def _context(module: str) -> libyang.Context:
-    directory = yang_directory()
-    context = libyang.Context(str(directory))
-    context.load_module(module)
+    context = libyang.Context()
+    with (yang_directory() / f"{module}.yang").open() as file:  # this very file, whatever YANGPATH says
+        context.parse_module_file(file)
     return context
 
 

@@ -55,8 +55,8 @@ class PathWeights:
             text(name, "path name", NAME, IntentError)
             if name == BALANCED:
                 raise IntentError(f"path name is {name!r}, expected a spine's: {name!r} means all of them")
-            if not 0 <= share <= 1:  # refuses NaN too
-                raise IntentError(f"path {name} share is {share}, expected a number in [0, 1]")
+            if not (isinstance(share, int | float) and 0 <= share <= 1):  # refuses NaN too
+                raise IntentError(f"path {name} share is {shown(share)}, expected a number in [0, 1]")
         total = sum(self.share.values())
         if not isclose(total, 1, abs_tol=1e-6):
             raise IntentError(f"path shares sum to {total}, expected 1")
@@ -88,6 +88,9 @@ class IntentFields:
         integer(self.generation, "generation", 0, UINT64_MAX, IntentError)
         if self.admin_state not in get_args(AdminState):
             raise IntentError(f"admin_state is {shown(self.admin_state)}, expected 'enabled' or 'disabled'")
+        for name in ("classes", "ports"):
+            if not isinstance(getattr(self, name), tuple):
+                raise IntentError(f"{name} is {shown(getattr(self, name))}, expected a tuple")
         if self.admin_state == "enabled" and not self.classes:
             raise IntentError("classes is empty, expected at least one while admin_state is enabled")
         for index, port in enumerate(self.ports):

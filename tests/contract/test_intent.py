@@ -202,3 +202,24 @@ def test_what_is_no_tree_is_refused(obj: Any) -> None:
     for judge in (SwitchIntent.from_gnmi, validate_gnmi):
         with pytest.raises(IntentError):
             judge(obj)
+
+
+@pytest.mark.parametrize(
+    ("share", "said"),
+    [
+        ({"s1": float("nan")}, "path s1 share is nan, expected a number in [0, 1]"),
+        ({"s1": "all"}, "path s1 share is 'all', expected a number in [0, 1]"),
+        ({"s 1": 1.0}, "path name is 's 1', expected text like"),
+        ({}, "path shares sum to 0, expected 1"),
+    ],
+)
+def test_impossible_weights_are_refused(share: Any, said: str) -> None:
+    refused(PathWeights, share, said)
+
+
+def test_values_that_could_change_are_refused() -> None:
+    with pytest.raises(IntentError, match="expected a tuple"):
+        SwitchIntent(1, "enabled", [QueueClass(0, 47, 7)])  # type: ignore[arg-type]
+    with pytest.raises(TypeError):
+        PathWeights({"s1": 1.0}).share["s1"] = 0.5  # type: ignore[index]
+    assert len({PathWeights({"s1": 1.0}), PathWeights({"s1": 1.0})}) == 1

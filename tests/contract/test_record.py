@@ -1,5 +1,6 @@
 """Flow records as values and as JSON, and the features in them."""
 
+import contextlib
 import json
 import zlib
 from ipaddress import IPv6Address
@@ -8,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 from qclimb.errors import RecordError
 from qclimb.features import DEFAULT_FEATURE_IDS, FEATURES
 from qclimb.record import FlowRecord
@@ -34,6 +36,7 @@ def test_a_record_comes_back_from_its_json(record: FlowRecord) -> None:
         ({"last_size_bytes": [1, 2, 3, 4]}, "last_size_bytes is (1, 2, 3, 4), expected a tuple of 5 sizes"),
         ({"last_size_bytes": [1, 2, 3, 4, -5]}, "last_size_bytes[4] is -5, expected an integer in 0..2^64-1"),
         ({"peer_addr": "h2"}, "peer_addr is 'h2', expected an IPv4 or IPv6 address"),
+        ({"peer_addr": ["10.0.0.1"]}, "peer_addr is ['10.0.0.1'], expected an IPv4 or IPv6 address"),
         ({"peer_addr": 1}, "peer_addr is 1, expected an IPv4 or IPv6 address"),
         ({"peer_port": 65536}, "peer_port is 65536, expected an integer in 0..65535"),
         ({"role": 2}, "role is 2, expected an integer in 0..1"),
@@ -89,3 +92,12 @@ def test_a_v4_mapped_address_is_the_ipv4_address() -> None:
 def test_neighbours_stay_apart_as_float32() -> None:
     hosts = [FlowRecord(**GOOD, peer_addr=f"198.19.1.{n}").features()[FEATURES.index("peer_addr")] for n in range(256)]
     assert len({float(np.float32(value)) for value in hosts}) == 256
+
+
+PLAIN = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3)
+
+
+@given(st.sampled_from(list(FlowRecord(**GOOD).to_json())), PLAIN | st.lists(PLAIN) | st.dictionaries(st.text(), PLAIN))
+def test_no_json_makes_a_record_fail_otherwise(name: str, value: Any) -> None:
+    with contextlib.suppress(RecordError):
+        FlowRecord.from_json({**GOOD, name: value})

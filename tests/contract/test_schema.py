@@ -1,5 +1,6 @@
 """The YANG modules as files: their style, their state half, and that they are found."""
 
+import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -64,6 +65,21 @@ def test_nothing_is_valid() -> None:
     validate_gnmi({"qclimb:qclimb": {}})
     validate_config_db({})
     validate_config_db({"QCLIMB_CLASS": {}})
+
+
+def test_what_nests_deeper_than_the_model_is_refused() -> None:
+    deep: dict[str, object] = {}
+    for _ in range(100_000):
+        deep = {"config": deep}
+    with pytest.raises(IntentError):
+        validate_gnmi(deep)
+
+
+def test_a_module_on_yangpath_does_not_stand_in_for_ours(tmp_path: Path) -> None:
+    (tmp_path / "qclimb.yang").write_text("module qclimb { namespace 'urn:other'; prefix o; container qclimb { } }")
+    program = "import qclimb.schema; qclimb.schema.validate_gnmi({'config': {'generation': 1}})"
+    environment = {**os.environ, "YANGPATH": str(tmp_path), "PYTHONPATH": str(ROOT / "gnmi-models")}
+    subprocess.run([sys.executable, "-c", program], check=True, env=environment)
 
 
 def test_threads_do_not_mix_their_errors() -> None:
