@@ -18,6 +18,8 @@ from lab.workload.trace import catalogue
 APP = Path(__file__).parent / "app"
 TRAFFIC = APP / "build" / "traffic"
 LISTEN_DEADLINE_S = 20.0
+GRACE_S = 0.3
+"""The servers see their clients' connections end before they are ended themselves."""
 
 
 class WorkloadError(Exception):
@@ -146,6 +148,7 @@ def servers(ground: Ground, folder: Path, services: Sequence[Service] = SERVICES
         dead = [process.args for process in running if process.poll() is not None]
         if dead:
             raise WorkloadError(f"{len(dead)} servers ended during the pass, the first: {dead[0]!r}")
+        time.sleep(GRACE_S)
     finally:
         end(running)
 

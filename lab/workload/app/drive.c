@@ -354,6 +354,15 @@ static size_t finish(uint64_t deadline_ns)
 	return unfinished; /* the lock stays held: no worker writes any more */
 }
 
+/* As a program that ends in good order does; the servers see the end of the stream. */
+static void close_kept(void)
+{
+	for (unsigned h = 0; h < host_count; h++)
+		for (unsigned s = 0; s < service_count; s++)
+			for (struct kept *kept = pool[h][s]; kept; kept = kept->next)
+				close(kept->fd);
+}
+
 int drive_main(int argc, char **argv)
 {
 	static const struct option options[] = {
@@ -415,7 +424,6 @@ int drive_main(int argc, char **argv)
 	}
 	size_t unfinished = finish(last_ns + deadline_s * 1000000000u);
 
-	/* Without running exit handlers under workers that still run. */
-	fclose(log_file);
-	_exit(unfinished ? 3 : 0);
+	close_kept();
+	return unfinished ? 3 : 0;
 }
