@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 from fastapi import Depends, FastAPI, Header, Path, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, PlainTextResponse
 from qclimb.errors import QclimbError
 from qclimb.histogram import SizeHistogram
 from qclimb.policy import Policy
@@ -58,6 +58,12 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
     409: {"description": "The present state forbids it"},
     422: {"description": "A field is wrong; the sentence names it"},
 }
+
+
+class BinaryFile(Response):
+    """A file as it is."""
+
+    media_type = "application/octet-stream"
 
 
 @dataclass
@@ -316,14 +322,14 @@ def _models(app: FastAPI, service: Service) -> None:
 
     def file(content: bytes, generation: int) -> Response:
         headers = {"ETag": f'"{generation}"'}
-        return Response(content, media_type="application/octet-stream", headers=headers)
+        return BinaryFile(content, headers=headers)
 
-    @app.get("/v1/models/{generation}/forest", tags=["models"], response_class=Response)
+    @app.get("/v1/models/{generation}/forest", tags=["models"], response_class=BinaryFile)
     def get_forest(generation: Id, caller: Reader) -> Response:
         """The model as hosts read it."""
         return file(store.model(generation)["forest"], generation)
 
-    @app.get("/v1/models/{generation}/onnx", tags=["models"], response_class=Response)
+    @app.get("/v1/models/{generation}/onnx", tags=["models"], response_class=BinaryFile)
     def get_onnx(generation: Id, caller: Reader) -> Response:
         """The model as ONNX."""
         return file(store.model(generation)["onnx"], generation)
@@ -459,12 +465,12 @@ def _rest(app: FastAPI, service: Service) -> None:
         """Who changed what, the latest first."""
         return store.notes(last)
 
-    @app.get("/metrics", tags=["state"], response_class=Response)
+    @app.get("/metrics", tags=["state"], response_class=PlainTextResponse)
     def get_metrics(caller: Viewer) -> Response:
         """Prometheus's text format."""
         return Response(service.metrics.render(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
-    @app.get("/healthz", tags=["state"], response_class=Response)
+    @app.get("/healthz", status_code=204, tags=["state"], response_class=Response)
     def get_health() -> Response:
         """204 while the store answers; no token needed."""
         store.setting("schema_version")

@@ -1,0 +1,268 @@
+"""The REST door over a real store, without TLS: what is answered, and what is refused with which sentence."""
+
+import pytest
+from fastapi.testclient import TestClient
+from qclimb.hostfile import check_forest_file
+from qclimb.policy import Policy
+from qclimb.record import FlowRecord
+
+from orchestrator import auth
+from orchestrator.auth import Role
+
+FLOW = {"start_ns": 1, "last_write_ns": 5, "size_bytes": 1000}
+
+
+def detail(answer, status: int) -> str:
+    assert answer.status_code == status, answer.text
+    found = answer.json()["detail"]
+    assert isinstance(found, str)
+    return found
+
+
+def deliver(client: TestClient, records=(FLOW,), **body):
+    return client.post("/v1/hosts/h1/records", json={"records": list(records), **body})
+
+
+def as_role(client: TestClient, service, role: Role, name: str = "somebody") -> TestClient:
+    client.headers["Authorization"] = f"Bearer {auth.issue(service.store, name, role)}"
+    return client
+
+
+# what is refused
+
+
+def test_without_a_token_nothing_is_shown(anonymous):
+    for path in ("/v1/switches", "/v1/state", "/metrics", "/v1/flows/statistics", "/v1/models/1/forest"):
+        answer = anonymous.get(path)
+        assert "Authorization" in detail(answer, 401)
+        assert answer.headers["WWW-Authenticate"] == "Bearer"
+    assert anonymous.get("/healthz").status_code == 204
+    anonymous.headers["Authorization"] = "Bearer qct_guess"
+    detail(anonymous.get("/v1/state"), 401)
+
+
+@pytest.mark.parametrize(
+    ("role", "method", "path", "status"),
+    [
+        (Role.VIEWER, "GET", "/v1/state", 200),
+        (Role.VIEWER, "PUT", "/v1/recording", 403),
+        (Role.VIEWER, "POST", "/v1/rollouts", 403),
+        (Role.HOST, "GET", "/v1/state", 403),
+        (Role.HOST, "GET", "/v1/models/1/forest", 404),
+        (Role.OPERATOR, "PUT", "/v1/recording", 200),
+        (Role.OPERATOR, "POST", "/v1/tokens", 403),
+        (Role.OPERATOR, "PUT", "/v1/switches/l1", 403),
+        (Role.OPERATOR, "GET", "/v1/hosts/h1/policy", 403),
+    ],
+)
+def test_roles_reach_as_far_as_they_say(anonymous, service, role, method, path, status):
+    bodies = {
+        "/v1/recording": {"label": None},
+        "/v1/rollouts": {"revision": 1},
+        "/v1/tokens": {"role": "admin", "name": "me"},
+        "/v1/switches/l1": {"address": "192.0.2.1:9339"},
+    }
+    client = as_role(anonymous, service, role)
+    assert client.request(method, path, json=bodies.get(path)).status_code == status
+
+
+def test_a_hosts_token_acts_for_that_host_alone(admin, service):
+    admin.put("/v1/hosts/h2")
+    token = admin.post("/v1/tokens", json={"role": "host", "name": "h1"}).json()["token"]
+    admin.headers["Authorization"] = f"Bearer {token}"
+    assert deliver(admin).status_code == 202
+    assert "h1' alone" in detail(admin.post("/v1/hosts/h2/records", json={}), 403)
+
+
+def test_a_revoked_token_is_worth_nothing(admin):
+    token = admin.post("/v1/tokens", json={"role": "viewer", "name": "gone"}).json()["token"]
+    assert admin.delete("/v1/tokens/gone").json() == {"revoked": 1}
+    detail(admin.get("/v1/state", headers={"Authorization": f"Bearer {token}"}), 401)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "named"),
+    [
+        ("PUT", "/v1/switches/l1", {"address": "192.0.2.1:9339", "adress": 1}, "body.adress: unknown field"),
+        ("PUT", "/v1/switches/l1", {"address": "192.0.2.1"}, "body.address is '192.0.2.1'"),
+        ("PUT", "/v1/switches/l1", {"address": "192.0.2.1:70000"}, "body.address"),
+        ("PUT", "/v1/switches/l1", {"address": "192.0.2.1:9339", "role": "core"}, "body.role is 'core'"),
+        ("PUT", "/v1/switches/l1", {}, "body.address: is missing"),
+        ("PUT", "/v1/hosts/-x", {}, "path.name is '-x'"),
+        ("POST", "/v1/tokens", {"role": "root", "name": "x"}, "body.role is 'root'"),
+        ("POST", "/v1/hosts/h1/records", {"records": [{**FLOW, "size_bytes": 0}]}, "size_bytes is 0"),
+        ("POST", "/v1/hosts/h1/records", {"records": [{**FLOW, "size_byte": 0}]}, "did you mean 'size_bytes'"),
+        ("POST", "/v1/hosts/h1/records", {"histogram": {"gamma": 1.5}}, "gamma is 1.5"),
+        ("POST", "/v1/hosts/h1/records", {"policy_generation": -1}, "body.policy_generation is -1"),
+        ("POST", "/v1/revisions", {"priorities": 9}, "body.priorities is 9"),
+        ("POST", "/v1/revisions", {"priorities": True}, "body.priorities is True"),
+        ("POST", "/v1/revisions", {"load": 1}, "body.load is 1"),
+        ("POST", "/v1/revisions", {"mode": "fast"}, "body.mode is 'fast'"),
+        ("POST", "/v1/revisions", {}, "no flows recorded"),
+        ("POST", "/v1/revisions", {"priorities": 3, "thresholds": [5]}, "threshold_bytes has 1 values, expected 2"),
+        ("POST", "/v1/revisions", {"priorities": 3, "thresholds": [5, 5]}, "threshold_bytes[1] is 5"),
+        ("POST", "/v1/revisions", {"priorities": 2, "thresholds": [5], "queues": [0, 1]}, "class 1 queue is 1"),
+        ("POST", "/v1/revisions", {"priorities": 2, "thresholds": [5], "queues": [1]}, "queues has 1 entries"),
+        ("POST", "/v1/revisions", {"priorities": 2, "thresholds": [5], "ports": ["a b"]}, "ports[0] is 'a b'"),
+        ("POST", "/v1/revisions", {"priorities": 2, "thresholds": [5], "ecn_bytes": [9, 3]}, "ecn_min_bytes is 9"),
+        ("POST", "/v1/models", {"label": "x", "trees": 0}, "body.trees is 0"),
+        ("PUT", "/v1/recording", {}, "body.label: is missing"),
+        ("PUT", "/v1/recording", {"label": ""}, "body.label"),
+    ],
+)
+def test_what_is_wrong_is_named_and_changes_nothing(admin, service, method, path, body, named):
+    before = (service.store.switches(), service.store.revisions(), service.recordings.labels())
+    assert named in detail(admin.request(method, path, json=body), 422)
+    assert (service.store.switches(), service.store.revisions(), service.recordings.labels()) == before
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", "/v1/hosts/h9/records", {}),
+        ("GET", "/v1/hosts/h9/policy", None),
+        ("GET", "/v1/hosts/h1/policy", None),
+        ("GET", "/v1/rollouts/1", None),
+        ("GET", "/v1/revisions/1", None),
+        ("GET", "/v1/models/1", None),
+        ("POST", "/v1/rollouts", {"revision": 1}),
+        ("POST", "/v1/models", {"label": "never"}),
+        ("POST", "/v1/revisions", {"label": "never"}),
+        ("POST", "/v1/revisions", {"priorities": 2, "thresholds": [5], "model": 7}),
+        ("GET", "/v1/flows/statistics?label=never", None),
+        ("DELETE", "/v1/switches/l9", None),
+    ],
+)
+def test_what_is_not_there_is_said_to_be_missing(admin, method, path, body):
+    detail(admin.request(method, path, json=body), 404)
+
+
+# what works
+
+
+def test_records_are_filed_under_the_recording_or_their_own_label(admin):
+    assert deliver(admin).json()["label"] == "default"
+    admin.put("/v1/recording", json={"label": "monday"})
+    assert deliver(admin).json()["label"] == "monday"
+    assert deliver(admin, label="mine").json()["label"] == "mine"
+    assert admin.put("/v1/recording", json={"label": None}).json()["labels"] == ["default", "mine", "monday"]
+    assert deliver(admin).json()["label"] == "default"
+    assert admin.get("/v1/flows/statistics", params={"label": "default"}).json()["flows"] == 2
+    assert admin.get("/v1/flows/statistics").json()["flows"] == 4
+
+
+def test_a_delivery_with_one_bad_record_is_refused_whole(admin):
+    detail(deliver(admin, [FLOW, {**FLOW, "size_bytes": -1}]), 422)
+    assert admin.get("/v1/flows/statistics").json()["flows"] == 0
+
+
+def test_a_repeated_delivery_with_the_same_key_counts_once(admin):
+    for _ in range(3):
+        answer = admin.post("/v1/hosts/h1/records", json={"records": [FLOW]}, headers={"Idempotency-Key": "a7"})
+        assert answer.status_code == 202
+        assert answer.json() == {"label": "default", "records": 1}
+    assert admin.get("/v1/flows/statistics").json()["flows"] == 1
+
+
+def test_a_revision_carries_thresholds_policy_and_intent_and_stays_as_it_is(admin):
+    deliver(admin, [{**FLOW, "size_bytes": size} for size in (100, 1000, 10_000, 100_000) for _ in range(5)])
+    body = {"priorities": 3, "mode": "qclimb", "load": 0.7, "slack_bytes": 5000, "quickack": False}
+    made = admin.post("/v1/revisions", json=body).json()
+    assert len(made["threshold_bytes"]) == 2
+    assert made["optimised"]["load"] == 0.7
+    policy = Policy.from_json(made["policy"])
+    assert policy.threshold_bytes == tuple(made["threshold_bytes"])
+    assert (policy.mode, policy.slack_bytes, policy.quickack) == ("qclimb", 5000, False)
+    classes = made["intent"]["qclimb:qclimb"]["classes"]["class"]
+    assert [each["config"]["queue"] for each in classes] == [2, 1, 0]
+    assert [each["config"]["dscp"] for each in classes] == list(policy.dscp)
+    deliver(admin, [{**FLOW, "size_bytes": 7}] * 50)
+    again = admin.get("/v1/revisions/1").json()
+    assert again["threshold_bytes"] == made["threshold_bytes"]
+    assert again["created_by"] == "root"
+
+
+def test_a_rollout_ends_when_the_host_has_reported_and_the_policys_etag_is_its_generation(admin):
+    revision = {"priorities": 2, "thresholds": [5000], "mode": "observe"}
+    assert admin.post("/v1/revisions", json=revision).status_code == 201
+    started = admin.post("/v1/rollouts", json={"revision": 1})
+    assert started.status_code == 202
+    number = started.json()["id"]
+    policy = wait_for_policy(admin, number)
+    assert policy.headers["ETag"] == f'"{number}"'
+    asked = {"If-None-Match": policy.headers["ETag"]}
+    assert admin.get("/v1/hosts/h1/policy", headers=asked).status_code == 304
+    assert admin.get("/v1/hosts/h1/policy", headers={"If-None-Match": '"0"'}).status_code == 200
+    assert admin.get(f"/v1/rollouts/{number}").json()["phase"] == "running"
+    assert "is still running" in detail(admin.post("/v1/rollouts", json={"revision": 1}), 409)
+    deliver(admin, [], policy_generation=number)
+    found = admin.get(f"/v1/rollouts/{number}").json()
+    assert (found["phase"], found["hosts"]["h1"]["phase"]) == ("done", "applied")
+    state = admin.get("/v1/state").json()
+    assert state["policy_generation"] == state["hosts"]["h1"]["policy_generation"] == number
+
+
+def wait_for_policy(client: TestClient, generation: int):
+    """The host's policy, once the rollout's thread has put it in force."""
+    import time
+
+    end = time.monotonic() + 10
+    while time.monotonic() < end:
+        answer = client.get("/v1/hosts/h1/policy")
+        if answer.status_code == 200 and answer.json()["generation"] == generation:
+            return answer
+        time.sleep(0.01)
+    pytest.fail(f"policy of generation {generation} did not come into force: {answer.text}")
+
+
+def test_an_unreachable_switch_stops_the_rollout_before_any_host_hears_of_it(admin):
+    admin.put("/v1/switches/l1", json={"address": "127.0.0.1:1"})
+    admin.post("/v1/revisions", json={"priorities": 2, "thresholds": [5000]})
+    number = admin.post("/v1/rollouts", json={"revision": 1}).json()["id"]
+    import time
+
+    end = time.monotonic() + 10
+    while (found := admin.get(f"/v1/rollouts/{number}").json())["phase"] == "running" and time.monotonic() < end:
+        time.sleep(0.01)
+    assert found["phase"] == "rolled-back"
+    assert found["switches"]["l1"]["error"] == "switch l1 at 127.0.0.1:1: Connection refused"
+    assert found["hosts"]["h1"]["phase"] == "pending"
+    detail(admin.get("/v1/hosts/h1/policy"), 404)
+
+
+def test_a_model_is_trained_in_a_process_of_its_own_and_can_be_fetched(admin, records):
+    deliver(admin, [record.to_json() for record in records[:400]], label="seen")
+    made = admin.post("/v1/models", json={"label": "seen", "trees": 5, "depth": 6})
+    assert made.status_code == 201, made.text
+    generation = made.json()["generation"]
+    report = made.json()["report"]
+    assert report["rows"] == {"total": 400, "grow": 256, "calibrate": 64, "test": 80}
+    forest = admin.get(f"/v1/models/{generation}/forest")
+    assert forest.headers["content-type"] == "application/octet-stream"
+    assert check_forest_file(forest.content) == generation
+    assert admin.get(f"/v1/models/{generation}/onnx").content[:1] == b"\x08"  # protobuf: ir_version
+    revision = {"priorities": 2, "thresholds": [5], "mode": "qclimb", "model": generation}
+    assert admin.post("/v1/revisions", json=revision).json()["policy"]["model_generation"] == generation
+    assert "is unknown" in detail(admin.post("/v1/models", json={"label": "seen", "features": ["port"]}), 422)
+
+
+def test_what_was_done_by_whom_is_in_the_audit_log_without_secrets(admin):
+    token = admin.post("/v1/tokens", json={"role": "viewer", "name": "eve"}).json()["token"]
+    notes = admin.get("/v1/audit").json()
+    assert (notes[0]["actor"], notes[0]["action"], notes[0]["subject"]) == ("root", "make-token", "viewer eve")
+    assert token not in str(notes)
+
+
+def test_metrics_count_requests_by_route_and_flows_by_host(admin):
+    deliver(admin, [FLOW, FLOW], dropped=3)
+    text = admin.get("/metrics").text
+    assert 'qclimb_flow_records_total{host="h1"} 2.0' in text
+    assert 'qclimb_flow_records_dropped_total{host="h1"} 3.0' in text
+    assert 'route="/v1/hosts/{name}/records",status="202"} 1.0' in text
+
+
+def test_records_survive_json_unchanged(admin, service, records):
+    deliver(admin, [record.to_json() for record in records[:50]])
+    rows, _ = service.recordings.rows("default")
+    assert rows["size_bytes"].tolist() == [record.size_bytes for record in records[:50]]
+    assert isinstance(records[0], FlowRecord)
