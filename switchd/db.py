@@ -125,10 +125,9 @@ class Database(ABC):
     def counters(self, key: str) -> Row:
         """One hash of COUNTERS_DB by its whole key (`COUNTERS_QUEUE_NAME_MAP`, `COUNTERS:oid:0x15`); {} when absent."""
 
-    def queue_counters(self, port: str, queue: int) -> Row:
-        """The SAI counters of one queue; {} when the platform counts none."""
-        oid = self.counters("COUNTERS_QUEUE_NAME_MAP").get(f"{port}:{queue}")
-        return self.counters(f"COUNTERS:{oid}") if oid else {}
+    def many_counters(self, keys: Sequence[str]) -> list[Row]:
+        """Several hashes of COUNTERS_DB, in order."""
+        return [self.counters(key) for key in keys]
 
     @abstractmethod
     def close(self) -> None:

@@ -120,6 +120,14 @@ class RedisDatabase(Database):
         with lost():
             return _row(self._counters, key)
 
+    def many_counters(self, keys: Sequence[str]) -> list[Row]:
+        with lost():
+            pipe: Any = self._counters.pipeline(transaction=False)
+            for key in keys:
+                pipe.hgetall(key)
+            rows: list[Row] = pipe.execute()
+            return rows
+
     def close(self) -> None:
         for connection in (self._config, self._state, self._appl, self._counters):
             connection.close()

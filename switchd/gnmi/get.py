@@ -1,12 +1,13 @@
 """Get: one Notification a path, in the order asked (gNMI specification 3.3)."""
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 from pygnmi.spec.v080 import gnmi_pb2 as pb
 
 from switchd.gnmi.errors import NOT_FOUND, RpcError
-from switchd.gnmi.model import MODULE, PREFIX, Model
+from switchd.gnmi.model import MODULE, PREFIX, Model, counts
 from switchd.gnmi.paths import Step, resolve
 from switchd.gnmi.schema import Node
 from switchd.gnmi.set import check_known
@@ -14,14 +15,16 @@ from switchd.gnmi.tree import Tree, entry_json, instances, to_json
 from switchd.gnmi.values import check_encoding, encoded
 
 
-def answer(model: Model, request: pb.GetRequest, data: Tree) -> pb.GetResponse:
-    """What the request names of `data`. Raises RpcError."""
+def answer(model: Model, request: pb.GetRequest, data: Callable[[bool], Tree]) -> pb.GetResponse:
+    """What the request names of `data(with counters)`. Raises RpcError."""
     check_known(request)
     check_encoding(request.encoding)
-    kept = filtered(model.root, data, request.type)
+    paths = request.path or [pb.Path()]
+    places = [resolve(model.root, MODULE, request.prefix, path) for path in paths]
+    counted = request.type != pb.GetRequest.CONFIG and any(counts(place) for place in places)
+    kept = filtered(model.root, data(counted), request.type)
     found = []
-    for path in request.path or [pb.Path()]:
-        place = resolve(model.root, MODULE, request.prefix, path)
+    for path, place in zip(paths, places, strict=True):
         updates = [
             pb.Update(
                 path=path_of(steps, place.nodes, request.prefix),

@@ -3,6 +3,7 @@
 uint64 leaves go in as numbers or strings, and out as strings in JSON_IETF (RFC 7951), as numbers in JSON.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from qclimb.errors import IntentError
@@ -10,12 +11,15 @@ from qclimb.intent import SwitchIntent
 from qclimb.schema import validate_gnmi
 
 from switchd.apply import Snapshot
+from switchd.counters import Total
 from switchd.gnmi.errors import invalid
+from switchd.gnmi.paths import Place
 from switchd.gnmi.schema import Schema, load
 from switchd.gnmi.tree import Tree, from_json, to_json
 from switchd.status import Status
 
 MODULE = "qclimb"
+COUNTERS_AT = ("qclimb", "classes", "class", "state")
 PREFIX = f"{MODULE}:"
 
 
@@ -47,8 +51,8 @@ class Model:
         except IntentError as error:
             raise invalid(str(error)) from error
 
-    def data(self, snapshot: Snapshot) -> Tree:
-        """Configuration and state of a snapshot as one tree; only what the schema has."""
+    def data(self, snapshot: Snapshot, counted: Mapping[int, Total] | None = None) -> Tree:
+        """Configuration and state of a snapshot as one tree, with the counters by queue where they were asked for."""
         tree = self.config(snapshot.intent)
         top = tree.setdefault("qclimb", {})
         top["state"] = {**top.get("config", {}), **_status_tree(snapshot.status)}
@@ -59,6 +63,9 @@ class Model:
                 .setdefault((priority,), {"priority": int(priority)})
             )
             entry["state"] = _class_tree(priority, row)
+            total = (counted or {}).get(entry["state"]["queue"])
+            if total is not None:
+                entry["state"] |= _counter_tree(total)
         return tree
 
 
@@ -73,6 +80,17 @@ def _status_tree(status: Status) -> dict[str, Any]:
     if status.applied_at:
         state["applied-at"] = status.applied_at
     return state
+
+
+def counts(place: Place) -> bool:
+    """Whether a path covers counters, so that they have to be read."""
+    names = [step.name for step in place.steps]
+    return all(a == b for a, b in zip(names, COUNTERS_AT, strict=False)) and place.node.name not in _class_tree("0", {})
+
+
+def _counter_tree(total: Total) -> dict[str, int]:
+    leaves = {"packets": total.packets, "bytes": total.bytes, "dropped-packets": total.dropped_packets}
+    return {name: value for name, value in leaves.items() if value is not None}
 
 
 def _class_tree(priority: str, row: dict[str, str]) -> dict[str, Any]:

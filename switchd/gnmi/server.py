@@ -12,11 +12,13 @@ from pygnmi.spec.v080 import gnmi_pb2 as pb
 from pygnmi.spec.v080 import gnmi_pb2_grpc
 
 from switchd.apply import Switch
+from switchd.counters import totals
 from switchd.db import DatabaseLost
 from switchd.gnmi import get, set, subscribe
 from switchd.gnmi.access import Client, client_of
 from switchd.gnmi.errors import FAILED_PRECONDITION, RESOURCE_EXHAUSTED, UNAVAILABLE, RpcError, invalid
-from switchd.gnmi.model import Model
+from switchd.gnmi.model import Model, counts
+from switchd.gnmi.tree import Tree
 from switchd.gnmi.values import ENCODINGS
 from switchd.plan import Refused
 
@@ -64,7 +66,7 @@ class Servicer(gnmi_pb2_grpc.gNMIServicer):  # type: ignore[misc]
 
     def Get(self, request: pb.GetRequest, context: grpc.ServicerContext) -> pb.GetResponse:
         """Configuration and state of the last committed moment."""
-        return self._answered(context, lambda _: get.answer(self.model, request, self.model.data(self.switch.snapshot)))
+        return self._answered(context, lambda _: get.answer(self.model, request, self.data))
 
     def Set(self, request: pb.SetRequest, context: grpc.ServicerContext) -> pb.SetResponse:
         """Answers when the rows are written and applied, or with nothing changed."""
@@ -112,12 +114,22 @@ class Servicer(gnmi_pb2_grpc.gNMIServicer):  # type: ignore[misc]
                 lambda: context.is_active() and not self.closing.is_set() and watched.ok(),
             )
             return
-        yield from subscribe.initial(self.model, wanted, self.switch.snapshot)[1]
+        counted = any(counts(place) for place in wanted.places)
+        yield from subscribe.initial(self.model, wanted, self.data(counted))[1]
         if wanted.mode == pb.SubscriptionList.POLL:
             for request in requests:
                 if request.WhichOneof("request") != "poll":
                     raise invalid("a POLL subscription expects Poll messages after its first")
-                yield from subscribe.initial(self.model, wanted, self.switch.snapshot)[1]
+                yield from subscribe.initial(self.model, wanted, self.data(counted))[1]
+
+    def data(self, counted: bool) -> Tree:
+        """Configuration and state now, with the queues' counters if they are asked for. Raises DatabaseLost."""
+        snapshot = self.switch.snapshot
+        if not counted or not snapshot.classes:
+            return self.model.data(snapshot)
+        queues = {int(row["queue"]) for row in snapshot.classes.values()}
+        ports = snapshot.intent.ports if snapshot.intent else ()
+        return self.model.data(snapshot, totals(self.switch.db, queues, ports))
 
     def _answered(self, context: grpc.ServicerContext, answer: Callable[[Client], Answer]) -> Answer:
         try:

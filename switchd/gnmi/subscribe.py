@@ -66,9 +66,8 @@ def _check_stream(one: pb.Subscription, path: str) -> None:
         raise RpcError(UNIMPLEMENTED, f"{path}: heartbeat_interval is not supported yet")
 
 
-def leaves_of(model: Model, places: tuple[Place, ...], snapshot: Snapshot, wide_as_text: bool) -> Leaves:
+def leaves_of(model: Model, places: tuple[Place, ...], data: Tree, wide_as_text: bool) -> Leaves:
     """The leaves that the paths cover."""
-    data: Tree = model.data(snapshot)
     found: Leaves = {}
     for place in places:
         for steps, tree in instances(place, data):
@@ -99,9 +98,9 @@ def difference(before: Leaves, after: Leaves, wanted: Subscription) -> pb.Notifi
     return pb.Notification(timestamp=time.time_ns(), prefix=prefix, update=update, delete=delete)
 
 
-def initial(model: Model, wanted: Subscription, snapshot: Snapshot) -> tuple[Leaves, list[pb.SubscribeResponse]]:
+def initial(model: Model, wanted: Subscription, data: Tree) -> tuple[Leaves, list[pb.SubscribeResponse]]:
     """The state now, and the messages that tell it: everything, then exactly one sync_response."""
-    now = leaves_of(model, wanted.places, snapshot, wanted.encoding == pb.JSON_IETF)
+    now = leaves_of(model, wanted.places, data, wanted.encoding == pb.JSON_IETF)
     first = None if wanted.updates_only else difference({}, now, wanted)
     messages = [pb.SubscribeResponse(update=first)] if first else []
     return now, [*messages, pb.SubscribeResponse(sync_response=True)]
@@ -110,8 +109,8 @@ def initial(model: Model, wanted: Subscription, snapshot: Snapshot) -> tuple[Lea
 def stream(
     model: Model, wanted: Subscription, first: Snapshot, newer: Callable[[int], Snapshot], active: Callable[[], bool]
 ) -> Iterator[pb.SubscribeResponse]:
-    """ON_CHANGE until the client is gone. `newer(version)` waits a while for a snapshot past `version`."""
-    known, messages = initial(model, wanted, first)
+    """ON_CHANGE until the client is gone, without counters. `newer(version)` waits for a snapshot past `version`."""
+    known, messages = initial(model, wanted, model.data(first))
     yield from messages
     version = first.version
     while active():
@@ -119,7 +118,7 @@ def stream(
         if snapshot.version == version:
             continue
         version = snapshot.version
-        now = leaves_of(model, wanted.places, snapshot, wanted.encoding == pb.JSON_IETF)
+        now = leaves_of(model, wanted.places, model.data(snapshot), wanted.encoding == pb.JSON_IETF)
         change = difference(known, now, wanted)
         known = now
         if change:

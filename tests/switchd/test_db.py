@@ -116,9 +116,8 @@ def test_producing_speaks_producer_state_tables_protocol(db: Database, server: R
     assert not appl.exists("X_TABLE:k")  # only the consumer writes it
 
 
-def test_queue_counters_are_found_by_name(db: Database, server: Redis) -> None:
+def test_counters_are_read_by_their_whole_key(db: Database, server: Redis) -> None:
     counters = server.db(COUNTERS)
-    counters.hset("COUNTERS_QUEUE_NAME_MAP", "Ethernet0:7", "oid:0x15")
     counters.hset("COUNTERS:oid:0x15", mapping={"SAI_QUEUE_STAT_PACKETS": "12"})
-    assert db.queue_counters("Ethernet0", 7) == {"SAI_QUEUE_STAT_PACKETS": "12"}
-    assert db.queue_counters("Ethernet0", 6) == {}
+    assert db.counters("COUNTERS:oid:0x15") == {"SAI_QUEUE_STAT_PACKETS": "12"}
+    assert db.many_counters(["nothing", "COUNTERS:oid:0x15"]) == [{}, {"SAI_QUEUE_STAT_PACKETS": "12"}]

@@ -14,7 +14,7 @@ from pygnmi.spec.v080 import gnmi_ext_pb2, gnmi_pb2_grpc
 from pygnmi.spec.v080 import gnmi_pb2 as pb
 from qclimb.intent import QueueClass, SwitchIntent
 
-from tests.switchd.stand import CONFIG, Daemon, Pki, Redis, running_daemon, running_redis, wait_until
+from tests.switchd.stand import CONFIG, COUNTERS, Daemon, Pki, Redis, running_daemon, running_redis, wait_until
 from tests.switchd.stand import PLATFORM as PLATFORM_ROWS
 
 # pygnmi's subscription thread raises when its channel is closed
@@ -397,6 +397,22 @@ def test_get_echoes_the_prefix_and_answers_below_it(stub: gnmi_pb2_grpc.gNMIStub
     (notification,) = response.notification
     assert notification.prefix == prefix
     assert notification.update[0].path == path("class[priority=1]/config/queue")
+
+
+def test_a_class_tells_its_counters_added_up_over_ports(stub: gnmi_pb2_grpc.gNMIStub, server: Redis) -> None:
+    give(stub, BASE)
+    counters = server.db(COUNTERS)
+    for number, port in enumerate(("Ethernet0", "Ethernet4")):
+        counters.hset("COUNTERS_QUEUE_NAME_MAP", f"{port}:6", f"oid:{number}")
+        counters.hset(f"COUNTERS:oid:{number}", mapping={"SAI_QUEUE_STAT_PACKETS": 3, "SAI_QUEUE_STAT_BYTES": 2**62})
+    state = "/qclimb/classes/class[priority=1]/state"
+    assert got(stub, f"{state}/packets", f"{state}/bytes") == [["6"], [str(2**63)]]
+    assert failure(lambda: got(stub, f"{state}/dropped-packets")) == (
+        "NOT_FOUND",
+        f"{state}/dropped-packets: nothing there",
+    )
+    once = stub.Subscribe(iter([subscription(f"{state}/packets", ONCE)]))
+    assert list(leaf_values(next(once)).values()) == ["6"]
 
 
 BAD_GETS: dict[str, tuple[pb.GetRequest, str, str]] = {
