@@ -15,19 +15,30 @@ def why_not() -> str:
     return f"missing: {', '.join(missing)}" if missing else ""
 
 
-def prefix_for(name: str) -> str:
-    return f"t{os.getpid()}{name}"
-
-
 @pytest.fixture(autouse=True)
 def fabric_needs_root(request):
     if request.node.get_closest_marker("fabric") and (reason := why_not()):
         pytest.skip(reason)
 
 
+@pytest.fixture(scope="session")
+def prefix_for():
+    """Prefixes that no other run has."""
+    return lambda name: f"t{os.getpid()}{name}"
+
+
 @pytest.fixture(scope="module")
-def links():
+def links(prefix_for):
     if reason := why_not():
         pytest.skip(reason)
     with Fabric(Topology(hosts_per_leaf=2), prefix=prefix_for("links")) as fabric:
+        yield fabric
+
+
+@pytest.fixture(scope="module")
+def managed(prefix_for):
+    """With its control plane, one host a leaf."""
+    if reason := why_not():
+        pytest.skip(reason)
+    with Fabric(Topology(hosts_per_leaf=1), prefix=prefix_for("ctl"), control=True) as fabric:
         yield fabric

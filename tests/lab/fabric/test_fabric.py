@@ -94,8 +94,8 @@ def test_the_order_of_service_follows_the_program(links):
     assert served_last > 3 * served_first
 
 
-def test_the_buffer_of_a_port_is_one_total_for_all_its_queues():
-    with Fabric(Topology(hosts_per_leaf=3, buffer_bytes=40_000, dynamic_th=3), prefix=_prefix("buf")) as fabric:
+def test_the_buffer_of_a_port_is_one_total_for_all_its_queues(prefix_for):
+    with Fabric(Topology(hosts_per_leaf=3, buffer_bytes=40_000, dynamic_th=3), prefix=prefix_for("buf")) as fabric:
         if fabric.shared_buffer is None:
             pytest.skip("no BPF on this machine")
         program_all(fabric, HOST_PROGRAM)
@@ -130,12 +130,12 @@ def test_counters_of_a_port_agree_with_the_bytes_sent(links):
     assert sum(grown) == grown[5]
 
 
-def test_without_bpf_the_buffer_is_split_and_said_so(monkeypatch):
+def test_without_bpf_the_buffer_is_split_and_said_so(monkeypatch, prefix_for):
     def refuse(*_):
         raise FabricError("tried without")
 
     monkeypatch.setattr("lab.fabric.bpf.compile_and_load", refuse)
-    with Fabric(Topology(hosts_per_leaf=2, buffer_bytes=80_000), prefix=_prefix("split")) as fabric:
+    with Fabric(Topology(hosts_per_leaf=2, buffer_bytes=80_000), prefix=prefix_for("split")) as fabric:
         assert fabric.shared_buffer is None
         assert any("tried without" in note and "an eighth" in note for note in fabric.notes)
         assert guard.occupancy(fabric).ok is None
@@ -190,8 +190,8 @@ def test_a_prefix_in_use_is_refused_and_its_fabric_lives_on(links):
     assert transfer(links, "h1", Sink(links, "h2"), 1000) > 0
 
 
-def test_a_namespace_that_is_not_ours_is_left_alone():
-    prefix = _prefix("own")
+def test_a_namespace_that_is_not_ours_is_left_alone(prefix_for):
+    prefix = prefix_for("own")
     subprocess.run(["ip", "netns", "add", f"{prefix}-h1"], check=True)
     try:
         with pytest.raises(FabricError, match="not ours"), Fabric(prefix=prefix):
@@ -207,9 +207,3 @@ def test_a_namespace_that_is_not_ours_is_left_alone():
 def test_an_unknown_node_is_named_with_what_there_is(links):
     with pytest.raises(FabricError, match=r"h99.*expected one of"):
         links.exec_argv("h99", ["true"])
-
-
-def _prefix(name):
-    import os
-
-    return f"t{os.getpid()}{name}"
