@@ -180,7 +180,8 @@ static inline int qclimb_model_load(const void *bytes, size_t len, void *memory,
 			continue;
 		}
 		if (level >= view.header.depth || view.header.nodes - count < 2 ||
-		    (uint32_t)file.child + 1 >= view.header.nodes || file.threshold_key > QCLIMB_KEY_INFINITY)
+		    (uint32_t)file.child + 1 >= view.header.nodes || file.threshold_key > QCLIMB_KEY_INFINITY ||
+		    file.threshold_key < -QCLIMB_KEY_INFINITY)
 			return -EINVAL;
 		leaf[done].lower_key = leaf[done].upper_key = 0;
 		node[done].threshold = qclimb_biased_key(file.threshold_key);

@@ -26,17 +26,33 @@ static inline uint64_t qclimb_add_bytes(uint64_t a, uint64_t b)
 	return a > UINT64_MAX - b ? UINT64_MAX : a + b;
 }
 
+/* 1 if a <= b, else 0, without a branch: the borrow of b - a (Hacker's Delight 2-13). */
+static inline uint64_t qclimb_at_most(uint64_t a, uint64_t b)
+{
+	uint64_t borrow = ((~b & a) | ((~b | a) & (b - a))) >> 63;
+
+#ifdef __bpf__
+	__asm__("" : "+r"(borrow)); /* else clang sees through it and makes a branch again */
+#endif
+	return borrow ^ 1;
+}
+
 /*
- * The last priority whose threshold is <= bytes. threshold_bytes[p] is where priority p begins: strictly ascending, [0] is 0
- * (never read); the order makes this scan from the front find what the paper's scan from the back finds.
+ * The last priority whose threshold is <= bytes. threshold_bytes[p] is where priority p begins: strictly ascending, [0] is 0; entries
+ * from `priorities` on are not read. The order makes this halving search find what the paper's scan from the last one up finds.
+ * No branch depends on the flow: the kernel's verifier would follow each to the end of the program, 64 ways.
  */
 static inline uint32_t qclimb_priority_of(const uint64_t *threshold_bytes, uint32_t priorities, uint64_t bytes)
 {
-	uint32_t p = 1;
+	uint64_t found = 0;
 
-	while (p < QCLIMB_MAX_PRIORITIES && p < priorities && threshold_bytes[p] <= bytes)
-		p++;
-	return p - 1;
+	for (uint64_t step = QCLIMB_MAX_PRIORITIES / 2; step; step >>= 1) {
+		const uint64_t p = (found + step) & (QCLIMB_MAX_PRIORITIES - 1);
+		const uint64_t exists = qclimb_at_most(p + 1, priorities);
+
+		found += step * (exists & qclimb_at_most(threshold_bytes[p & (0 - exists)], bytes));
+	}
+	return (uint32_t)found;
 }
 
 /*
@@ -56,56 +72,31 @@ static inline uint32_t qclimb_priority(const uint64_t *threshold_bytes, uint32_t
 }
 
 /*
- * An offset > sent_bytes before which the priority cannot change, and at which it may; QCLIMB_UNKNOWN_BYTES if there is none.
- * One jump of qclimb_next_change.
- */
-static inline uint64_t qclimb_next_edge(const uint64_t *threshold_bytes, uint32_t priorities,
-					const struct qclimb_bounds *bounds, uint64_t sent_bytes,
-					uint64_t footprint_bytes)
-{
-	const uint64_t slack_end = qclimb_add_bytes(bounds->lower_bytes, bounds->slack_bytes);
-	uint32_t p;
-
-	if (sent_bytes < bounds->lower_bytes) {
-		p = qclimb_priority_of(threshold_bytes, priorities, bounds->lower_bytes - sent_bytes);
-		/* Priority p lasts while L - B >= its threshold. */
-		return p ? bounds->lower_bytes - threshold_bytes[p] + 1 : bounds->lower_bytes;
-	}
-	if (sent_bytes < slack_end)
-		return slack_end;
-	if (sent_bytes < bounds->upper_bytes) {
-		p = qclimb_priority_of(threshold_bytes, priorities,
-				       sent_bytes > footprint_bytes ? sent_bytes : footprint_bytes) +
-		    1;
-		if (p < QCLIMB_MAX_PRIORITIES && p < priorities && threshold_bytes[p] < bounds->upper_bytes)
-			return threshold_bytes[p];
-		return bounds->upper_bytes;
-	}
-	return QCLIMB_UNKNOWN_BYTES;
-}
-
-/*
  * The smallest offset > sent_bytes at which the priority is not that at sent_bytes, if bounds and footprint stay as they are;
  * QCLIMB_UNKNOWN_BYTES if it never changes. footprint_bytes: demotion goes by max(B, footprint); 0 for the paper's rule.
- * At most the ends of the climb, of the slack, of one threshold's range and of the upper bound are looked at: 4 jumps.
  */
 static inline uint64_t qclimb_next_change(const uint64_t *threshold_bytes, uint32_t priorities,
 					  const struct qclimb_bounds *bounds, uint64_t sent_bytes,
 					  uint64_t footprint_bytes)
 {
-	const uint32_t now = qclimb_priority(threshold_bytes, priorities, bounds, sent_bytes,
-					     sent_bytes > footprint_bytes ? sent_bytes : footprint_bytes);
-	uint64_t edge = sent_bytes;
+	const uint64_t slack_end = qclimb_add_bytes(bounds->lower_bytes, bounds->slack_bytes);
+	const int is_first = sent_bytes < slack_end; /* once the climb is over: priority 0 up to slack_end */
+	const uint64_t from = is_first ? slack_end : sent_bytes;
+	uint32_t p;
 
-	for (int jump = 0; jump < 4; jump++) {
-		edge = qclimb_next_edge(threshold_bytes, priorities, bounds, edge, footprint_bytes);
-		if (edge == QCLIMB_UNKNOWN_BYTES)
-			break;
-		if (qclimb_priority(threshold_bytes, priorities, bounds, edge,
-				    edge > footprint_bytes ? edge : footprint_bytes) != now)
-			return edge;
+	if (sent_bytes < bounds->lower_bytes) {
+		p = qclimb_priority_of(threshold_bytes, priorities, bounds->lower_bytes - sent_bytes);
+		if (p) /* lasts while L - B >= its threshold */
+			return bounds->lower_bytes - threshold_bytes[p & (QCLIMB_MAX_PRIORITIES - 1)] + 1;
 	}
-	return QCLIMB_UNKNOWN_BYTES;
+	if (from >= bounds->upper_bytes)
+		return is_first && priorities > 1 ? from : QCLIMB_UNKNOWN_BYTES;
+	p = qclimb_priority_of(threshold_bytes, priorities, from > footprint_bytes ? from : footprint_bytes);
+	if (is_first && p)
+		return from;
+	if (++p >= QCLIMB_MAX_PRIORITIES || p >= priorities)
+		return QCLIMB_UNKNOWN_BYTES;
+	return threshold_bytes[p] < bounds->upper_bytes ? threshold_bytes[p] : bounds->upper_bytes;
 }
 
 #endif
