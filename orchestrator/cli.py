@@ -134,7 +134,7 @@ def serve(
         access_log=False,
         log_config=None,
         server_header=False,
-        timeout_graceful_shutdown=5,
+        timeout_graceful_shutdown=1,  # an idle TLS client does not answer the good-bye
     )
 
     class Server(uvicorn.Server):

@@ -9,7 +9,7 @@ import socket
 import ssl
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ APPLIED = f"{ROOT}/state/applied-generation"
 LAST_ERROR = f"{ROOT}/state/last-error"
 CALL_TIMEOUT_S = 10
 POLL_S = 0.05
+ALERT_S = 0.5
 
 
 @dataclass(frozen=True)
@@ -119,9 +120,13 @@ class Fleet:
             context.set_alpn_protocols(["h2"])
             with (
                 socket.create_connection(switch.endpoint, self.connect_timeout_s) as plain,
-                context.wrap_socket(plain, server_hostname=switch.server_name or host),
+                context.wrap_socket(plain, server_hostname=switch.server_name or host) as tls,
             ):
-                pass
+                tls.settimeout(ALERT_S)
+                with suppress(TimeoutError):
+                    if not tls.recv(1):  # TLS 1.3 servers refuse a client's certificate only after the handshake
+                        reason = f"TLS: ended by the switch, which seems not to trust {self.certificate}"
+                        raise FleetError(f"{place}: {reason}", changed=False)
         except ssl.SSLCertVerificationError as error:
             raise FleetError(f"{place}: TLS: {error.verify_message}", changed=False) from error
         except TimeoutError as error:

@@ -1,0 +1,281 @@
+"""The orchestrator as a process, with TLS, over real switchd processes, each with a redis-server."""
+
+import os
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from qclimb.intent import SwitchIntent
+
+from tests.switchd.stand import PLATFORM, Daemon, Pki, Redis, running_daemon, running_redis
+
+pytestmark = pytest.mark.skipif(shutil.which("redis-server") is None, reason="redis-server is not installed")
+
+DEADLINE_S = 30.0
+
+
+def wait_for(holds: Callable[[], Any], what: str) -> Any:
+    end = time.monotonic() + DEADLINE_S
+    while time.monotonic() < end:
+        if found := holds():
+            return found
+        time.sleep(0.02)
+    pytest.fail(f"waited {DEADLINE_S:g} s in vain until {what}")
+
+
+@dataclass
+class Orchestrator:
+    """qclimb-orchestrator as a process; it can be killed and started again over the same database."""
+
+    folder: Path
+    pki: Path
+    certificate: str = "orchestrator"
+    hosts_deadline_s: int = 20
+
+    def start(self) -> "Orchestrator":
+        certificate = self.pki / self.certificate
+        options = {
+            "--listen": "127.0.0.1:0",
+            "--database": f"sqlite:///{self.folder / 'store.db'}",
+            "--tls-cert": self.pki / "server.pem",
+            "--tls-key": self.pki / "server.key",
+            "--switch-cert": f"{certificate}.pem",
+            "--switch-key": f"{certificate}.key",
+            "--switch-ca": self.pki / "ca.pem",
+            "--bootstrap-token-file": self.folder / "token",
+            "--switch-deadline-s": 10,
+            "--hosts-deadline-s": self.hosts_deadline_s,
+        }
+        words = [str(word) for pair in options.items() for word in pair]
+        self.log = self.folder / f"log-{time.monotonic_ns()}"
+        with self.log.open("w") as stderr:
+            command = [sys.executable, "-m", "orchestrator.cli", "serve", *words]
+            self.process = subprocess.Popen(command, stderr=stderr)
+        ready = wait_for(
+            lambda: (
+                self.process.poll() is not None
+                or [line for line in self.log.read_text().splitlines() if " ready " in line]
+            ),
+            "the orchestrator is ready",
+        )
+        assert self.process.poll() is None, self.log.read_text()
+        port = ready[0].partition("listen=127.0.0.1:")[2].split()[0]
+        token = (self.folder / "token").read_text().strip()
+        self.http = httpx.Client(
+            base_url=f"https://127.0.0.1:{port}",
+            verify=ssl.create_default_context(cafile=self.pki / "ca.pem"),
+            headers={"Authorization": f"Bearer {token}"},
+            timeout=20,
+        )
+        return self
+
+    def ask(self, method: str, path: str, body: Any = None) -> Any:
+        answer = self.http.request(method, path, json=body)
+        assert answer.status_code < 300, answer.text
+        return answer.json()
+
+    def revise(self, **body: Any) -> int:
+        wanted = {"priorities": 3, "thresholds": [5000, 500_000], "queues": [3, 2, 1], **body}
+        return int(self.ask("POST", "/v1/revisions", wanted)["id"])
+
+    def roll_out(self, revision: int) -> int:
+        return int(self.ask("POST", "/v1/rollouts", {"revision": revision})["id"])
+
+    def ended(self, rollout: int) -> dict[str, Any]:
+        """The rollout once it has ended; meanwhile host h1 follows what it is told."""
+
+        def end() -> dict[str, Any] | None:
+            policy = self.http.get("/v1/hosts/h1/policy")
+            if policy.status_code == 200:
+                self.ask("POST", "/v1/hosts/h1/records", {"policy_generation": policy.json()["generation"]})
+            found = self.ask("GET", f"/v1/rollouts/{rollout}")
+            return found if found["phase"] != "running" else None
+
+        return dict(wait_for(end, f"rollout {rollout} ends"))
+
+    def kill(self) -> None:
+        self.http.close()
+        self.process.kill()
+        self.process.wait()
+
+
+@dataclass
+class Stand:
+    """Two switches l1, l2 and a host h1, known to the orchestrator."""
+
+    orchestrator: Orchestrator
+    redis: list[Redis]
+    daemons: list[Daemon]
+
+    def generation(self, switch: int) -> int | None:
+        """What the switch's own tables ask for."""
+        rows = self.redis[switch].rows("QCLIMB", "QCLIMB_CLASS", "QCLIMB_PATH")
+        return SwitchIntent.from_config_db(rows).generation if rows["QCLIMB"] else None
+
+    def scheduled(self, switch: int) -> dict[str, dict[str, str]]:
+        return self.redis[switch].rows("QUEUE")["QUEUE"]
+
+
+@pytest.fixture
+def orchestrator(tmp_path: Path, pki: Path) -> Iterator[Orchestrator]:
+    started = Orchestrator(tmp_path, pki).start()
+    yield started
+    if started.process.poll() is None:
+        started.kill()
+
+
+@pytest.fixture
+def stand(orchestrator: Orchestrator, pki: Path, tmp_path: Path) -> Iterator[Stand]:
+    with ExitStack() as stack:
+        found = Stand(orchestrator, [], [])
+        for name in ("l1", "l2"):
+            redis = stack.enter_context(running_redis())
+            redis.load(PLATFORM)
+            daemon = stack.enter_context(running_daemon(redis.url, Pki(pki), tmp_path / f"{name}.log"))
+            found.redis.append(redis)
+            found.daemons.append(daemon)
+            orchestrator.ask("PUT", f"/v1/switches/{name}", {"address": f"127.0.0.1:{daemon.port}", "role": "leaf"})
+        orchestrator.ask("PUT", "/v1/hosts/h1")
+        yield found
+
+
+def test_an_intent_reaches_the_switches_rows_and_then_the_host(stand):
+    one = stand.orchestrator
+    rollout = one.ended(one.roll_out(one.revise()))
+    assert rollout["phase"] == "done", rollout
+    assert {step["phase"] for step in rollout["switches"].values()} == {"applied"}
+    assert [stand.generation(switch) for switch in (0, 1)] == [rollout["generation"]] * 2
+    assert {key.split("|")[1] for key in stand.scheduled(0)} >= {"1", "2", "3"}
+    assert one.ask("GET", "/v1/switches")[0]["applied_generation"] == rollout["generation"]
+    again = one.ended(one.roll_out(1))  # the same revision once more is a new generation
+    assert (again["phase"], again["generation"]) == ("done", rollout["generation"] + 1)
+
+
+def test_when_one_switch_is_down_the_other_gets_back_what_it_had_and_hosts_keep_their_policy(stand):
+    one = stand.orchestrator
+    assert one.ended(one.roll_out(one.revise()))["phase"] == "done"
+    before = stand.redis[0].rows("QCLIMB", "QCLIMB_CLASS", "QUEUE", "DSCP_TO_TC_MAP")
+    stand.daemons[1].process.terminate()
+    stand.daemons[1].process.wait()
+    rollout = one.ended(one.roll_out(one.revise(thresholds=[7000, 700_000], queues=[6, 5, 4])))
+    assert rollout["phase"] == "rolled-back"
+    assert rollout["switches"]["l2"]["error"].endswith("Connection refused")
+    assert rollout["switches"]["l1"]["phase"] in ("restored", "pending", "failed")
+    assert stand.redis[0].rows("QCLIMB", "QCLIMB_CLASS", "QUEUE", "DSCP_TO_TC_MAP") == before
+    assert one.ask("GET", "/v1/hosts/h1/policy")["threshold_bytes"] == [5000, 500_000]
+
+
+def test_a_switch_that_had_nothing_has_nothing_again_after_a_roll_back(stand):
+    one = stand.orchestrator
+    slow = socket.create_server(("127.0.0.1", 0))  # takes connections, never says a word
+    one.ask("PUT", "/v1/switches/l2", {"address": f"127.0.0.1:{slow.getsockname()[1]}"})
+    before = stand.redis[0].rows("QUEUE", "DSCP_TO_TC_MAP", "SCHEDULER", "PORT_QOS_MAP")
+    rollout = one.ended(one.roll_out(one.revise()))
+    assert rollout["phase"] == "rolled-back"
+    assert rollout["switches"]["l1"]["phase"] == "restored"
+    assert "no answer within 3.0 s" in rollout["switches"]["l2"]["error"]
+    assert stand.generation(0) is None
+    wait_for(
+        lambda: stand.redis[0].rows("QUEUE", "DSCP_TO_TC_MAP", "SCHEDULER", "PORT_QOS_MAP") == before,
+        "the switch has no rows of qclimb's",
+    )
+
+
+def test_an_intent_that_switches_refuse_is_refused_with_their_reason(stand):
+    one = stand.orchestrator
+    rollout = one.ended(one.roll_out(one.revise(ports=["Ethernet999"])))
+    assert rollout["phase"] == "rolled-back"
+    assert "Ethernet999" in rollout["error"]
+    assert [stand.generation(switch) for switch in (0, 1)] == [None, None]
+
+
+@pytest.mark.parametrize(("certificate", "reason"), [("viewer", "PERMISSION_DENIED"), ("forger", "TLS")])
+def test_a_certificate_without_the_right_changes_nothing(stand, certificate, reason):
+    one = stand.orchestrator
+    revision = one.revise()
+    one.kill()
+    one.certificate = certificate
+    rollout = one.start().ended(one.roll_out(revision))
+    assert rollout["phase"] == "rolled-back"
+    assert reason in rollout["error"]
+    assert stand.generation(0) is None
+
+
+def test_killed_while_switches_change_it_gives_them_back_at_its_next_start(stand):
+    one = stand.orchestrator
+    first = one.ended(one.roll_out(one.revise()))
+    slow = socket.create_server(("127.0.0.1", 0))
+    one.ask("PUT", "/v1/switches/l2", {"address": f"127.0.0.1:{slow.getsockname()[1]}"})
+    rollout = one.roll_out(one.revise(queues=[6, 5, 4]))
+    wait_for(lambda: stand.generation(0) == rollout, "the first switch has the new intent")
+    one.kill()
+    ended = one.start().ended(rollout)
+    assert ended["phase"] == "rolled-back"
+    assert "restarted" in ended["error"]
+    wait_for(lambda: stand.generation(0) == first["generation"], "the switch has its former intent")
+    assert one.ask("GET", "/v1/state")["policy_generation"] == first["generation"]
+
+
+def test_killed_while_hosts_fetch_it_says_so_and_keeps_the_policy(stand):
+    one = stand.orchestrator
+    rollout = one.roll_out(one.revise())
+    wait_for(lambda: one.http.get("/v1/hosts/h1/policy").status_code == 200, "the policy is in force")
+    one.kill()
+    ended = one.start().ended(rollout)
+    assert ended["phase"] == "failed"
+    assert "the policy is in force" in ended["error"]
+    assert one.ask("GET", "/v1/hosts/h1/policy")["generation"] == rollout
+
+
+def test_a_silent_host_is_named(orchestrator):
+    orchestrator.ask("PUT", "/v1/hosts/h1")
+    orchestrator.ask("PUT", "/v1/hosts/h2")
+    orchestrator.kill()
+    orchestrator.hosts_deadline_s = 3
+    orchestrator.start()
+    rollout = orchestrator.ended(orchestrator.roll_out(orchestrator.revise()))
+    assert rollout["phase"] == "failed"
+    assert "hosts h2" in rollout["error"]
+    assert rollout["hosts"]["h1"]["phase"] == "applied"
+
+
+def test_the_first_token_is_its_owners_and_logs_keep_no_secret(orchestrator, tmp_path):
+    token = (tmp_path / "token").read_text().strip()
+    assert (tmp_path / "token").stat().st_mode & 0o777 == 0o600
+    made = orchestrator.ask("POST", "/v1/tokens", {"role": "viewer", "name": "eve"})["token"]
+    orchestrator.process.send_signal(signal.SIGTERM)
+    assert orchestrator.process.wait(DEADLINE_S) in (0, -signal.SIGTERM)
+    assert token not in orchestrator.log.read_text()
+    database = b"".join(path.read_bytes() for path in tmp_path.glob("store.db*"))
+    assert token.encode() not in database and made.encode() not in database
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--listen", "somewhere"], "'somewhere' is no ADDRESS:PORT"),
+        (["--listen", "192.0.2.1:1", "--plain-loopback"], "expected a loopback address"),
+        (["--listen", "127.0.0.1:0"], "never served plain"),
+        (["--listen", "127.0.0.1:0", "--plain-loopback", "--database", "mysql://x"], "expected sqlite:///PATH"),
+    ],
+)
+def test_a_wrong_command_line_is_one_sentence_and_exit_2(tmp_path, pki, options, sentence):
+    base = ["--database", f"sqlite:///{tmp_path / 'a.db'}", "--bootstrap-token-file", str(tmp_path / "token")]
+    for kind, file in (("cert", "orchestrator.pem"), ("key", "orchestrator.key"), ("ca", "ca.pem")):
+        base += [f"--switch-{kind}", str(pki / file)]
+    command = [sys.executable, "-m", "orchestrator.cli", "serve", *base, *options]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "COLUMNS": "400"}, timeout=60)
+    assert done.returncode == 2
+    assert sentence in done.stderr
+    assert "Traceback" not in done.stderr
