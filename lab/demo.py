@@ -96,8 +96,8 @@ def about(fabric: Fabric, calibration: Calibration) -> dict[str, Any]:
             "chunks": f"{CHUNK_BYTES} bytes",
         },
         "services": {
-            found.name: f"port {found.port}, {found.flow_share:.1%} of flows, {found.table} above share "
-            f"{found.lowest_share:g}, written {found.writing}: {found.about}"
+            found.name: f"port {found.port}, {found.flow_share:.1%} of flows, {found.table} from share "
+            f"{found.lowest_share:g} to {found.highest_share:g}, written {found.writing}: {found.about}"
             for found in SERVICES
         },
         "load": "bytes on the wire towards receivers (payload and headers) / (time x host link rate), averaged over "

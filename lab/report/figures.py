@@ -34,7 +34,8 @@ def cdf(comparison: Comparison, size_class: str, of: str) -> str:
         axes.set_ylabel("share of flows")
         axes.set_title(f"{size_class} flows", loc="left", fontsize=10)
         axes.grid(True, which="major", color="#eeeeee")
-        axes.legend(fontsize=7, frameon=False, loc="lower right")
+        if axes.get_legend_handles_labels()[0]:
+            axes.legend(fontsize=7, frameon=False, loc="lower right")
         figure.tight_layout()
         text = io.StringIO()
         figure.savefig(text, format="svg", metadata={"Date": None})

@@ -51,9 +51,13 @@ class Loopback:
     """Addresses of 127.0.0.0/8 as hosts. For tests: one network, no rate, no shim unless `library` names it."""
 
     def __init__(
-        self, hosts: int = 4, library: Path | None = None, environment: Mapping[str, str] | None = None
+        self,
+        hosts: int = 4,
+        network: str = "127.0.1",
+        library: Path | None = None,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
-        self.hosts = {f"h{n + 1}": f"127.0.1.{n + 1}" for n in range(hosts)}
+        self.hosts = {f"h{n + 1}": f"{network}.{n + 1}" for n in range(hosts)}
         self.host_rate_bps = 25e6
         self._environment = dict(environment or {})
         if library:

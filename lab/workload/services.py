@@ -14,6 +14,9 @@ a number back into [0, 1] at its ends, which keeps u uniform. Width 0: fully det
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
 from lab.workload.tables import SizeTable, load_table
 
 SCALE = 20
@@ -40,7 +43,8 @@ class Service:
     writing: str
     table: str
     lowest_share: float
-    """Only the flows above this share of the table."""
+    highest_share: float
+    """Only the flows between these shares of the table."""
     flow_share: float
     """Share of all flows."""
     peer_width: float
@@ -57,8 +61,8 @@ class Service:
             raise ValueError(f"service {self.name}: flow_share is {self.flow_share}, not in (0, 1)")
         if not (0 <= self.peer_width <= 2 and 0 <= self.run_width <= 2):
             raise ValueError(f"service {self.name}: widths must lie in [0, 2]")
-        if not (0 <= self.lowest_share < 1 and self.run_length >= 1):
-            raise ValueError(f"service {self.name}: lowest_share must lie in [0, 1), run_length be at least 1")
+        if not (0 <= self.lowest_share < self.highest_share <= 1 and self.run_length >= 1):
+            raise ValueError(f"service {self.name}: shares must ascend in [0, 1], run_length be at least 1")
 
     @property
     def sizes(self) -> SizeTable:
@@ -68,28 +72,34 @@ class Service:
     @property
     def mean_bytes(self) -> float:
         """Mean flow size in the lab, the smallest flow's bound aside."""
-        return self.sizes.mean_bytes(self.lowest_share) / SCALE
+        return self.sizes.mean_bytes(self.lowest_share, self.highest_share) / SCALE
+
+    def size_bytes(self, u: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Sizes in the lab at quantiles u of this service's own distribution."""
+        share = self.lowest_share + (self.highest_share - self.lowest_share) * u
+        return np.maximum(MIN_FLOW_BYTES, np.rint(self.sizes.quantile(share) / SCALE)).astype(np.int64)
 
 
 SERVICES: tuple[Service, ...] = (
     Service(
-        "search", 7001, "pull", "one", "websearch_bytes", 0.0, 0.32, 1.5, 2.0, 1,
+        "search", 7001, "pull", "one", "websearch_bytes", 0.0, 1.0, 0.32, 1.5, 2.0, 1,
         about="request and response on kept connections, the whole response in one write",
     ),
     Service(
-        "store", 7002, "push", f"chunks:{CHUNK_BYTES}:500", "websearch_bytes", 0.9, 0.07, 0.4, 1.0, 1,
+        "store", 7002, "push", f"chunks:{CHUNK_BYTES}:500", "websearch_bytes", 0.9, 1.0, 0.07, 0.4, 1.0, 1,
         about="uploads of large blocks in chunks as read from a disk (52 Mb/s); block sizes are a peer's own",
     ),
     Service(
-        "shuffle", 7003, "pull", f"chunks:{CHUNK_BYTES}", "fbhadoop2015_bytes", 0.0, 0.38, 2.0, 0.1, 12,
+        "shuffle", 7003, "pull", f"chunks:{CHUNK_BYTES}", "flux_pagerank_est_bytes", 0.0, 0.99, 0.38, 2.0, 0.1, 12,
         about="partitions of jobs on kept connections in chunks, about twelve of similar size one after another",
     ),
     Service(
-        "kv", 7004, "pull", "two", "googlerpc2008_bytes", 0.0, 0.215, 1.0, 2.0, 1,
-        about="small values on kept connections, header and value in two writes",
+        "kv", 7004, "pull", "two", "alistorage2019_bytes", 0.0, 1.0, 0.215, 1.0, 2.0, 1,
+        about="values of a storage service on kept connections, header and value in two writes",
     ),
     Service(
-        "files", 8080, "curl", "sendfile", "websearch_bytes", 0.0, 0.015, 2.0, 2.0, 1, catalogue=24, servers_every=2,
+        "files", 8080, "curl", "sendfile", "websearch_bytes", 0.0, 1.0, 0.015, 2.0, 2.0, 1,
+        catalogue=24, servers_every=2,
         about="files from nginx by sendfile, a curl process and a connection each",
     ),
 )  # fmt: skip

@@ -33,7 +33,8 @@ class SizeTable:
             raise ValueError(f"table {self.name}: sizes must ascend from 0 or more")
         if not (share[0] >= 0 and np.all(np.diff(share) >= 0)):
             raise ValueError(f"table {self.name}: shares must not fall")
-        if not abs(share[-1] - 1) < 1e-3:
+        # A table may end a little short of 1: the flows beyond have its last size.
+        if not abs(share[-1] - 1) < 2e-3:
             raise ValueError(f"table {self.name}: the last share is {share[-1]}, not 1")
 
     def quantile(self, u: ArrayLike) -> NDArray[np.float64]:

@@ -193,8 +193,7 @@ def _sizes(
         # A run of one flow has no second draw: its own place is the run's.
         width = found.run_width if found.run_length > 1 else 0.0
         u[n] = _reflect(run + width * (random.random() - 0.5))
-    share = found.lowest_share + (1 - found.lowest_share) * u
-    return np.maximum(MIN_FLOW_BYTES, np.rint(found.sizes.quantile(share) / SCALE)).astype(np.int64)
+    return found.size_bytes(u)
 
 
 def _pair_constants(found: Service, hosts: int) -> NDArray[np.float64]:
@@ -213,9 +212,7 @@ def _reflect(x: float) -> float:
 def catalogue(found: Service) -> list[int]:
     """The sizes in bytes of a file service's files: evenly spaced quantiles of its table, so the mean stays near."""
     at = (np.arange(found.catalogue) + 0.5) / found.catalogue
-    share = found.lowest_share + (1 - found.lowest_share) * at
-    sizes = np.maximum(MIN_FLOW_BYTES, np.rint(found.sizes.quantile(share) / SCALE)).astype(int)
-    return sorted({int(size) for size in sizes})
+    return sorted({int(size) for size in found.size_bytes(at)})
 
 
 def describe(flows: Iterable[Flow]) -> dict[str, dict[str, float]]:

@@ -1,0 +1,95 @@
+import io
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from lab.report import Comparison, markdown, print_comparison, verdicts, write_html
+from lab.report.verdicts import Outcome
+
+SIZES = [100, 4000, 50_000, 900_000] * 250
+
+
+@pytest.fixture
+def compared(make_result):
+    """Comparison of schemes whose small FCT is that of plain TCP times a factor, with some noise."""
+
+    def compare(load=0.6, spurious=0, large=1.0, **factors):
+        base = np.array(SIZES) / 10 + 500.0
+        noise = np.random.default_rng(5)
+        results = {}
+        for name, factor in {"tcp": 1.0, **factors}.items():
+            fct = base * noise.uniform(0.95, 1.05, len(base)) * np.where(np.array(SIZES) <= 5000, factor, 1.0)
+            fct = np.where(np.array(SIZES) > 500_000, fct * (large if name == "qclimb" else 1), fct)
+            tcp = {"OutSegs": 100_000, "TCPDSACKRecv": spurious if name == "qclimb" else 20}
+            results[name] = [make_result(name, SIZES, list(fct), load=load, tcp=tcp)]
+        return Comparison(load, results, {"thresholds": [5000, 10_000]}, ["a note"])
+
+    return compare
+
+
+def outcomes(comparison):
+    return [verdict.outcome for verdict in verdicts(comparison)]
+
+
+def test_every_claim_holds_when_qclimb_does_what_it_promises(compared):
+    assert outcomes(compared(pias=0.5, qclimb=0.4, spurious=22)) == [Outcome.HOLDS] * 6
+
+
+def test_a_qclimb_that_is_worse_than_pias_is_said_to_be(compared):
+    assert outcomes(compared(pias=0.4, qclimb=0.5))[2:4] == [Outcome.FAILS] * 2
+
+
+def test_equal_is_enough_at_low_load_and_not_enough_at_high(compared):
+    low, high = (verdicts(compared(load=load, pias=0.5, qclimb=0.5))[2] for load in (0.4, 0.8))
+    assert low.outcome is Outcome.HOLDS and high.outcome is Outcome.UNRESOLVED
+    assert "not worse" in low.claim and "better" in high.claim
+
+
+def test_large_flows_that_pay_too_much_are_said_to(compared):
+    assert outcomes(compared(pias=0.5, qclimb=0.4, large=1.3))[4] is Outcome.FAILS
+
+
+def test_spurious_retransmissions_beyond_noise_are_said(compared):
+    assert outcomes(compared(pias=0.5, qclimb=0.4, spurious=200))[5] is Outcome.FAILS
+
+
+def test_the_gain_is_told_by_part(compared):
+    told = compared(**{"pias": 0.5, "qclimb": 0.4, "qclimb-no-forest": 0.45, "qclimb-no-footprint": 0.5}).gains[0]
+    assert told.startswith("small flows, mean FCT against PIAS: forest and footprint -20 %")
+    assert "footprint alone -10 %" in told
+
+
+def test_the_report_is_one_file_that_needs_no_other(compared, tmp_path):
+    comparison = compared(pias=0.5, qclimb=0.4)
+    write_html(tmp_path / "report.html", "a <title>", [comparison], verdicts(comparison), {"fabric": {"hosts": 8}})
+    page = (tmp_path / "report.html").read_text()
+    assert page.count("<svg") == 4 and "a &lt;title&gt;" in page and "fabric.hosts" in page and "a note" in page
+    for outside in ("<script", "<link", "src=", "@import"):
+        assert outside not in page
+
+
+def test_tables_name_every_scheme_and_class(compared):
+    comparison = compared(pias=0.5, qclimb=0.4)
+    console = Console(width=160, record=True, file=io.StringIO())
+    print_comparison(console, comparison, verdicts(comparison))
+    text = console.export_text()
+    for word in ("small (to 5 KB)", "medium", "large", "plain TCP", "PIAS", "QCLIMB", "spurious", "holds: load 0.6"):
+        assert word in text
+    assert "…" not in text
+    assert "| small (to 5 KB) | PIAS | 500 |" in markdown(comparison, verdicts(comparison))
+
+
+def test_numbers_are_valid_json_without_nan(compared, make_result):
+    comparison = compared(pias=0.5)
+    no_large = Comparison(0.6, {"tcp": [make_result("tcp", [100], [1e3])]})
+    for each in (comparison, no_large):
+        json.loads(json.dumps(each.to_json(), allow_nan=False))
+
+
+def test_passes_over_different_traces_are_not_compared(make_result):
+    one = make_result("tcp", [100], [1e3])
+    with pytest.raises(ValueError, match="different traces"):
+        Comparison(0.6, {"tcp": [one], "pias": [replace(one, trace_digest="other")]})

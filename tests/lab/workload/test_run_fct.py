@@ -1,0 +1,132 @@
+import io
+from dataclasses import replace
+
+import pytest
+from click.testing import CliRunner
+from rich.console import Console
+
+from lab import run_fct
+from lab.fabric import Topology
+from lab.run_fct import FctSettings, Job, Store, jobs, key_of, trace_of
+from lab.workload import cli, guards
+
+SETTINGS = FctSettings(seeds=(1, 2), loads=(0.4, 0.6), schemes=("tcp", "pias", "qclimb"), seconds=1.0)
+
+
+def test_every_scheme_comes_first_in_turn():
+    found = list(jobs(SETTINGS))
+    assert len(found) == len(set(found)) == 12
+    assert [job.scheme for job in found[::3]] == ["tcp", "pias", "qclimb", "tcp"]
+
+
+def test_schemes_of_one_seed_and_load_replay_the_same_trace():
+    keys = {}
+    for job in jobs(SETTINGS):
+        keys.setdefault((job.load, job.seed), set()).add(trace_of(job, SETTINGS, Topology()).digest)
+    assert all(len(digests) == 1 for digests in keys.values())
+
+
+def test_a_key_changes_with_everything_that_decides_a_pass():
+    job, topology = Job(0.4, 1, "pias"), Topology()
+    trace = trace_of(job, SETTINGS, topology)
+    keys = {
+        key_of(job, trace, topology, {"lib": "a"}),
+        key_of(job, trace, topology, {"lib": "b"}),
+        key_of(replace(job, scheme="tcp"), trace, topology, {"lib": "a"}),
+        key_of(job, trace_of(replace(job, seed=2), SETTINGS, topology), topology, {"lib": "a"}),
+        key_of(job, trace, replace(topology, buffer_bytes=50_000), {"lib": "a"}),
+    }
+    assert len(keys) == 5
+    assert key_of(job, trace, topology, {"lib": "a"}) in keys
+
+
+@pytest.fixture
+def ran(monkeypatch, make_result):
+    """Passes that would have run, without a fabric: each gives a small result by hand and is stored."""
+    found = []
+
+    def run(settings, topology, store, missing, keys, traces, say, about_file):
+        results = {}
+        for job in missing:
+            found.append(job)
+            result = make_result(
+                job.scheme, [100, 900_000] * 20, [1e3, 9e5] * 20, load=job.load, seed=job.seed,
+                trace_digest=traces[job.load, job.seed].digest,
+            )  # fmt: skip
+            result.save(store.path(job, keys[job]))
+            results[job] = result
+        return results
+
+    monkeypatch.setattr(run_fct, "_run", run)
+    return found
+
+
+def quiet():
+    return Console(width=150, file=io.StringIO())
+
+
+def test_a_rerun_does_only_what_is_missing(ran, tmp_path):
+    settings = replace(SETTINGS, folder=tmp_path)
+    comparisons = run_fct.run_fct(settings, quiet())
+    assert len(ran) == 12 and len(comparisons) == 2
+    assert (tmp_path / "report.html").is_file() and (tmp_path / "report.md").is_file()
+    ran.clear()
+    run_fct.run_fct(settings, quiet())
+    assert ran == []
+    (lost,) = (tmp_path / "passes").glob("load0.6-seed2-pias-*")
+    lost.unlink()
+    run_fct.run_fct(settings, quiet())
+    assert ran == [Job(0.6, 2, "pias")]
+
+
+def test_a_damaged_result_is_measured_again(ran, tmp_path):
+    settings = replace(SETTINGS, folder=tmp_path)
+    run_fct.run_fct(settings, quiet())
+    (half,) = (tmp_path / "passes").glob("load0.4-seed1-tcp-*")
+    half.write_text(half.read_text()[:100])
+    ran.clear()
+    run_fct.run_fct(settings, quiet())
+    assert ran == [Job(0.4, 1, "tcp")]
+
+
+def test_thresholds_outlive_a_run(tmp_path):
+    store = Store(tmp_path)
+    assert store.thresholds() == {}
+    store.keep_thresholds({0.6: [1, 2, 3]})
+    assert Store(tmp_path).thresholds() == {0.6: [1, 2, 3]}
+
+
+def test_a_pass_on_a_busy_machine_is_marked(make_result):
+    good = make_result("tcp", [100] * 10, [1e3] * 10)
+    assert guards.trouble(good) == []
+    assert "too busy" in guards.trouble(replace(good, idle_share=0.01))[0]
+    assert "began more than" in guards.trouble(replace(good, late_us=[9000] + [0] * 9))[0]
+    assert "1 unfinished of 10" in guards.trouble(replace(good, failures={"unfinished": 1}))[0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["fct", "--loads", "0.4,x"], "'0.4,x' is not a list of numbers"),
+        (["fct", "--loads", "1.2"], "must be below 1"),
+        (["fct", "--seeds", "1,1"], "none twice"),
+        (["fct", "--schemes", "tcp,pfabric"], "'pfabric' is no scheme; known: tcp"),
+    ],
+)
+def test_wrong_options_are_refused_with_exit_2(arguments, words):
+    done = CliRunner().invoke(cli.run, arguments)
+    assert done.exit_code == 2 and words in done.output
+
+
+def test_the_cli_knows_the_schemes_that_there_are():
+    from lab.workload.control import SCHEMES
+
+    assert tuple(cli.SCHEME_NAMES.split(",")) == tuple(SCHEMES)
+
+
+def test_trace_make_writes_the_same_file_again(tmp_path):
+    for name in ("a", "b"):
+        arguments = ["make", "--load", "0.6", "--seed", "1", "--seconds", "3", "-o", str(tmp_path / name)]
+        done = CliRunner().invoke(cli.trace, arguments)
+        assert done.exit_code == 0 and "small" in done.output
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
