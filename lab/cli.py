@@ -198,7 +198,7 @@ def attached(prefix: str) -> Fabric:
 @prefix_option
 @json_option
 @click.argument("switch")
-@click.argument("what", default="status", type=click.Choice(["status", "classes", "counters"]))
+@click.argument("what", default="status", type=click.Choice(["status", "classes", "paths", "counters"]))
 @sentences
 def show(prefix: str, as_json: bool, switch: str, what: str) -> None:
     """What SWITCH's `show qclimb` says, by the plug-in that a SONiC switch would run."""

@@ -34,16 +34,15 @@ class Vasic:
         self._ports: list[str] = []
         self._sequence = 0
         self._rows_hash = ""
-        self.stopped = False
 
     def run(self) -> None:
-        """Until `stopped`."""
+        """For ever."""
         events = self._config.pubsub(ignore_subscribe_messages=True)  # type: ignore[no-untyped-call]
         events.psubscribe(*[f"__keyspace@{CONFIG_DB}__:{table}|*" for table in TABLES])
         self.follow()
         log.info("ready ports=%d", len(self._ports))
         next_counters = time.monotonic()
-        while not self.stopped:
+        while True:
             wait = max(0.0, next_counters - time.monotonic())
             if events.get_message(timeout=wait):
                 time.sleep(SETTLE_S)
@@ -53,7 +52,6 @@ class Vasic:
             if time.monotonic() >= next_counters:
                 self.count()
                 next_counters = time.monotonic() + COUNTERS_EVERY_S
-        events.close()
 
     def follow(self) -> None:
         """Makes the ports what the rows say now."""
@@ -102,7 +100,7 @@ def main() -> None:
     vasic = Vasic(options.redis, Asic(options.shaper, options.bpf))
 
     def stop(number: int, frame: FrameType | None) -> None:
-        vasic.stopped = True
+        raise SystemExit  # at once, also out of redis-py's patience with a redis that went first
 
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
