@@ -1,6 +1,6 @@
 """What libqclimb.so costs a call: 64-byte messages over loopback, bare libc against the library, interleaved, one CPU.
 
-Both ends of the connection are one thread's, and CPU time is counted: neither the scheduler nor another process is in it.
+Both ends of the connection are one thread's, and CPU time is counted: no scheduler, no other process is in it.
 
 inside  no call starts a flow (goal: at most 1.03 of bare)
 flow    each message is a flow of its own with a record of its own: the most that an application can ask for

@@ -40,6 +40,8 @@ struct connection {
 	struct qclimb_footprint footprint;
 	struct qclimb_record record; /* what is known at the start, and counts */
 	uint64_t generation; /* of the policy that the flow began under */
+	uint64_t
+		kept_bytes; /* a drain was given up: until this offset a promotion comes only where one is not needed */
 	uint64_t pending_since_ns;
 	bool is_shared; /* began before a fork: the other process records it */
 

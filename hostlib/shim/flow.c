@@ -207,6 +207,7 @@ static void flow_start(struct connection *connection, int fd, size_t call_bytes,
 	connection->is_shared = false;
 	connection->sent_bytes = 0;
 	connection->quiet_bytes = 0;
+	connection->kept_bytes = 0;
 	connection->last_write_ns = now;
 	connection->gap_ns = policy->flow_gap_us * QCLIMB_NS_PER_US;
 	connection->generation = policy->generation;
@@ -290,11 +291,13 @@ static struct decision decide(struct connection *connection, int fd, const struc
 	if (wanted < connection->priority && connection->dscp < DSCP_UNKNOWN) {
 		uint64_t until;
 
-		if (ready == READY_NEVER) {
-			decision.quiet_bytes = 0; /* a later call may find everything ACKed */
-			return decision;
-		}
+		if (ready == READY_NEVER)
+			connection->kept_bytes = decision.until_bytes;
 		if (ready != READY_DRAINED && unacked_bytes(fd) != 0) {
+			if (connection->sent_bytes < connection->kept_bytes) {
+				decision.quiet_bytes = 0; /* a later call may find everything ACKed */
+				return decision;
+			}
 			if (!promotion_pays(connection, fd, policy, &rule, wanted, &until)) {
 				decision.until_bytes = until;
 				if (until < decision.quiet_bytes || connection->footprint.is_fixed)
@@ -332,18 +335,17 @@ static bool is_blocking(const struct write_call *call)
  * Waits where the caller may be made to wait.
  */
 static size_t grant(struct connection *connection, const struct write_call *call, size_t left, bool is_first,
-		    enum ready ready)
+		    enum ready ready, uint64_t now)
 {
 	const int fd = call->fd;
 	struct decision decision;
 	struct rules *rules;
-	uint64_t now, before;
+	uint64_t before;
 	enum waited waited;
 	bool may_change;
 	int blocking = -1;
 
-	for (;;) {
-		now = now_ns();
+	for (;; now = now_ns()) {
 		rules = rules_acquire(now);
 		decision = decide(connection, fd, rules, ready);
 		rules_release(rules);
@@ -415,12 +417,12 @@ static ssize_t write_whole(struct connection *connection, const struct write_cal
 	return wrote;
 }
 
-static ssize_t write_pieces(struct connection *connection, struct write_call *call, enum ready ready)
+static ssize_t write_pieces(struct connection *connection, struct write_call *call, enum ready ready, uint64_t now)
 {
 	size_t done = 0;
 
 	while (done < call->len) {
-		const size_t len = grant(connection, call, call->len - done, done == 0, ready);
+		const size_t len = grant(connection, call, call->len - done, done == 0, ready, done ? now_ns() : now);
 		ssize_t wrote;
 
 		if (!len)
@@ -486,9 +488,11 @@ static ssize_t write_decided(struct connection *connection, const struct write_c
 	rules_release(rules);
 	connection->read_bytes = 0;
 	errno = saved;
-	wrote = write_pieces(connection, &pieces, ready);
+	wrote = write_pieces(connection, &pieces, ready, now);
 	connection->last_write_ns = connection->record.wait_ns ? now_ns() : now;
-	if (wrote < 0 && !connection->sent_bytes)
+	if (wrote >= 0)
+		errno = saved;
+	else if (!connection->sent_bytes)
 		connection->is_open = false;
 	return wrote;
 }
