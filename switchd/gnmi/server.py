@@ -75,9 +75,14 @@ class Servicer(gnmi_pb2_grpc.gNMIServicer):  # type: ignore[misc]
             client.check_write()
             with self._writing:
                 before = self.switch.intent_now()
-                intent, response = set.requested(self.model, request, self.model.config(before))
+                try:
+                    intent, response = set.requested(self.model, request, self.model.config(before))
+                    if response.response:
+                        self.switch.commit(intent)
+                except (RpcError, Refused) as error:
+                    log.warning("set refused client=%s error=%r", client.name, str(error))
+                    raise
                 if response.response:
-                    self.switch.commit(intent)
                     log.info("set client=%s generation=%s", client.name, intent.generation if intent else None)
             return response
 
