@@ -9,8 +9,10 @@ import threading
 import time
 from contextlib import contextmanager
 
+import numpy as np
 import pytest
-from qclimb.hostfile import decode_records, encode_policy
+from qclimb.forest import KEY_MAX, Forest, float_key, lower_key, round_down, upper_key
+from qclimb.hostfile import decode_records, encode_forest, encode_policy
 from qclimb.policy import Mode
 from stand import LIBRARY, ROOT, policy, put_policy
 
@@ -333,3 +335,83 @@ peer.sendall(bytes(20000)); client.recv(20000, socket.MSG_WAITALL)
         )
     assert done.returncode == 0, done.stderr
     assert "dscp=43 at=10000" in done.stderr
+
+
+def two_leaves(generation, feature_id=11, threshold=1000):
+    """A tree on one feature: flows up to the threshold have 100 to 900 bytes, the others 20,000 to 30,000."""
+    keys = [int(lower_key(100)), int(lower_key(20_000))], [int(upper_key(900)), int(upper_key(30_000))]
+    columns = [
+        [0, 0, 0],
+        [int(float_key(round_down(threshold))), KEY_MAX, KEY_MAX],
+        [1, 1, 2],
+        [0, *keys[0]],
+        [0, *keys[1]],
+    ]
+    feature, thresholds, child, lower, upper = (np.array(column, np.int32) for column in columns)
+    return Forest(generation, (feature_id,), 1, 1, feature, thresholds, child, lower, upper, np.array([0], np.int32))
+
+
+def put_model(run_dir, model):
+    (run_dir / "model.new").write_bytes(model if isinstance(model, bytes) else encode_forest(model))
+    (run_dir / "model.new").rename(run_dir / "model")
+
+
+FOREST = 4
+
+
+def forecasts(run_dir, sizes, end="client.close(); peer.close()"):
+    with hostd(run_dir) as got:
+        application(run_dir, TWO_FLOWS.format(sizes=sizes, end=end))
+        time.sleep(0.3)
+    return [(r.lower_bytes, r.upper_bytes) if r.flags & FOREST else None for r in records_of(got) if r.role == 0]
+
+
+def test_a_flow_gets_the_bounds_that_the_forest_foretells(run_dir):
+    put_model(run_dir, two_leaves(5))
+    put_policy(run_dir, policy(Mode.QCLIMB, model_generation=5, slack_bytes=1000))
+    assert forecasts(run_dir, [500, 25_000, 1000, 1001]) == [(100, 900), (20_000, 30_000)] * 2
+
+
+def test_the_forest_sees_the_sizes_of_earlier_flows(run_dir):
+    put_model(run_dir, two_leaves(5, feature_id=2, threshold=600))
+    put_policy(run_dir, policy(Mode.QCLIMB, model_generation=5))
+    assert forecasts(run_dir, [700, 500, 400]) == [(100, 900), (20_000, 30_000), (100, 900)]
+
+
+@pytest.mark.parametrize(
+    ("model", "changes"),
+    [
+        (two_leaves(4), {}),  # of another generation than the policy's
+        (two_leaves(5), {"model_generation": 0}),
+        (two_leaves(5), {"use_forest": False}),
+        (two_leaves(5), {"mode": Mode.PIAS}),
+        (encode_forest(two_leaves(5))[:-1], {}),
+        (encode_forest(two_leaves(5))[:-9] + bytes(9), {}),
+        (b"", {}),
+    ],
+    ids=["other-generation", "no-model", "unused", "pias", "short", "damaged", "empty"],
+)
+def test_a_model_that_does_not_belong_or_is_damaged_gives_no_bounds(run_dir, model, changes):
+    put_model(run_dir, model)
+    put_policy(run_dir, policy(**{"mode": Mode.QCLIMB, "model_generation": 5, **changes}))
+    assert forecasts(run_dir, [500, 25_000]) == [None, None]
+
+
+def test_a_new_model_comes_with_its_policy_and_a_damaged_one_leaves_the_application_running(run_dir):
+    put_model(run_dir, two_leaves(5))
+    put_policy(run_dir, policy(Mode.QCLIMB, model_generation=5))
+    for name, model, generation in [("m6", two_leaves(6, threshold=100), 6), ("m7", b"damaged", 7)]:
+        (run_dir / name).write_bytes(model if isinstance(model, bytes) else encode_forest(model))
+        (run_dir / f"p{generation}").write_bytes(
+            encode_policy(policy(Mode.QCLIMB, generation=generation, model_generation=generation))
+        )
+    end = """
+for generation in "67":
+    for what, name in (("m", "model"), ("p", "policy")):
+        os.rename(f"{os.environ['QCLIMB_RUN']}/{what}{generation}", f"{os.environ['QCLIMB_RUN']}/{name}")
+    time.sleep(0.25)
+    client.sendall(bytes(500)); peer.recv(500, socket.MSG_WAITALL)
+    peer.sendall(b"."); client.recv(1)
+client.close(); peer.close()
+"""
+    assert forecasts(run_dir, [500], end) == [(100, 900), (20_000, 30_000), None]

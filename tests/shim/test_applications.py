@@ -1,0 +1,128 @@
+"""Applications that are not ours, unmodified, on the shaped link: right bytes, right DSCPs, no retransmission."""
+
+import random
+import shutil
+import subprocess
+from itertools import count
+
+import pytest
+from qclimb.policy import Mode
+from stand import DSCP, THRESHOLDS, B, environment, policy, put_policy, segments, stream, wait_until
+
+PORTS = count(6000)
+DEMOTED = [(0, DSCP[0]), *zip(THRESHOLDS, DSCP[1:], strict=True)]
+BODY = random.Random(5).randbytes(400_000)
+
+pytestmark = pytest.mark.fabric
+
+
+def need(*programs):
+    for program in programs:
+        if not shutil.which(program):
+            pytest.skip(f"needs {program}")
+
+
+def listening(host, port):
+    out = subprocess.run(
+        ["ip", "netns", "exec", host, "ss", "-Hltn", f"sport = :{port}"], capture_output=True, text=True
+    )
+    return bool(out.stdout)
+
+
+@pytest.fixture
+def nginx(link, run_dir, tmp_path):
+    need("nginx", "curl", "ss")
+    port = next(PORTS)
+    (tmp_path / "body").write_bytes(BODY)
+    tmp_path.chmod(0o755)
+    config = tmp_path / "nginx.conf"
+    kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    places = "".join(f" {kind}_temp_path {tmp_path}/{kind};" for kind in kinds)
+    config.write_text(
+        f"daemon off; worker_processes 1; pid {tmp_path}/pid; error_log stderr warn; user root;\n"
+        "events {}\n"
+        f"http {{ access_log off; sendfile on; tcp_nopush on; keepalive_timeout 60; {places}"
+        f" server {{ listen {port}; root {tmp_path}; }} }}\n"
+    )
+
+    def start(wanted):
+        put_policy(run_dir, wanted)
+        process = link.start(link.b, [shutil.which("nginx"), "-c", str(config)], run_dir)
+        started.append(process)
+        wait_until(lambda: listening(link.b, port))
+        return port
+
+    started = []
+    yield start
+    for process in started:
+        process.terminate()
+        _, error = process.communicate(timeout=10)
+        assert "alert" not in error, error
+
+
+def curl(link, run_dir, *arguments):
+    command = [
+        "ip",
+        "netns",
+        "exec",
+        link.a,
+        "env",
+        *(f"{k}={v}" for k, v in environment(run_dir).items()),
+        "curl",
+        "-sS",
+    ]
+    return subprocess.run([*command, *arguments], capture_output=True, check=True, timeout=30).stdout
+
+
+def test_nginx_answers_curl_and_each_response_is_a_flow(link, run_dir, nginx):
+    port = nginx(policy())
+    url = f"http://{B}:{port}/body"
+    with link.capture("a") as pcap:
+        got = curl(link, run_dir, url, url, url)
+    assert got == BODY * 3
+    seen = stream(segments(pcap), from_port=port)
+    response = seen.bytes // 3
+    assert seen.edges() == [(n * response + at, dscp) for n in range(3) for at, dscp in DEMOTED]
+    assert seen.repeated == 0
+
+
+def test_nginx_climbs_without_overtaking_itself(link, run_dir, nginx):
+    port = nginx(policy(Mode.QCLIMB))
+    with link.capture("a") as pcap:
+        got = curl(link, run_dir, *[f"http://{B}:{port}/body"] * 4)
+    assert got == BODY * 4
+    seen = stream(segments(pcap), from_port=port)
+    assert {dscp for _, _, dscp in seen.spans} != {0}
+    assert seen.repeated == 0
+
+
+@pytest.mark.parametrize("mode", [Mode.PIAS, Mode.QCLIMB])
+def test_redis_gives_back_what_it_was_given(link, run_dir, tmp_path, mode):
+    need("redis-server", "redis-cli", "ss")
+    put_policy(run_dir, policy(mode))
+    port = next(PORTS)
+    server = link.start(
+        link.b,
+        ["redis-server", "--port", str(port), "--protected-mode", "no", "--save", "", "--dir", str(tmp_path)],
+        run_dir,
+    )
+    try:
+        wait_until(lambda: listening(link.b, port))
+        value = BODY[:300_000].hex()
+        client = ["redis-cli", "-h", B, "-p", str(port)]
+        with link.capture("a") as pcap:
+            assert (
+                subprocess.run([*client, "-x", "set", "k"], input=value, text=True, capture_output=True).stdout
+                == "OK\n"
+            )
+            assert subprocess.run([*client, "get", "k"], text=True, capture_output=True).stdout == value + "\n"
+        get = segments(pcap)
+        largest = max({s.dport for s in get}, key=lambda p: sum(s.payload for s in get if s.dport == p))
+        seen = stream(get, from_port=port, to_port=largest)
+        assert seen.bytes > 600_000
+        assert seen.repeated == 0
+        if mode is Mode.PIAS:
+            assert [dscp for _, dscp in seen.edges()][-4:] == list(DSCP)
+    finally:
+        server.terminate()
+        server.wait(10)
