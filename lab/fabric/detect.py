@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
+from contextlib import suppress
 
 from lab.fabric.commands import Ip, Tc, run_all
-from lab.fabric.queues import Shaper
-from lab.fabric.topology import FabricError
+from lab.fabric.queues import QueueProgram, Service, Shaper, reshape, shape
+from lab.fabric.topology import QUEUES, FabricError
 
 TOOLS = ("ip", "tc", "ethtool")
+RATE_BPS = 25_000_000
 
 
 def require_root_and_tools() -> None:
@@ -22,7 +24,7 @@ def require_root_and_tools() -> None:
 
 
 def shaper(netns: str) -> tuple[Shaper, list[str]]:
-    """The best of the shapers that the kernel has, and a sentence on what it lacks; `netns` is made and removed.
+    """The first shaper whose every line this kernel takes, and a sentence on what it lacks; `netns` comes and goes.
 
     Raises:
         FabricError: no shaper with eight strict priorities at all.
@@ -30,20 +32,22 @@ def shaper(netns: str) -> tuple[Shaper, list[str]]:
     run_all([Ip("", f"netns add {netns}")])
     try:
         run_all([Ip(netns, "link add name probe type veth peer name probe2")])
-        tbf = "qdisc add dev probe root handle 1: tbf rate 25mbit burst 3028 limit 100000"
-        if _works(netns, tbf, "qdisc add dev probe parent 1:1 handle 10: ets bands 8 strict 8"):
+        if _works(netns, "ets"):
             return "ets", []
-        _works(netns, "qdisc del dev probe root")
-        if _works(netns, "qdisc add dev probe root handle 1: htb default 10"):
+        if _works(netns, "htb"):
             return "htb", ["this kernel has no ets scheduler: strict priority is made by HTB's prio instead"]
     finally:
         run_all([Ip("", f"netns del {netns}")])
     raise FabricError("this kernel has neither ets nor HTB: strict-priority queues can't be made on it")
 
 
-def _works(netns: str, *lines: str) -> bool:
+def _works(netns: str, kind: Shaper) -> bool:
+    strict = QueueProgram(services=(Service(strict=True),) * QUEUES)
+    lines = [*shape("probe", RATE_BPS, QueueProgram(), kind, 100), *reshape("probe", RATE_BPS, strict, kind)]
     try:
         run_all([Tc(netns, line) for line in lines])
     except FabricError:
+        with suppress(FabricError):
+            run_all([Tc(netns, "qdisc del dev probe root")])
         return False
     return True

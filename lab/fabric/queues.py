@@ -2,8 +2,9 @@
 
 `QueueProgram` is all that a virtual ASIC knows of a port: which queue a DSCP goes to, and in which order queues are
 served. The tc lines come in two flavours: HTB (everywhere; a strict order by HTB's `prio`, each leaf borrowing the
-whole rate), and TBF with ets below it where the kernel has ets. Packets are put into a queue by `skb->priority` =
-the class's handle, set by the BPF program at the port, or by u32 filters where BPF can't be loaded.
+whole rate), and TBF with ets below it where the kernel has ets (there a queue's own `pir` is not followed). Packets are
+put into a queue by `skb->priority` = the class's handle, set by the BPF program at the port, or by u32 filters where
+BPF can't be loaded.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ Shaper = Literal["htb", "ets"]
 
 FULL_PACKET_BYTES = 1514
 NEVER_BINDING_PACKETS = 4000
+TBF_BURST_BYTES = 1600
+"""One packet and a little: TBF drops what is larger than its burst."""
 DSCPS = 64
 
 
@@ -118,8 +121,8 @@ def shape(dev: str, rate_bps: int, program: QueueProgram, shaper: Shaper, limit_
         )
         yield from _htb_leaves(dev, rate_bps, program, "add")
     else:
-        burst, limit = max(2 * FULL_PACKET_BYTES, rate_bps // 8 // 1000), limit_packets * QUEUES * FULL_PACKET_BYTES
-        yield f"qdisc add dev {dev} root handle 1: tbf rate {rate_bps}bit burst {burst} limit {limit}"
+        limit = limit_packets * QUEUES * FULL_PACKET_BYTES
+        yield f"qdisc add dev {dev} root handle 1: tbf rate {rate_bps}bit burst {TBF_BURST_BYTES} limit {limit}"
         yield f"qdisc add dev {dev} parent 1:1 handle 10: {_ets(program)}"
     for parent, handle in leaf_queues(shaper):
         yield f"qdisc add dev {dev} parent {parent} handle {handle:x}: pfifo limit {limit_packets}"

@@ -9,6 +9,7 @@ import pytest
 
 from lab.fabric import Fabric, FabricError, QueueProgram, Service, Topology, guard
 from lab.fabric.plan import HOST_PROGRAM, namespaces
+from lab.fabric.queues import Ecn
 from lab.fabric.traffic import Sink, bulk, transfer
 
 pytestmark = pytest.mark.fabric
@@ -128,6 +129,27 @@ def test_counters_of_a_port_agree_with_the_bytes_sent(links):
     grown = [after.queue[q].bytes - before.queue[q].bytes for q in range(8)]
     assert 100_000 * 1514 / 1448 <= grown[5] < 100_000 * 1.1
     assert sum(grown) == grown[5]
+
+
+def test_a_queue_with_wred_marks_ecn_and_only_for_those_who_ask(links):
+    if links.shared_buffer is None:
+        pytest.skip("no BPF on this machine")
+    program_all(links, QueueProgram(ecn={0: Ecn(3000, 6000)}))
+    index = port_to(links, "h3").ifindex
+
+    def marked(ecn):
+        for host in ("h1", "h2", "h3"):
+            links.run(host, ["sh", "-c", f"echo {ecn} > /proc/sys/net/ipv4/tcp_ecn"], check=True)
+        before = links.shared_buffer.state(index).queue[0].marked_packets
+        sink = Sink(links, "h3")
+        with bulk(links, "h1", sink, flows=2):
+            transfer(links, "h2", sink, 400_000)
+        return links.shared_buffer.state(index).queue[0].marked_packets - before
+
+    try:
+        assert marked(ecn=1) > 0
+    finally:
+        assert marked(ecn=0) == 0
 
 
 def test_without_bpf_the_buffer_is_split_and_said_so(monkeypatch, prefix_for):
