@@ -111,11 +111,8 @@ def test_redis_gives_back_what_it_was_given(link, run_dir, tmp_path, mode):
         value = BODY[:300_000].hex()
         client = ["redis-cli", "-h", B, "-p", str(port)]
         with link.capture("a") as pcap:
-            assert (
-                subprocess.run([*client, "-x", "set", "k"], input=value, text=True, capture_output=True).stdout
-                == "OK\n"
-            )
-            assert subprocess.run([*client, "get", "k"], text=True, capture_output=True).stdout == value + "\n"
+            assert under(link, run_dir, *client, "-x", "set", "k", input=value, text=True) == "OK\n"
+            assert under(link, run_dir, *client, "get", "k", text=True) == value + "\n"
         get = segments(pcap)
         largest = max({s.dport for s in get}, key=lambda p: sum(s.payload for s in get if s.dport == p))
         seen = stream(get, from_port=port, to_port=largest)
