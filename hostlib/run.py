@@ -1,6 +1,5 @@
 """The command `qclimb-run`: LD_PRELOAD=libqclimb.so, with a word where it can't work."""
 
-import dataclasses
 import hashlib
 import json
 import os
@@ -15,7 +14,7 @@ from qclimb.errors import PolicyError, QclimbError
 from qclimb.hostfile import decode_policy, encode_policy
 from qclimb.policy import Mode, Policy
 
-from hostlib.hostd.place import write_whole
+from hostlib.hostd.place import RUN_DIR, write_whole
 from hostlib.program import find, reason_against
 
 LIBRARY = Path(__file__).parent / "build" / "libqclimb.so"
@@ -48,7 +47,7 @@ Examples:
 @click.option(
     "--run-dir",
     type=click.Path(path_type=Path, file_okay=False),
-    help="A hostd's run directory, instead of /run/qclimb.",
+    help="A hostd's run directory, instead of /run/qclimb; one that does not exist: unmanaged.",
 )
 @click.option("--anyway", is_flag=True, help="Run a program that can't be shimmed without the library.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
@@ -98,9 +97,15 @@ def inherited_environment() -> dict[bytes, bytes]:
 
 def _settings(policy: Path | None, mode: str | None, log: str | None, run_dir: Path | None) -> dict[bytes, bytes]:
     """The library's environment variables for the options that were given."""
+    managed = run_dir or Path(os.environ.get("QCLIMB_RUN") or RUN_DIR)
+    if (policy or mode) and managed.exists():  # the library would not look at them, and say nothing
+        raise PolicyError(
+            f"{managed} exists, so that this host follows its hostd's policy; expected neither --policy nor --mode, "
+            "or a --run-dir that does not exist"
+        )
     found: dict[str, str | Path] = {}
     if policy is not None:
-        found["QCLIMB_POLICY"] = binary_policy(policy, Mode(mode) if mode else None)
+        found["QCLIMB_POLICY"] = binary_policy(policy)
     if mode is not None:
         found["QCLIMB_MODE"] = mode
     if log is not None:
@@ -110,7 +115,7 @@ def _settings(policy: Path | None, mode: str | None, log: str | None, run_dir: P
     return {name.encode(): os.fsencode(value) for name, value in found.items()}
 
 
-def binary_policy(path: Path, mode: Mode | None = None) -> Path:
+def binary_policy(path: Path) -> Path:
     """The host file of a policy: `path` itself where it is one already, else a compiled copy.
 
     Raises:
@@ -120,17 +125,14 @@ def binary_policy(path: Path, mode: Mode | None = None) -> Path:
         content = file.read(POLICY_FILE_BYTES_MAX + 1)
     if content.lstrip().startswith(b"{"):
         try:
-            policy = Policy.from_json(json.loads(content))
+            return _kept(encode_policy(Policy.from_json(json.loads(content))))
         except (ValueError, RecursionError, PolicyError) as error:
             raise PolicyError(f"policy {path}: {error}") from error
-    else:
-        try:
-            policy = decode_policy(content)
-        except PolicyError as error:
-            raise PolicyError(f"policy {path}: {error}; expected a host file, or JSON") from error
-        if mode is None or mode == policy.mode:
-            return path.absolute()
-    return _kept(encode_policy(dataclasses.replace(policy, mode=mode or policy.mode)))
+    try:
+        decode_policy(content)
+    except PolicyError as error:
+        raise PolicyError(f"policy {path}: {error}; expected a host file, or JSON") from error
+    return path.absolute()
 
 
 def _kept(content: bytes) -> Path:

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 from qclimb.hostfile import decode_policy, encode_policy
-from qclimb.policy import Mode
 
 from hostlib.program import find, reason_against
 from hostlib.run import LIBRARY, preloaded
@@ -24,6 +23,7 @@ pytestmark = pytest.mark.skipif(not LIBRARY.is_file(), reason="libqclimb.so is n
 
 def run(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
     plain = {name: value for name, value in os.environ.items() if not name.startswith(("QCLIMB_", "LD_"))}
+    plain["QCLIMB_RUN"] = "/nonexistent"  # unmanaged, whatever this machine is
     return subprocess.run(
         [RUN, *map(str, arguments)], env=plain | environment, capture_output=True, text=True, timeout=60, check=False
     )
@@ -70,10 +70,10 @@ def test_nothing_but_the_asked_variables_changes(tmp_path: Path) -> None:
 
 
 def test_options_become_the_librarys_variables(tmp_path: Path) -> None:
-    found = seen_environment("--mode", "observe", "--log", "x.log", "--run-dir", tmp_path)
+    found = seen_environment("--mode", "observe", "--log", "x.log", "--run-dir", tmp_path / "none")
     assert found["QCLIMB_MODE"] == "observe"
     assert found["QCLIMB_LOG"] == str(Path("x.log").absolute())
-    assert found["QCLIMB_RUN"] == str(tmp_path)
+    assert found["QCLIMB_RUN"] == str(tmp_path / "none")
     assert "QCLIMB_POLICY" not in found
     assert seen_environment("--log", "stderr")["QCLIMB_LOG"] == "stderr"
 
@@ -97,8 +97,17 @@ def test_a_json_policy_is_compiled_and_outlives_the_start(tmp_path: Path) -> Non
     path.write_text(json.dumps(policy(3).to_json()))
     found = seen_environment("--policy", path, XDG_CACHE_HOME=str(tmp_path / "cache"))
     assert decode_policy(Path(found["QCLIMB_POLICY"]).read_bytes()) == policy(3)
-    again = seen_environment("--policy", path, "--mode", "observe", XDG_CACHE_HOME=str(tmp_path / "cache"))
-    assert decode_policy(Path(again["QCLIMB_POLICY"]).read_bytes()) == policy(3, mode=Mode.OBSERVE)
+
+
+@pytest.mark.parametrize("option", ["--mode", "--policy"])
+def test_on_a_managed_host_an_own_policy_is_refused_rather_than_ignored(tmp_path: Path, option: str) -> None:
+    (tmp_path / "policy").write_bytes(encode_policy(policy(3)))
+    value = "pias" if option == "--mode" else tmp_path / "policy"
+    done = run(option, value, "--run-dir", tmp_path, "--", "true")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"{tmp_path} exists, so that this host follows its hostd's policy" in done.stderr
+    assert run(option, value, "--", "true", QCLIMB_RUN=str(tmp_path)).returncode == 2
+    assert run("--run-dir", tmp_path, "--", "true").returncode == 0
 
 
 def test_a_binary_policy_is_used_where_it_lies(tmp_path: Path) -> None:
