@@ -1,6 +1,7 @@
 """The command `qclimb-orchestrator`."""
 
 import logging
+import signal
 import socket
 import ssl
 import sys
@@ -145,6 +146,8 @@ def serve(
             bound = self.servers[0].sockets[0].getsockname()[1] if self.started and self.servers else port
             log.info("ready listen=%s:%d tls=%s database=%s", host, bound, "no" if plain_loopback else "yes", database)
 
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: None)  # uvicorn raises it once more when it has shut down; the end is ours
     Server(config).run()
     store.close()
 

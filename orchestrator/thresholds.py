@@ -188,8 +188,9 @@ def _shortest_path(start: Floats, time: Floats, end: Floats, edges: int) -> tupl
     edge = start[:, None] * time[None, :] + end[None, :]
     edge[np.tri(cells, cells, -1, dtype=bool)] = np.inf  # from cell i - 1 only to a later one
     reach, came_from = [edge[0]], []
+    through = np.empty((cells - 1, cells))
     for _ in range(min(edges, cells) - 1):
-        through = reach[-1][:-1, None] + edge[1:]
+        np.add(reach[-1][:-1, None], edge[1:], out=through)
         best = through.argmin(axis=0)
         came_from.append(best)
         reach.append(through[best, np.arange(cells)])
