@@ -18,7 +18,7 @@ from urllib.parse import quote, urlsplit
 
 from hostlib.hostd.errors import FleetError
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 TIMEOUT_S = 5.0
 POLICY_BYTES_MAX = 1 << 16
 MODEL_BYTES_MAX = 64 << 20
