@@ -366,9 +366,12 @@ def revision_document(service: Service, body: RevisionBody) -> Json:
     chosen: Json | None
     if body.thresholds == "optimise":
         sizes = thresholds.SizeDistribution.from_histogram(service.recordings.histogram(body.label))
-        found = thresholds.optimise(sizes, body.priorities, body.load, body.objective)
+        found = thresholds.optimise(
+            sizes, body.priorities, body.load, body.objective, body.last_share, body.segment_bytes
+        )
         threshold_bytes = found.threshold_bytes
         chosen = {"objective": body.objective, "load": body.load, "label": body.label}
+        chosen |= {"last_share": body.last_share, "segment_bytes": body.segment_bytes}
         chosen |= {"cost": found.cost, "thresholds_needed": found.used}
     else:
         threshold_bytes = tuple(body.thresholds)

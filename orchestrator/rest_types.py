@@ -92,6 +92,17 @@ class RevisionBody(Body):
     thresholds: Literal["optimise"] | list[Bytes] = "optimise"
     objective: Objective = Field(Objective.SLOWDOWN, description="what `optimise` makes small")
     load: Share = 0.6
+    last_share: Annotated[
+        float,
+        Field(
+            ge=0,
+            lt=1,
+            description="least share of all bytes that `optimise` leaves to the last priority; it protects large flows",
+        ),
+    ] = 0.7
+    segment_bytes: Annotated[
+        StrictInt, Field(ge=1, le=65_536, description="`optimise` rounds up to multiples of this")
+    ] = 1448
     label: Label | None = Field(None, description="the recording whose sizes are used; null: all")
     slack_bytes: Bytes = 100_000
     use_forest: bool = True

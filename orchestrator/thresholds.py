@@ -155,37 +155,67 @@ def cost(sizes: SizeDistribution, load: float, threshold_bytes: Iterable[int], o
 
 
 def optimise(
-    sizes: SizeDistribution, priorities: int, load: float, objective: Objective = Objective.PIAS
+    sizes: SizeDistribution,
+    priorities: int,
+    load: float,
+    objective: Objective = Objective.PIAS,
+    last_share: float = 0.0,
+    segment_bytes: int = 1,
 ) -> Thresholds:
     """The thresholds of least cost for `priorities` priorities at `load` (offered bytes over capacity, in (0, 1)).
+
+    `last_share`: at least this share of all bytes is left to the last priority, whose flows share it fairly. Without it
+    the optimum serves the largest flows after all others, as LAS does; what they lose by that grows with the last
+    threshold alone, and what small flows gain hardly depends on it.
+
+    `segment_bytes`: thresholds are rounded up to multiples of it: one inside a segment costs each flow one packet more.
 
     Deterministic; among equal costs the one with the fewest thresholds. When the sizes do not fill every priority, the
     remaining thresholds are doublings beyond the largest size seen, so that a flow larger than any before still sinks.
     """
+    if not 0 <= last_share < 1:
+        raise ThresholdError(f"last_share: {last_share}, must lie in [0, 1)")
+    if not segment_bytes >= 1:
+        raise ThresholdError(f"segment_bytes: {segment_bytes}, must be at least 1")
     if not 0 < load < 1:
         raise ThresholdError(f"load: {load}, must lie strictly between 0 and 1, else no queue is stable")
     if not 1 <= priorities <= 64:
         raise ThresholdError(f"priorities: {priorities}, must lie in 1..64")
     # The edge from threshold i (0: none yet) to j costs start[i] * time[j] + end[j].
-    time = 1 / (1 - load * sizes.bytes_before())
+    before = sizes.bytes_before()
+    time = 1 / (1 - load * before)
+    allowed = before <= 1 - last_share
+    allowed[-1] = True  # the end of the way, no threshold
     if objective is Objective.PIAS:
         start, end = np.concatenate([[1.0], 1 - sizes.upto[:-1]]), np.zeros_like(time)
     else:
         part = sizes.part_before()
         start, end = -np.concatenate([[0.0], part[:-1]]), part * time
-    chosen, least = _shortest_path(start, time, end, priorities)
-    thresholds = [int(sizes.upper_bytes[i]) for i in chosen]
-    beyond = int(sizes.upper_bytes[-1])
+    chosen, least = _shortest_path(start, time, end, allowed, priorities)
+    thresholds = _rounded_up([int(sizes.upper_bytes[i]) for i in chosen], segment_bytes)
+    beyond = max([int(sizes.upper_bytes[-1]), *(threshold + 1 for threshold in thresholds)])
     while len(thresholds) < priorities - 1:
         thresholds.append(beyond)
         beyond = beyond * 2 if beyond < LARGEST_BYTES else beyond + 1
     return Thresholds(tuple(thresholds), len(chosen), least)
 
 
-def _shortest_path(start: Floats, time: Floats, end: Floats, edges: int) -> tuple[list[int], float]:
+def _rounded_up(thresholds: Iterable[int], segment_bytes: int) -> list[int]:
+    """Each rounded up to a multiple of `segment_bytes`, and to the next free one where two would meet."""
+    rounded: list[int] = []
+    for threshold in thresholds:
+        up = -(-threshold // segment_bytes) * segment_bytes
+        rounded.append(max(up, rounded[-1] + segment_bytes) if rounded else up)
+    return rounded
+
+
+def _shortest_path(
+    start: Floats, time: Floats, end: Floats, allowed: npt.NDArray[np.bool_], edges: int
+) -> tuple[list[int], float]:
     """The cheapest way from nothing to the last cell by at most `edges` edges; returns the cells passed on the way."""
     cells = len(time)
     edge = start[:, None] * time[None, :] + end[None, :]
+    edge[:, ~allowed] = np.inf
     edge[np.tri(cells, cells, -1, dtype=bool)] = np.inf  # from cell i - 1 only to a later one
     reach, came_from = [edge[0]], []
     through = np.empty((cells - 1, cells))

@@ -1,5 +1,6 @@
 """Thresholds against the definition, brute force and random search."""
 
+import math
 from itertools import combinations, pairwise
 
 import numpy as np
@@ -142,3 +143,28 @@ def test_even_the_largest_flow_that_a_record_can_tell_of_leaves_room_for_64_prio
 def test_no_flows_give_no_thresholds():
     with pytest.raises(ThresholdError, match="no flows"):
         SizeDistribution.from_histogram(SizeHistogram())
+
+
+@pytest.mark.parametrize("last_share", [0.3, 0.6, 0.9])
+def test_the_last_priority_keeps_its_share_of_the_bytes(last_share: float) -> None:
+    sizes = SizeDistribution.from_sizes(HEAVY)
+    last = optimise(sizes, 8, 0.6, Objective.SLOWDOWN, last_share).threshold_bytes[-1]
+    free = optimise(sizes, 8, 0.6, Objective.SLOWDOWN).threshold_bytes[-1]
+    kept = 1 - np.minimum(np.array(HEAVY), last).sum() / np.sum(HEAVY)
+    assert kept >= last_share - 1e-9
+    assert last <= free
+
+
+def test_thresholds_lie_on_whole_segments() -> None:
+    sizes = SizeDistribution.from_sizes(HEAVY)
+    exact = optimise(sizes, 8, 0.6, Objective.SLOWDOWN)
+    found = optimise(sizes, 8, 0.6, Objective.SLOWDOWN, segment_bytes=1448)
+    assert all(threshold % 1448 == 0 for threshold in found.threshold_bytes[: found.used])
+    check_thresholds(found.threshold_bytes, 8)
+    assert found.threshold_bytes[found.used - 1] >= exact.threshold_bytes[exact.used - 1]
+
+
+@pytest.mark.parametrize(("last_share", "segment_bytes"), [(1.0, 1), (-0.1, 1), (math.nan, 1), (0.0, 0)])
+def test_an_impossible_share_or_segment_is_refused(last_share: float, segment_bytes: int) -> None:
+    with pytest.raises(ThresholdError, match="must"):
+        optimise(SizeDistribution.from_sizes([1, 2]), 2, 0.5, Objective.SLOWDOWN, last_share, segment_bytes)
