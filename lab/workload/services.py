@@ -86,7 +86,7 @@ SERVICES: tuple[Service, ...] = (
         about="request and response on kept connections, the whole response in one write",
     ),
     Service(
-        "store", 7002, "push", f"chunks:{CHUNK_BYTES}:500", "websearch_bytes", 0.9, 1.0, 0.07, 0.4, 1.0, 1,
+        "store", 7002, "push", f"chunks:{CHUNK_BYTES}:500", "websearch_bytes", 0.96, 1.0, 0.05, 0.4, 1.0, 1,
         about="uploads of large blocks in chunks as read from a disk (52 Mb/s); block sizes are a peer's own",
     ),
     Service(
@@ -94,7 +94,7 @@ SERVICES: tuple[Service, ...] = (
         about="partitions of jobs on kept connections in chunks, about twelve of similar size one after another",
     ),
     Service(
-        "kv", 7004, "pull", "two", "alistorage2019_bytes", 0.0, 1.0, 0.215, 1.0, 2.0, 1,
+        "kv", 7004, "pull", "two", "alistorage2019_bytes", 0.0, 1.0, 0.235, 1.0, 2.0, 1,
         about="values of a storage service on kept connections, header and value in two writes",
     ),
     Service(
