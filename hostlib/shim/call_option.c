@@ -13,6 +13,12 @@ static bool is_dscp(int level, int option)
 	return (level == IPPROTO_IP && option == IP_TOS) || (level == IPPROTO_IPV6 && option == IPV6_TCLASS);
 }
 
+static bool is_borrowed(int level, int option)
+{
+	return (level == SOL_SOCKET && (option == SO_SNDBUF || option == SO_SNDBUFFORCE)) ||
+	       (level == IPPROTO_TCP && (option == TCP_NOTSENT_LOWAT || option == TCP_CORK));
+}
+
 static bool is_value(const void *value, socklen_t len)
 {
 	return value && len >= sizeof(int);
@@ -46,9 +52,7 @@ QCLIMB_EXPORT int setsockopt(int fd, int level, int option, const void *value, s
 		connection->is_released = true;
 		connection->quiet_bytes = 0;
 	}
-	if (connection->pending != PENDING_NONE &&
-	    ((level == SOL_SOCKET && (option == SO_SNDBUF || option == SO_SNDBUFFORCE)) ||
-	     (level == IPPROTO_TCP && option == TCP_NOTSENT_LOWAT)))
+	if (connection->pending != PENDING_NONE && is_borrowed(level, option))
 		drain_release(connection, fd); /* the writer asks again */
 	result = real()->setsockopt(fd, level, option, value, len);
 	if (!result)
@@ -63,9 +67,11 @@ static bool shown(const struct connection *connection, int level, int option, in
 		*number = 0;
 	else if (connection->dscp != DSCP_NOT_SET && level == SOL_SOCKET && option == SO_PRIORITY)
 		*number = connection->own_so_priority >= 0 ? connection->own_so_priority : 0;
-	else if (connection->pending == PENDING_PROMOTION && level == SOL_SOCKET && option == SO_SNDBUF)
+	else if (connection->pending == PENDING_ACK && level == SOL_SOCKET && option == SO_SNDBUF)
 		*number = connection->old_sndbuf;
-	else if (connection->pending == PENDING_DEMOTION && level == IPPROTO_TCP && option == TCP_NOTSENT_LOWAT)
+	else if (connection->pending == PENDING_ACK && level == IPPROTO_TCP && option == TCP_CORK)
+		*number = connection->old_cork;
+	else if (connection->pending == PENDING_TRANSMISSION && level == IPPROTO_TCP && option == TCP_NOTSENT_LOWAT)
 		*number = connection->own_lowat;
 	else
 		return false;

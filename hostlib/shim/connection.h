@@ -19,8 +19,8 @@
 
 enum pending {
 	PENDING_NONE,
-	PENDING_DEMOTION, /* TCP_NOTSENT_LOWAT is ours: a non-blocking writer waits until all is transmitted */
-	PENDING_PROMOTION, /* SO_SNDBUF is ours: it waits until all is ACKed */
+	PENDING_TRANSMISSION, /* TCP_NOTSENT_LOWAT is ours: a non-blocking writer waits until all is transmitted */
+	PENDING_ACK, /* TCP_CORK and SO_SNDBUF are ours: it waits until all but the bytes held back is ACKed */
 };
 
 struct connection {
@@ -70,6 +70,7 @@ struct connection {
 	uint8_t pending; /* enum pending */
 	int old_sndbuf; /* as getsockopt gives it */
 	int old_buf_lock; /* SO_BUF_LOCK */
+	int old_cork; /* TCP_CORK */
 };
 
 struct connection_slot_chunk;

@@ -217,43 +217,52 @@ bool poll_transmitted(struct connection *connection, int fd)
 	unpush(fd, is_pushed);
 	if (unsent_bytes(fd) <= 0)
 		return true;
-	if (connection->pending != PENDING_DEMOTION) {
+	if (connection->pending != PENDING_TRANSMISSION) {
 		drain_release(connection, fd);
 		borrow_lowat(fd);
-		connection->pending = PENDING_DEMOTION;
+		connection->pending = PENDING_TRANSMISSION;
 	}
 	/* poll also arms the kernel's event for a socket that is full. */
 	return poll_writable(fd, 0) != WAITED_TIMEOUT;
 }
 
-bool poll_drained(struct connection *connection, int fd, uint64_t now, bool *may_change)
+void drain_hold_begin(struct connection *connection, int fd)
 {
-	bool is_pushed;
+	drain_release(connection, fd);
+	connection->old_cork = 0;
+	(void)sys_getsockopt(fd, IPPROTO_TCP, TCP_CORK, &connection->old_cork, sizeof(int));
+	(void)sys_setsockopt(fd, IPPROTO_TCP, TCP_CORK, 1);
+}
 
-	*may_change = is_drained(connection, fd, now);
-	if (*may_change)
-		return true;
-	is_pushed = push(connection, fd);
-	unpush(fd, is_pushed);
-	if (connection->pending != PENDING_PROMOTION) {
-		drain_release(connection, fd);
-		borrow_sndbuf(connection, fd);
-		connection->pending = PENDING_PROMOTION;
-	}
+void drain_hold_end(struct connection *connection, int fd)
+{
+	const int saved = errno; /* of the write in between */
+
+	borrow_sndbuf(connection, fd);
+	connection->pending = PENDING_ACK;
+	errno = saved;
+}
+
+enum held poll_held(int fd)
+{
+	if (unacked_bytes(fd) == unsent_bytes(fd))
+		return HELD_DRAINED;
 	if (poll_writable(fd, 0) == WAITED_TIMEOUT)
-		return false;
-	*may_change = unacked_bytes(fd) == 0;
-	return true;
+		return HELD_WAIT;
+	return unacked_bytes(fd) == unsent_bytes(fd) ? HELD_DRAINED : HELD_FAILED;
 }
 
 void drain_release(struct connection *connection, int fd)
 {
 	const int saved = errno;
 
-	if (connection->pending == PENDING_DEMOTION)
+	if (connection->pending == PENDING_TRANSMISSION)
 		return_lowat(connection, fd);
-	if (connection->pending == PENDING_PROMOTION)
+	if (connection->pending == PENDING_ACK) {
 		return_sndbuf(connection, fd);
+		if (!connection->old_cork)
+			(void)sys_setsockopt(fd, IPPROTO_TCP, TCP_CORK, 0);
+	}
 	connection->pending = PENDING_NONE;
 	errno = saved;
 }

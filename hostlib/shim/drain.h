@@ -31,12 +31,27 @@ uint64_t drain_cost_bytes(struct connection *connection, int fd);
 enum waited wait_transmitted(struct connection *connection, int fd, uint64_t timeout_ns);
 enum waited wait_drained(struct connection *connection, int fd, uint64_t timeout_ns);
 
-/* For the others: true if the change may be made now; false: nothing may be written, and the kernel will say when. */
+/* For the others: true if all is transmitted; false: nothing may be written, and the kernel will say when. */
 bool poll_transmitted(struct connection *connection, int fd);
-/* As above, but also true where no event is sure to come; `is_drained` then says whether the change may be made. */
-bool poll_drained(struct connection *connection, int fd, uint64_t now, bool *may_change);
 
-/* Gives back what poll_*() borrowed. */
+/*
+ * An event for "everything ACKed", which the kernel has none for. A socket with the smallest buffer is writable again when two thirds of it
+ * hold no more than about a segment: one segment too early. So, once all is transmitted, the first DRAIN_HELD_BYTES that are to go at the new
+ * priority are written and held back unsent (TCP_CORK): with them the last unACKed segment is too much, and alone they are not.
+ * drain_hold_begin() before these bytes are written, drain_hold_end() after; then poll_held() until it is not HELD_WAIT.
+ */
+#define DRAIN_HELD_BYTES 1200
+void drain_hold_begin(struct connection *connection, int fd);
+void drain_hold_end(struct connection *connection, int fd);
+
+enum held {
+	HELD_WAIT, /* EAGAIN: an event comes */
+	HELD_DRAINED, /* all but the bytes held back is ACKed: change the priority, then drain_release() sends them */
+	HELD_FAILED, /* the kernel says writable, yet something is unACKed (a loss probe sent the held bytes): no event is sure to come */
+};
+enum held poll_held(int fd);
+
+/* Gives back what these borrowed; bytes held back are sent. */
 void drain_release(struct connection *connection, int fd);
 
 /* The restart rule of a call that a signal interrupted before it did anything: true if it must return EINTR. */

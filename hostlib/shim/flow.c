@@ -235,7 +235,14 @@ struct decision {
 };
 
 /* What the caller has made sure of before it asks. */
-enum ready { READY_NOT, READY_TRANSMITTED, READY_DRAINED, READY_NEVER };
+enum ready {
+	READY_NOT,
+	READY_TRANSMITTED,
+	READY_DRAINED,
+	READY_NEVER, /* a drain was given up */
+	READY_LATER, /* nothing may be written now */
+	READY_HOLD, /* the next bytes may be written to be held back */
+};
 
 /* The first offset past `from` at which the flow is demoted below the priority it has. */
 static uint64_t next_demotion(const struct qclimb_policy *policy, const struct qclimb_flow_rule *rule, uint64_t from,
@@ -291,9 +298,15 @@ static struct decision decide(struct connection *connection, int fd, const struc
 	if (wanted < connection->priority && connection->dscp < DSCP_UNKNOWN) {
 		uint64_t until;
 
-		if (ready == READY_NEVER)
+		if (ready == READY_NEVER) {
 			connection->kept_bytes = decision.until_bytes;
+			drain_release(connection, fd);
+		}
 		if (ready != READY_DRAINED && unacked_bytes(fd) != 0) {
+			if (connection->pending == PENDING_ACK) {
+				decision.step = WAIT_DRAINED; /* decided already */
+				return decision;
+			}
 			if (connection->sent_bytes < connection->kept_bytes) {
 				decision.quiet_bytes = 0; /* a later call may find everything ACKed */
 				return decision;
@@ -330,19 +343,41 @@ static bool is_blocking(const struct write_call *call)
 	return flags >= 0 && !(flags & O_NONBLOCK);
 }
 
+/* What a caller that does not wait may do about the step that a decision needs. READY_LATER: EAGAIN, an event is sure to come. */
+static enum ready ready_at_once(struct connection *connection, int fd, const struct decision *decision, size_t left,
+				uint64_t now)
+{
+	if (connection->pending == PENDING_NONE)
+		connection->pending_since_ns = now;
+	if (now - connection->pending_since_ns > decision->promote_wait_ns) {
+		connection->record.flags |= QCLIMB_RECORD_WAIT_RAN_OUT;
+		return decision->step == WAIT_DRAINED ? READY_NEVER : READY_TRANSMITTED;
+	}
+	if (decision->step == WAIT_TRANSMITTED)
+		return poll_transmitted(connection, fd) ? READY_TRANSMITTED : READY_LATER;
+	if (connection->pending == PENDING_ACK) {
+		const enum held held = poll_held(fd);
+
+		return held == HELD_DRAINED ? READY_DRAINED : held == HELD_WAIT ? READY_LATER : READY_NEVER;
+	}
+	/* Bytes are held back only where more must follow them: then the application is sure to call again. */
+	if (left <= DRAIN_HELD_BYTES || connection->segment_bytes <= DRAIN_HELD_BYTES)
+		return READY_NEVER;
+	return poll_transmitted(connection, fd) ? READY_HOLD : READY_LATER;
+}
+
 /*
  * How many of `left` bytes may be written now; 0 and errno: none, and `done` decides whether the call fails or is short.
  * Waits where the caller may be made to wait.
  */
 static size_t grant(struct connection *connection, const struct write_call *call, size_t left, bool is_first,
-		    enum ready ready, uint64_t now)
+		    enum ready ready, uint64_t now, bool *hold)
 {
 	const int fd = call->fd;
 	struct decision decision;
 	struct rules *rules;
 	uint64_t before;
 	enum waited waited;
-	bool may_change;
 	int blocking = -1;
 
 	for (;; now = now_ns()) {
@@ -354,24 +389,17 @@ static size_t grant(struct connection *connection, const struct write_call *call
 		if (blocking < 0)
 			blocking = is_blocking(call);
 		if (!blocking) {
-			if (connection->pending == PENDING_NONE)
-				connection->pending_since_ns = now;
-			if (now - connection->pending_since_ns > decision.promote_wait_ns) {
-				connection->record.flags |= QCLIMB_RECORD_WAIT_RAN_OUT;
-				ready = decision.step == WAIT_DRAINED ? READY_NEVER : READY_TRANSMITTED;
-			} else if (decision.step == WAIT_TRANSMITTED) {
-				if (!poll_transmitted(connection, fd)) {
-					errno = EAGAIN;
-					return 0;
-				}
-				ready = READY_TRANSMITTED;
-			} else {
-				if (!poll_drained(connection, fd, now, &may_change)) {
-					errno = EAGAIN;
-					return 0;
-				}
-				ready = may_change ? READY_DRAINED : READY_NEVER;
+			const enum ready found = ready_at_once(connection, fd, &decision, left, now);
+
+			if (found == READY_LATER) {
+				errno = EAGAIN;
+				return 0;
 			}
+			if (found == READY_HOLD) {
+				*hold = true;
+				return DRAIN_HELD_BYTES;
+			}
+			ready = found;
 			continue;
 		}
 		before = now;
@@ -422,13 +450,19 @@ static ssize_t write_pieces(struct connection *connection, struct write_call *ca
 	size_t done = 0;
 
 	while (done < call->len) {
-		const size_t len = grant(connection, call, call->len - done, done == 0, ready, done ? now_ns() : now);
+		bool hold = false;
+		const size_t len =
+			grant(connection, call, call->len - done, done == 0, ready, done ? now_ns() : now, &hold);
 		ssize_t wrote;
 
 		if (!len)
 			return done ? (ssize_t)done : -1;
 		ready = READY_NOT;
+		if (hold)
+			drain_hold_begin(connection, call->fd);
 		wrote = call->piece(call, done, len);
+		if (hold)
+			drain_hold_end(connection, call->fd);
 		if (wrote < 0) {
 			if (!done)
 				return -1;
