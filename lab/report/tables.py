@@ -18,6 +18,8 @@ CLASS_TITLE = {
     "all": "all",
 }
 COLUMNS = ("flows", "scheme", "n", "mean FCT ms", "p99 FCT ms", "slowdown", "p99 slowdown", "mean / TCP", "p99 / TCP")
+FULL_WIDTH = 148
+"""Columns of a terminal that hold the table with intervals; without them it needs 120."""
 PACKET_COLUMNS = ("scheme", "segments", "retransmitted", "spurious", "timeouts", "drops", "unfinished", "CPU idle")
 
 
@@ -29,14 +31,10 @@ def number(value: float) -> str:
 
 
 def ratio(value: Interval, is_base: bool) -> str:
-    """A ratio with its interval; the base is 1."""
-    return (
-        "1"
-        if is_base
-        else f"{value.value:.2f} [{value.low:.2f}, {value.high:.2f}]"
-        if value.value == value.value
-        else "-"
-    )
+    """A ratio with its interval; the base is 1, a dash stands for nothing."""
+    if is_base:
+        return "1"
+    return f"{value.value:.2f} [{value.low:.2f}, {value.high:.2f}]" if value.value == value.value else "-"
 
 
 def cells(row: SchemeRow, base: str) -> list[str]:
@@ -88,7 +86,10 @@ def print_comparison(console: Console, comparison: Comparison, found: Sequence[V
         table.add_column(name, justify="left" if name in ("flows", "scheme") else "right", no_wrap=True)
     for size_class in CLASSES:
         for place, row in enumerate(row for row in comparison.rows if row.size_class == size_class):
-            table.add_row(CLASS_TITLE[size_class] if place == 0 else "", *cells(row, comparison.base))
+            told = cells(row, comparison.base)
+            if console.width < FULL_WIDTH:  # the intervals are in the report
+                told = [cell.partition(" [")[0] for cell in told]
+            table.add_row(CLASS_TITLE[size_class] if place == 0 else "", *told)
         table.add_section()
     console.print(table)
     queries = query_cells(comparison)

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 
 from lab.workload.programs import WorkloadError
-from lab.workload.services import SCALE
+from lab.workload.services import MEDIUM_BYTES, SCALE, SMALL_BYTES
 
 SLACK_BYTES = 100_000 // SCALE
 """QCLIMB's best slack, 100 KB (NSDI'24, Fig. 27), to scale."""
@@ -100,6 +100,7 @@ class Control:
     def train(self, label: str, trees: int = 100, depth: int = 10, seed: int = 0) -> dict[str, Any]:
         """Trains a forest on a recording: {generation, report}."""
         body = {"label": label, "trees": trees, "depth": depth, "seed": seed}
+        body |= {"small_bytes": SMALL_BYTES, "medium_bytes": MEDIUM_BYTES}
         return dict(self._ask("POST", "/v1/models", body, timeout_s=240.0))
 
     def revise(

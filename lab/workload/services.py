@@ -54,6 +54,8 @@ class Service:
     """Sizes come from this many fixed files (0: any size)."""
     servers_every: int = 1
     """Every n-th host serves."""
+    partners: int = 0
+    """A client uses this many servers only, the same in every trace (0: all); each host is used equally."""
     about: str = ""
 
     def __post_init__(self) -> None:
@@ -82,19 +84,20 @@ class Service:
 
 SERVICES: tuple[Service, ...] = (
     Service(
-        "search", 7001, "pull", "one", "websearch_bytes", 0.0, 1.0, 0.32, 1.5, 2.0, 1,
+        "search", 9200, "pull", "one", "websearch_bytes", 0.0, 1.0, 0.32, 1.5, 2.0, 1,
         about="request and response on kept connections, the whole response in one write",
     ),
     Service(
-        "store", 7002, "push", f"chunks:{CHUNK_BYTES}:500", "websearch_bytes", 0.96, 1.0, 0.05, 0.4, 1.0, 1,
+        "store", 6800, "push", f"chunks:{CHUNK_BYTES}:500", "websearch_bytes", 0.96, 1.0, 0.05, 0.2, 1.0, 1,
+        partners=2,
         about="uploads of large blocks in chunks as read from a disk (52 Mb/s); block sizes are a peer's own",
     ),
     Service(
-        "shuffle", 7003, "pull", f"chunks:{CHUNK_BYTES}", "flux_pagerank_est_bytes", 0.0, 0.99, 0.38, 2.0, 0.1, 12,
+        "shuffle", 7337, "pull", f"chunks:{CHUNK_BYTES}", "flux_pagerank_est_bytes", 0.0, 0.99, 0.38, 2.0, 0.04, 12,
         about="partitions of jobs on kept connections in chunks, about twelve of similar size one after another",
     ),
     Service(
-        "kv", 7004, "pull", "two", "alistorage2019_bytes", 0.0, 1.0, 0.235, 1.0, 2.0, 1,
+        "kv", 11211, "pull", "two", "alistorage2019_bytes", 0.0, 1.0, 0.235, 1.0, 2.0, 1,
         about="values of a storage service on kept connections, header and value in two writes",
     ),
     Service(

@@ -166,7 +166,13 @@ def _pairs(
     every = np.array([found.servers_every for found in services])[kind]
     server = random.integers(0, -(-hosts // every)) * every
     other = random.integers(0, hosts - 1, size=kind.size)
-    return other + (other >= server), server
+    client = other + (other >= server)
+    for index, found in enumerate(services):
+        if found.partners:
+            of_it = kind == index
+            distance = random.choice(partner_distances(found, hosts), size=int(of_it.sum()))
+            server[of_it] = (client[of_it] + distance) % hosts
+    return client, server
 
 
 def _sizes(
@@ -196,12 +202,25 @@ def _sizes(
     return found.size_bytes(u)
 
 
+def partner_distances(found: Service, hosts: int) -> list[int]:
+    """How many hosts further the servers of a service with fixed partners are: spread around the hosts."""
+    count = min(found.partners, hosts - 1)
+    return [1 + n * (hosts - 1) // count for n in range(count)]
+
+
 def _pair_constants(found: Service, hosts: int) -> NDArray[np.float64]:
-    """The deployment's constant of each ordered pair, evenly spread over [0, 1]: of the service's name, not of a
-    seed."""
+    """The deployment's constant of each ordered pair (client x hosts + server), evenly spread over [0, 1].
+
+    Of the service's name and not of a seed: the same in every trace.
+    """
     seed = int.from_bytes(hashlib.sha256(found.name.encode()).digest()[:8], "big")
-    order = np.random.default_rng(seed).permutation(hosts * hosts)
-    return (order + 0.5) / (hosts * hosts)
+    client, server = np.divmod(np.arange(hosts * hosts), hosts)
+    used = client != server
+    if found.partners:
+        used = np.isin((server - client) % hosts, partner_distances(found, hosts))
+    constants = np.full(hosts * hosts, 0.5)
+    constants[used] = (np.random.default_rng(seed).permutation(int(used.sum())) + 0.5) / used.sum()
+    return constants
 
 
 def _reflect(x: float) -> float:

@@ -52,7 +52,7 @@ def test_every_flow_of_every_service_arrives_whole_and_is_timed(ground, tmp_path
 
 
 def test_flows_that_follow_each_other_share_a_kept_connection(ground, tmp_path):
-    listener = socket.create_server((ground.hosts["h3"], 7004))
+    listener = socket.create_server((ground.hosts["h3"], service("kv").port))
     accepted = []
 
     def answer(connection):
@@ -76,7 +76,7 @@ def test_flows_that_follow_each_other_share_a_kept_connection(ground, tmp_path):
 
 
 def test_bytes_of_another_flow_do_not_pass_the_check(ground, tmp_path):
-    listener = socket.create_server((ground.hosts["h2"], 7004))
+    listener = socket.create_server((ground.hosts["h2"], service("kv").port))
 
     def serve():
         connection, _ = listener.accept()
@@ -117,7 +117,7 @@ def test_a_server_that_is_gone_is_a_failed_flow_and_no_hang(ground, tmp_path):
 
 
 def test_a_flow_that_never_ends_is_unfinished_at_the_deadline(ground, tmp_path):
-    listener = socket.create_server((ground.hosts["h2"], 7004))
+    listener = socket.create_server((ground.hosts["h2"], service("kv").port))
     (tmp_path / "t").write_text("1 0 kv h1 h2 100\n")
     driver = programs.start_driver(ground, "h1", tmp_path / "t", tmp_path / "log", 0, 1, [service("kv")])
     assert driver.wait(20) == 3

@@ -54,10 +54,17 @@ def test_gaps_are_those_of_a_poisson_process(long_trace):
 
 
 def test_pairs_are_uniform_and_never_a_host_with_itself(long_trace):
-    pairs = Counter((flow.client, flow.server) for flow in long_trace.flows if flow.service != "files")
-    assert len(pairs) == 56
-    expected = sum(pairs.values()) / 56
-    assert all(abs(count - expected) < 5 * expected**0.5 for count in pairs.values())
+    for names, count in ((("search", "shuffle", "kv"), 56), (("store",), 16)):
+        pairs = Counter((flow.client, flow.server) for flow in long_trace.flows if flow.service in names)
+        assert len(pairs) == count and all(client != server for client, server in pairs)
+        expected = sum(pairs.values()) / count
+        assert all(abs(flows - expected) < 5 * expected**0.5 for flows in pairs.values())
+
+
+def test_every_host_uploads_to_and_serves_as_many_stores(long_trace):
+    pairs = {(flow.client, flow.server) for flow in long_trace.flows if flow.service == "store"}
+    for end in (0, 1):
+        assert set(Counter(pair[end] for pair in pairs).values()) == {2}
 
 
 def test_files_are_served_by_every_second_host_only(long_trace):
@@ -100,7 +107,7 @@ def test_a_stores_peers_tell_its_sizes_in_another_trace_too(long_trace):
     assert np.corrcoef(*means)[0, 1] > 0.8
     # Informative, yet not trivially so: sizes still vary within a pair.
     within = np.mean([np.std(ours[pair]) for pair in common])
-    assert 0.1 * np.std(means[0]) < within
+    assert 0.05 * np.std(means[0]) < within
 
 
 def test_a_shuffles_last_size_tells_the_next_and_a_searches_does_not(long_trace):
