@@ -1,0 +1,96 @@
+"""hostlib/README.md says what is so."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from qclimb.hostfile import decode_policy, encode_policy
+from qclimb.policy import Policy
+
+from hostlib.run import LIBRARY
+from tests.hostd.bench import Hostd, StandIn, policy, wait_for
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "hostlib" / "README.md").read_text()
+
+needs_library = pytest.mark.skipif(not LIBRARY.is_file(), reason="libqclimb.so is not built: make -C hostlib")
+
+
+def rows(title: str) -> list[list[str]]:
+    """The cells of the table whose first column has this title."""
+    lines = README.split(f"| {title} |", 1)[1].split("\n\n")[0].splitlines()[2:]
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
+
+
+@needs_library
+def test_the_table_of_handled_calls_is_what_the_library_exports() -> None:
+    named = {name for row in rows("handled") for name in re.findall(r"`(\w+)`", row[0])}
+    symbols = subprocess.run(["nm", "-D", "--defined-only", LIBRARY], capture_output=True, text=True, check=True)
+    assert named == {line.split()[-1] for line in symbols.stdout.splitlines()}
+
+
+def test_every_test_that_is_named_exists() -> None:
+    named = set(re.findall(r"`(test_\w+)`", README))
+    there = set()
+    for path in (ROOT / "tests").rglob("test_*.py"):
+        there |= set(re.findall(r"^def (test_\w+)\(", path.read_text(), re.MULTILINE))
+    assert named <= there, named - there
+    assert len(named) > 10
+    for path in re.findall(r"`(tests/\S+\.py)`", README):
+        assert (ROOT / path).is_file()
+
+
+def test_the_policy_that_is_shown_is_one() -> None:
+    shown = re.search(r"^    (\{.*\})$", README, re.MULTILINE)
+    assert shown is not None
+    found = Policy.from_json(json.loads(shown[1]))
+    assert decode_policy(encode_policy(found)) == found
+
+
+# 10 bytes by send, then many more past the library; the peer must get all of them.
+BYPASS = """
+import ctypes, os, socket, sys
+libc = ctypes.CDLL(None, use_errno=True)
+libc.fdopen.restype = ctypes.c_void_p
+listener = socket.create_server(("127.0.0.1", 0))
+client = socket.create_connection(listener.getsockname())
+peer, _ = listener.accept()
+client.sendall(b"0123456789")
+how, more = sys.argv[1], b"x" * 3000
+if how == "splice":
+    out, into = os.pipe()
+    os.write(into, more)
+    assert os.splice(out, client.fileno(), len(more)) == len(more)
+elif how == "syscall":
+    assert libc.syscall(1, client.fileno(), more, len(more)) == len(more)  # write, by number
+elif how == "stdio":
+    stream = ctypes.c_void_p(libc.fdopen(client.fileno(), b"w"))
+    assert libc.fputs(more, stream) >= 0
+    assert libc.fflush(stream) == 0
+else:
+    client.sendall(more)
+assert peer.recv(3010, socket.MSG_WAITALL) == b"0123456789" + more
+print(client.getsockname()[1])
+"""
+
+
+@needs_library
+@pytest.mark.parametrize(("how", "counted"), [("send", 3010), ("splice", 10), ("syscall", 10), ("stdio", 10)])
+def test_bytes_that_bypass_the_library_arrive_and_are_not_counted(
+    hostd: Hostd, standin: StandIn, how: str, counted: int
+) -> None:
+    if how == "syscall" and os.uname().machine != "x86_64":
+        pytest.skip("the number of write is x86-64's")
+    standin.policy = policy(7)
+    wait_for(lambda: standin.heartbeats(7))
+    environment = {"LD_PRELOAD": str(LIBRARY), "QCLIMB_RUN": str(hostd.run_dir)}
+    done = subprocess.run(
+        [sys.executable, "-c", BYPASS, how], env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    wait_for(lambda: standin.records)
+    assert [(record.local_port, record.size_bytes) for record in standin.records] == [(int(done.stdout), counted)]
