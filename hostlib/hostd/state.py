@@ -84,7 +84,9 @@ def as_table(found: dict[str, Any], now: float) -> str:
         "hostd": f"{found['name']}, {runs} (pid {found['pid']}, status written {ago(found['updated_at'], now)})",
         "orchestrator": found["orchestrator"],
         "last contact": f"{ago(found['last_contact_at'], now)}, {found['failures_in_a_row']} failures since",
-        "policy": f"generation {found['policy_generation']}, written {ago(found['policy_written_at'], now)}",
+        "policy": f"generation {found['policy_generation']}, written {ago(found['policy_written_at'], now)}"
+        if found["policy_generation"]
+        else "none",
         "mode": found["mode"],
         "model": f"generation {found['model_generation']}" if found["model_generation"] else "none",
         "records": f"{found['records']} in {found['datagrams']} datagrams; {found['shipped']} shipped",
