@@ -8,7 +8,7 @@ from setuptools.command.build_py import build_py
 
 HERE = Path(__file__).parent
 
-HOST = ["click>=8.1", "httpx>=0.27", "tenacity>=8", "psutil>=5.9", "pyelftools>=0.31"]
+HOST = ["click>=8.1", "pyelftools>=0.31"]
 SWITCH = [
     "grpcio>=1.66",
     "protobuf>=5.29",
@@ -23,18 +23,16 @@ ORCHESTRATOR = [
     "uvicorn>=0.30",
     "sqlalchemy>=2.0",
     "numpy>=1.26",
-    "scipy>=1.11",
     "scikit-learn>=1.4",
     "onnx>=1.16",
     "onnxruntime>=1.18",
     "pygnmi==0.8.15",
     "grpcio>=1.66",
     "protobuf>=5.29",
-    "cryptography>=42",
     "libyang==2.7.1",
     "prometheus-client>=0.20",
 ]
-LAB = ["numpy>=1.26", "matplotlib>=3.8", "jinja2>=3.1", "rich>=13", "redis>=5", "cryptography>=42", "psutil>=5.9"]
+LAB = ["numpy>=1.26", "matplotlib>=3.8", "jinja2>=3.1", "rich>=13", "redis>=5", "cryptography>=42", "httpx>=0.27"]
 DEV = [
     "pytest>=8",
     "pytest-timeout>=2.3",
