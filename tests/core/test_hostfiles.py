@@ -1,4 +1,4 @@
-"""policy.h and crc32.h as a shim uses them; that C and Python mean the same bytes is tests/contract/test_layout.py's."""
+"""policy.h and crc32.h as a shim uses them; that C and Python mean the same bytes is test_layout.py's (contract)."""
 
 import zlib
 

@@ -49,6 +49,7 @@ def test_priority_is_algorithm_1_up_to_the_largest_numbers(
 
 @example((0, 3, 6), (7, 7, 0), 0)
 @example((0,), (7, 9, 3), 5)
+@example((0, 1), (1, UNKNOWN, 0), 0)  # a threshold of one byte: the climb ends without a change
 @given(THRESHOLDS, FLOWS, BYTES)
 @settings(max_examples=300)
 def test_next_change_is_what_a_search_byte_by_byte_finds(

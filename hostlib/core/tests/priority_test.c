@@ -157,6 +157,20 @@ static void next_change__jumps_over_edges_without_a_change(void **state)
 	assert_bytes(next(&inside, 0, 0), 2);
 }
 
+static void next_change__a_threshold_of_one_byte_lasts_to_the_end_of_the_climb(void **state)
+{
+	static const uint64_t one[] = { 0, 1, 6 };
+	const struct qclimb_bounds exact = { 5, UNKNOWN, 0 }; /* 1 up to 5, then demotion: still 1 */
+	const struct qclimb_bounds slack = { 5, UNKNOWN, 2 };
+	const struct qclimb_bounds ends = { 5, 5, 0 };
+
+	(void)state;
+	assert_bytes(qclimb_next_change(one, 3, &exact, 0, 0), 6);
+	assert_bytes(qclimb_next_change(one, 3, &slack, 0, 0), 5);
+	assert_bytes(qclimb_next_change(one, 3, &ends, 0, 0), 5);
+	assert_bytes(qclimb_next_change(one, 2, &ends, 0, 0), UNKNOWN);
+}
+
 static void next_change__pias_thresholds(void **state)
 {
 	const struct qclimb_bounds pias = { 0, UNKNOWN, 0 };
@@ -213,6 +227,7 @@ int main(void)
 		cmocka_unit_test(priority__no_priorities_is_the_first),
 		cmocka_unit_test(next_change__each_step_of_the_climb),
 		cmocka_unit_test(next_change__jumps_over_edges_without_a_change),
+		cmocka_unit_test(next_change__a_threshold_of_one_byte_lasts_to_the_end_of_the_climb),
 		cmocka_unit_test(next_change__pias_thresholds),
 		cmocka_unit_test(next_change__a_large_footprint_leaves_no_change),
 		cmocka_unit_test(next_change__one_priority_never_changes),

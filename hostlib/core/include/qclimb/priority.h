@@ -80,19 +80,23 @@ static inline uint64_t qclimb_next_change(const uint64_t *threshold_bytes, uint3
 					  uint64_t footprint_bytes)
 {
 	const uint64_t slack_end = qclimb_add_bytes(bounds->lower_bytes, bounds->slack_bytes);
-	const int is_first = sent_bytes < slack_end; /* once the climb is over: priority 0 up to slack_end */
-	const uint64_t from = is_first ? slack_end : sent_bytes;
-	uint32_t p;
+	const int is_before = sent_bytes < slack_end; /* demotion has yet to begin, at slack_end */
+	const uint64_t from = is_before ? slack_end : sent_bytes;
+	uint32_t now = 0, p;
 
 	if (sent_bytes < bounds->lower_bytes) {
-		p = qclimb_priority_of(threshold_bytes, priorities, bounds->lower_bytes - sent_bytes);
-		if (p) /* lasts while L - B >= its threshold */
-			return bounds->lower_bytes - threshold_bytes[p & (QCLIMB_MAX_PRIORITIES - 1)] + 1;
+		now = qclimb_priority_of(threshold_bytes, priorities, bounds->lower_bytes - sent_bytes);
+		/* It lasts while L - B >= its threshold. With a threshold of 1 that is up to L, where another rule takes over. */
+		p = now & (QCLIMB_MAX_PRIORITIES - 1);
+		if (p && threshold_bytes[p] > 1)
+			return bounds->lower_bytes - threshold_bytes[p] + 1;
+		if (p && bounds->slack_bytes)
+			return bounds->lower_bytes;
 	}
 	if (from >= bounds->upper_bytes)
-		return is_first && priorities > 1 ? from : QCLIMB_UNKNOWN_BYTES;
+		return is_before && now + 1 < priorities ? from : QCLIMB_UNKNOWN_BYTES;
 	p = qclimb_priority_of(threshold_bytes, priorities, from > footprint_bytes ? from : footprint_bytes);
-	if (is_first && p)
+	if (is_before && p != now)
 		return from;
 	if (++p >= QCLIMB_MAX_PRIORITIES || p >= priorities)
 		return QCLIMB_UNKNOWN_BYTES;
