@@ -78,7 +78,9 @@ setup(
         "orchestrator",
         "lab",
         "lab.fabric",
+        "lab.report",
         "lab.vasic",
+        "lab.workload",
     ],
     package_data={
         "qclimb": ["py.typed"],
@@ -86,7 +88,8 @@ setup(
         "hostlib": ["core/include/qclimb/*.h"],
         "switchd": ["container/*"],
         "lab.fabric": ["*.bpf.c"],
-        "lab": ["workload/tables/*.txt", "report/*.html"],
+        "lab.report": ["*.html"],
+        "lab.workload": ["tables/*.txt", "app/*.c", "app/*.h", "app/Makefile"],
     },
     install_requires=HOST,
     extras_require={

@@ -16,5 +16,21 @@ def main() -> None:
     """Short flows finish first, on the switches and kernels that a data centre already has."""
 
 
-for _command in entry_points(group="qclimb.commands"):
-    main.add_command(_command.load())
+def _missing(name: str, error: ImportError) -> click.Command:
+    """Stands for a group whose packages are not installed here: says which."""
+
+    @click.command(name, context_settings={"ignore_unknown_options": True}, help=f"(not installed: {error})")
+    @click.argument("words", nargs=-1)
+    def command(words: tuple[str, ...]) -> None:
+        raise click.UsageError(
+            f"`qclimb {name}` needs packages that are not installed ({error}): pip install 'qclimb[all]'"
+        )
+
+    return command
+
+
+for _point in entry_points(group="qclimb.commands"):
+    try:
+        main.add_command(_point.load())
+    except ImportError as _error:
+        main.add_command(_missing(_point.name, _error))
