@@ -19,7 +19,7 @@ from lab.fabric.control import asics_follow
 from lab.report import Comparison, markdown, print_comparison, verdicts, write_html
 from lab.rest import client
 from lab.workload import guards
-from lab.workload.control import SCHEMES, SLACK_BYTES, SMALL_COFLOW_BYTES, Control
+from lab.workload.control import SCHEMES, SMALL_COFLOW_BYTES, Control
 from lab.workload.experiment import RECORDING_SEED, Calibration, Experiment, calibrate, schemes_of
 from lab.workload.ground import FabricGround
 from lab.workload.passes import Progress as PassProgress
@@ -91,7 +91,7 @@ def about(fabric: Fabric, calibration: Calibration) -> dict[str, Any]:
             "factor": f"published sizes / {SCALE}",
             "small": f"to {SMALL_BYTES} bytes",
             "medium": f"to {MEDIUM_BYTES} bytes",
-            "slack": f"{SLACK_BYTES} bytes",
+            "slack": "the first demotion threshold",
             "small coflow": f"{SMALL_COFLOW_BYTES} bytes",
             "chunks": f"{CHUNK_BYTES} bytes",
         },

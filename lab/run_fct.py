@@ -24,7 +24,7 @@ from lab.fabric.control import asics_follow
 from lab.report import Comparison
 from lab.rest import client
 from lab.workload import guards
-from lab.workload.control import SCHEMES, SLACK_BYTES, SMALL_COFLOW_BYTES, Control
+from lab.workload.control import SCHEMES, SMALL_COFLOW_BYTES, Control
 from lab.workload.experiment import Experiment, calibrate, schemes_of
 from lab.workload.ground import FabricGround
 from lab.workload.passes import PassResult
@@ -75,7 +75,6 @@ def key_of(job: Job, trace: Trace, topology: Topology, binaries: Mapping[str, st
         "scheme": asdict(SCHEMES[job.scheme]),
         "trace": trace.digest,
         "topology": asdict(topology),
-        "slack_bytes": SLACK_BYTES,
         "small_coflow_bytes": SMALL_COFLOW_BYTES,
         "binaries": dict(binaries),
     }

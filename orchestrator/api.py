@@ -385,7 +385,8 @@ def revision_document(service: Service, body: RevisionBody) -> Json:
         None if body.queues is None else tuple(body.queues),
         tuple(body.ports or ()),
         body.ecn_bytes,
-        slack_bytes=body.slack_bytes,
+        # As many as PIAS's first threshold: a forest that knows nothing is then PIAS, neither better nor worse.
+        slack_bytes=threshold_bytes[0] if body.slack_bytes is None and threshold_bytes else body.slack_bytes or 0,
         small_coflow_bytes=body.small_coflow_bytes,
         flow_gap_us=body.flow_gap_us,
         promote_wait_us=body.promote_wait_us,

@@ -104,7 +104,9 @@ class RevisionBody(Body):
         StrictInt, Field(ge=1, le=65_536, description="`optimise` rounds up to multiples of this")
     ] = 1448
     label: Label | None = Field(None, description="the recording whose sizes are used; null: all")
-    slack_bytes: Bytes = 100_000
+    slack_bytes: Bytes | None = Field(
+        None, description="bytes at priority 0 past the forest's lower bound; null: as many as PIAS sends there"
+    )
     use_forest: bool = True
     use_footprint: bool = True
     quickack: bool = True

@@ -14,7 +14,7 @@ from lab.workload.programs import WorkloadError
 from lab.workload.services import MEDIUM_BYTES, SCALE, SMALL_BYTES
 
 SLACK_BYTES = 100_000 // SCALE
-"""QCLIMB's best slack, 100 KB (NSDI'24, Fig. 27), to scale."""
+"""QCLIMB's best slack beside its PIAS thresholds, 100 KB (NSDI'24, Fig. 27), to scale."""
 SMALL_COFLOW_BYTES = -(-(1 << 20) // SCALE)
 """OPTAX's 1 MiB, to scale."""
 ROLLOUT_DEADLINE_S = 60.0
@@ -32,6 +32,8 @@ class Scheme:
     mode: str
     use_forest: bool = False
     use_footprint: bool = False
+    slack_bytes: int | None = None
+    """None: the first threshold, as the orchestrator chooses."""
 
 
 SCHEMES: Mapping[str, Scheme] = {
@@ -42,6 +44,7 @@ SCHEMES: Mapping[str, Scheme] = {
         Scheme("qclimb", "QCLIMB", "qclimb", use_forest=True, use_footprint=True),
         Scheme("qclimb-no-forest", "QCLIMB without forest", "qclimb", use_footprint=True),
         Scheme("qclimb-no-footprint", "QCLIMB without footprint", "qclimb", use_forest=True),
+        Scheme("qclimb-paper-slack", "QCLIMB, slack 100 KB to scale", "qclimb", True, True, slack_bytes=SLACK_BYTES),
     )
 }
 BASE = "tcp"
@@ -113,7 +116,7 @@ class Control:
             "thresholds": thresholds,
             "load": load,
             "label": label,
-            "slack_bytes": SLACK_BYTES,
+            "slack_bytes": scheme.slack_bytes,
             "small_coflow_bytes": SMALL_COFLOW_BYTES,
             "use_forest": scheme.use_forest,
             "use_footprint": scheme.use_footprint,
