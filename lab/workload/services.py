@@ -93,8 +93,8 @@ SERVICES: tuple[Service, ...] = (
         about="uploads of large blocks in chunks as read from a disk (52 Mb/s); block sizes are a peer's own",
     ),
     Service(
-        "shuffle", 7337, "pull", f"chunks:{CHUNK_BYTES}", "flux_pagerank_est_bytes", 0.0, 0.99, 0.38, 2.0, 0.04, 12,
-        about="partitions of jobs on kept connections in chunks, about twelve of similar size one after another",
+        "shuffle", 7337, "pull", f"chunks:{CHUNK_BYTES}", "flux_pagerank_est_bytes", 0.0, 0.98, 0.38, 0.02, 1.0, 1,
+        about="an iterative job's partitions on kept connections in chunks; a pair exchanges about as much each time",
     ),
     Service(
         "kv", 11211, "pull", "two", "alistorage2019_bytes", 0.0, 1.0, 0.235, 1.0, 2.0, 1,
