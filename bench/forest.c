@@ -48,7 +48,8 @@ void bench_predict(const uint64_t *value, size_t rows, uint64_t *bounds)
 		qclimb_forest_bounds(&forest, value + i * QCLIMB_FEATURES, &bounds[2 * i], &bounds[2 * i + 1]);
 }
 
-/* Mean over the rows, another one each time: the forest is in the cache, the way through it is not known to the processor. */
+/* Mean over the rows, another one each time: the forest is in the cache, the way through it is not known to the
+ * processor. */
 double bench_warm_ns(const uint64_t *value, size_t rows)
 {
 	const double start = now_ns();
@@ -58,7 +59,8 @@ double bench_warm_ns(const uint64_t *value, size_t rows)
 	return (now_ns() - start) / (double)rows;
 }
 
-/* One inference a row, each after `evict_bytes` were written, so that nothing of the forest is cached; with one call of the clock. */
+/* One inference a row, each after `evict_bytes` were written, so that nothing of the forest is cached; with one call of
+ * the clock. */
 void bench_cold_ns(const uint64_t *value, size_t rows, uint8_t *evict, size_t evict_bytes, double *ns)
 {
 	for (size_t i = 0; i < rows; i++) {

@@ -37,7 +37,8 @@ int probe_policy_verify(const void *bytes, size_t len)
 	return qclimb_policy_verify(&policy, len);
 }
 
-/* The policy's fields as the struct has them, and what the rule says: priorities[i] at sent_bytes[i] of a flow written in one call. */
+/* The policy's fields as the struct has them, and what the rule says: priorities[i] at sent_bytes[i] of a flow written
+ * in one call. */
 int probe_policy_use(const void *bytes, size_t len, uint64_t asked_bytes, const uint64_t *sent_bytes, size_t count,
 		     uint32_t *priorities, uint8_t *tos)
 {

@@ -1,6 +1,7 @@
 /*
- * The core as the kernel's verifier meets it: a program that computes a packet's priority and DSCP from a policy and a flow in maps.
- * Built by `make check`, loaded by tests/core where the machine lets it. The tagger will be written on these includes.
+ * The core as the kernel's verifier meets it: a program that computes a packet's priority and DSCP from a policy and a
+ * flow in maps. Built by `make check`, loaded by tests/core where the machine lets it. The tagger will be written on
+ * these includes.
  */
 #include <stdint.h>
 

@@ -1,13 +1,14 @@
 /*
- * What the system calls prove about a flow's size, joined with what a forest foretold (DESIGN.md 3.1): the bounds and the footprint
- * that Algorithm 1 runs on. Plain state of one flow and pure functions; knows nothing of sockets or clocks.
+ * What the system calls prove about a flow's size, joined with what a forest foretold (DESIGN.md 3.1): the bounds and
+ * the footprint that Algorithm 1 runs on. Plain state of one flow and pure functions; knows nothing of sockets.
  *
- * The footprint F is what the application has asked to send so far, the call in progress included, so the size is at least F.
- *  - Until the flow's first byte is ACKed, L = max(L_forest, F): one large write, a header and body, a sendfile with a count have
- *    an almost exact size for nothing, start late-served and climb. Then L is fixed: were it to grow on, a 20 MB flow written in
- *    64 KB pieces would stay at priority 0 to its end.
+ * The footprint F is what the application has asked to send so far, the call in progress included, so the size is at
+ * least F.
+ *  - Until the flow's first byte is ACKed, L = max(L_forest, F): one large write, a header and body, a sendfile with a
+ *    count have an almost exact size for nothing, start late-served and climb. Then L is fixed: were it to grow on, a
+ *    20 MB flow written in 64 KB pieces would stay at priority 0 to its end.
  *  - Afterwards F raises only U, and demotion goes by max(B, F) (OPTAX's "sent + backlogged"): a stream sinks sooner.
- *  - Slack belongs to the forest's L: priority 0 lasts to L_forest + S at most, unless the footprint's L lies beyond it.
+ *  - Slack belongs to the forest's L: priority 0 lasts to L_forest + S at most, unless the footprint's L lies beyond.
  * Invariant: L never grows once fixed, F and U never shrink, L <= U.
  */
 #ifndef QCLIMB_FOOTPRINT_H
@@ -44,7 +45,7 @@ static inline void qclimb_footprint_start(struct qclimb_footprint *flow)
 	flow->has_forest = 0;
 }
 
-/* The forest's forecast; refused (the flow stays without) where lower > upper. An exact size, from the application: lower = upper. */
+/* The forest's forecast, or the application's (lower = upper). Where lower > upper the flow stays without. */
 static inline void qclimb_footprint_foretell(struct qclimb_footprint *flow, uint64_t lower_bytes, uint64_t upper_bytes)
 {
 	if (lower_bytes > upper_bytes)
@@ -55,8 +56,9 @@ static inline void qclimb_footprint_foretell(struct qclimb_footprint *flow, uint
 }
 
 /*
- * The application asks to send call_bytes, after accepted_bytes of this flow that earlier calls took: the rest of a short write
- * that is asked for again counts once. first_byte_acked: as seen just before this call; from the first 1 on L no longer grows.
+ * The application asks to send call_bytes, after accepted_bytes of this flow that earlier calls took: the rest of a
+ * short write that is asked for again counts once. first_byte_acked: as seen just before this call; from the first 1 on
+ * L no longer grows.
  */
 static inline void qclimb_footprint_ask(struct qclimb_footprint *flow, uint64_t accepted_bytes, uint64_t call_bytes,
 					int first_byte_acked)

@@ -1,9 +1,9 @@
 /*
- * The model file of a host, /run/qclimb/model: checks every byte that a walk could trip over and unpacks it into forest.h's tables,
- * in memory that the caller gives. Little endian; the Python twin is qclimb.hostfile. No allocation.
+ * The model file of a host, /run/qclimb/model: checks every byte that a walk could trip over and unpacks it into
+ * forest.h's tables, in memory that the caller gives. Little endian; the Python twin is qclimb.hostfile. No allocation.
  *
- * The file: header, int32 roots[trees], struct qclimb_node nodes[nodes], int32 lower_key[nodes], int32 upper_key[nodes], uint32 crc32.
- * A leaf is a node that is its own child, with threshold INT32_MAX and feature 0.
+ * The file: header, int32 roots[trees], struct qclimb_node nodes[nodes], int32 lower_key[nodes],
+ * int32 upper_key[nodes], uint32 crc32. A leaf is a node that is its own child, with threshold INT32_MAX and feature 0.
  * Invariant: what loads is a set of disjoint trees, none deeper than `depth`; their order in the file does not matter.
  */
 #ifndef QCLIMB_MODEL_H
@@ -63,7 +63,7 @@ static inline struct qclimb_node qclimb_node_at(const struct qclimb_model_view *
 	return node;
 }
 
-/* Finds the parts and checks header, lengths and checksum: 0, -EMSGSIZE, -EINVAL, -EPROTONOSUPPORT or -EBADMSG as for a policy. */
+/* Finds the parts, checks header, lengths and checksum: 0 or an error as of qclimb_policy_verify(). */
 static inline int qclimb_model_open(const void *bytes, size_t len, struct qclimb_model_view *view)
 {
 	const struct qclimb_model_header *header = &view->header;
@@ -103,7 +103,8 @@ static inline int qclimb_model_open(const void *bytes, size_t len, struct qclimb
 }
 
 /*
- * Memory that qclimb_model_load() needs, in bytes, to be aligned to 8; 0 if `bytes` is no model. Cheap: reads the header only.
+ * Memory that qclimb_model_load() needs, in bytes, to be aligned to 8; 0 if `bytes` is no model. Cheap: reads the
+ * header only.
  */
 static inline size_t qclimb_model_memory_bytes(const void *bytes, size_t len)
 {
@@ -126,12 +127,14 @@ static inline int qclimb_leaf_check(const struct qclimb_leaf *leaf)
 }
 
 /*
- * Unpacks a model into `memory` (qclimb_model_memory_bytes() of it, aligned to 8), which must stay while `forest` is used; `bytes` need
- * not. 0, or -errno and an unusable `forest`: -ENOMEM (too little memory), -EINVAL (also: a child or feature out of range, a node in two
- * trees, a tree deeper than the header's depth, bounds that are NaN or out of order), and those of qclimb_model_open().
+ * Unpacks a model into `memory` (qclimb_model_memory_bytes() of it, aligned to 8), which must stay while `forest` is
+ * used; `bytes` need not. 0, or -errno and an unusable `forest`: -ENOMEM (too little memory), -EINVAL (also: a child or
+ * feature out of range, a node in two trees, a tree deeper than the header's depth, bounds that are NaN or out of
+ * order), and those of qclimb_model_open().
  *
- * The trees are laid out anew, breadth first and together: the first steps of all walks share a few cache lines. The layout is
- * the check too: a queue that outgrows the table means a cycle or a shared node, one that still grows after `depth` levels a tree too deep.
+ * The trees are laid out anew, breadth first and together: the first steps of all walks share a few cache lines. The
+ * layout is the check too: a queue that outgrows the table means a cycle or a shared node, one that still grows after
+ * `depth` levels a tree too deep.
  */
 static inline int qclimb_model_load(const void *bytes, size_t len, void *memory, size_t memory_bytes,
 				    struct qclimb_forest *forest)

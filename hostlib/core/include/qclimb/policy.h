@@ -61,8 +61,8 @@ struct qclimb_policy {
 #include "wire.h"
 
 /*
- * What a host without hostd runs on: PIAS over 8 priorities. Thresholds: web search, 46 to 2001 packets of 1460 bytes, of the PIAS
- * authors' NS-2 scripts of October 2015, the set closest to the NSDI'15 paper.
+ * What a host without hostd runs on: PIAS over 8 priorities. Thresholds: web search, 46 to 2001 packets of 1460 bytes,
+ * of the PIAS authors' NS-2 scripts of October 2015, the set closest to the NSDI'15 paper.
  */
 static inline void qclimb_policy_default(struct qclimb_policy *policy)
 {
@@ -122,8 +122,8 @@ static inline int qclimb_policy_check(const struct qclimb_policy *policy)
 }
 
 /*
- * Whether `len` bytes at `bytes` (aligned to 8) are a policy: 0, else -EMSGSIZE (length), -EINVAL (not a policy, or a field that is
- * impossible), -EPROTONOSUPPORT (another version) or -EBADMSG (damaged: the checksum differs).
+ * Whether `len` bytes at `bytes` (aligned to 8) are a policy: 0, else -EMSGSIZE (length), -EINVAL (not a policy, or a
+ * field that is impossible), -EPROTONOSUPPORT (another version) or -EBADMSG (damaged: the checksum differs).
  */
 static inline int qclimb_policy_verify(const void *bytes, size_t len)
 {

@@ -1,6 +1,6 @@
 /*
- * QCLIMB's Algorithm 1 (NSDI'24, section 3.1; DESIGN.md 3.1): the priority of a flow's next byte, from the bytes sent and
- * the forecast interval of the flow's size. Knows nothing of sockets, policies, clocks or where the forecast came from.
+ * QCLIMB's Algorithm 1 (NSDI'24, section 3.1; DESIGN.md 3.1): the priority of a flow's next byte, from the bytes sent
+ * and the forecast interval of the flow's size. Knows nothing of sockets, policies or clocks.
  *
  * PIAS is the setting L = 0, S = 0, U = infinity; QCLIMB-PS is L = U = size, S = 0.
  * Invariant: with fixed bounds a flow's priority only moves earlier while B < L, and only later once B >= L + S.
@@ -38,9 +38,10 @@ static inline uint64_t qclimb_at_most(uint64_t a, uint64_t b)
 }
 
 /*
- * The last priority whose threshold is <= bytes. threshold_bytes[p] is where priority p begins: strictly ascending, [0] is 0; entries
- * from `priorities` on are not read. The order makes this halving search find what the paper's scan from the last one up finds.
- * No branch depends on the flow: the kernel's verifier would follow each to the end of the program, 64 ways.
+ * The last priority whose threshold is <= bytes. threshold_bytes[p] is where priority p begins: strictly ascending, [0]
+ * is 0; entries from `priorities` on are not read. The order makes this halving search find what the paper's scan from
+ * the last one up finds. No branch depends on the flow: the kernel's verifier would follow each to the end of the
+ * program, 64 ways.
  */
 static inline uint32_t qclimb_priority_of(const uint64_t *threshold_bytes, uint32_t priorities, uint64_t bytes)
 {
@@ -56,8 +57,8 @@ static inline uint32_t qclimb_priority_of(const uint64_t *threshold_bytes, uint3
 }
 
 /*
- * The priority of the byte at offset sent_bytes (B). demotion_bytes is what a flow past its lower bound and slack is demoted by:
- * B in the paper, max(B, footprint) in qclimb.
+ * The priority of the byte at offset sent_bytes (B). demotion_bytes is what a flow past its lower bound and slack is
+ * demoted by: B in the paper, max(B, footprint) in qclimb.
  */
 static inline uint32_t qclimb_priority(const uint64_t *threshold_bytes, uint32_t priorities,
 				       const struct qclimb_bounds *bounds, uint64_t sent_bytes, uint64_t demotion_bytes)
@@ -72,8 +73,9 @@ static inline uint32_t qclimb_priority(const uint64_t *threshold_bytes, uint32_t
 }
 
 /*
- * The smallest offset > sent_bytes at which the priority is not that at sent_bytes, if bounds and footprint stay as they are;
- * QCLIMB_UNKNOWN_BYTES if it never changes. footprint_bytes: demotion goes by max(B, footprint); 0 for the paper's rule.
+ * The smallest offset > sent_bytes at which the priority is not that at sent_bytes, if bounds and footprint stay as
+ * they are; QCLIMB_UNKNOWN_BYTES if it never changes. footprint_bytes: demotion goes by max(B, footprint); 0 for the
+ * paper's rule.
  */
 static inline uint64_t qclimb_next_change(const uint64_t *threshold_bytes, uint32_t priorities,
 					  const struct qclimb_bounds *bounds, uint64_t sent_bytes,
@@ -86,7 +88,7 @@ static inline uint64_t qclimb_next_change(const uint64_t *threshold_bytes, uint3
 
 	if (sent_bytes < bounds->lower_bytes) {
 		now = qclimb_priority_of(threshold_bytes, priorities, bounds->lower_bytes - sent_bytes);
-		/* It lasts while L - B >= its threshold. With a threshold of 1 that is up to L, where another rule takes over. */
+		/* It lasts while L - B >= its threshold: with a threshold of 1 to L, where another rule begins. */
 		p = now & (QCLIMB_MAX_PRIORITIES - 1);
 		if (p && threshold_bytes[p] > 1)
 			return bounds->lower_bytes - threshold_bytes[p] + 1;

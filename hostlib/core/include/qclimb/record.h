@@ -1,6 +1,7 @@
 /*
  * What a shim tells hostd about finished flows: datagrams to /run/qclimb/records, a header and `count` records each.
- * Plain data, little endian; the Python twin is qclimb.record. Invariant: no padding, so that no stack byte leaves the process.
+ * Plain data, little endian; the Python twin is qclimb.record. Invariant: no padding, so that no stack byte leaves the
+ * process.
  */
 #ifndef QCLIMB_RECORD_H
 #define QCLIMB_RECORD_H

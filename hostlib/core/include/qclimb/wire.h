@@ -1,6 +1,6 @@
 /*
- * Priority <-> what packets and sockets carry. The DSCP of each priority is a list that the policy gives, served-first first.
- * Knows nothing of sockets. Invariant: the two ECN bits of the ToS byte are never ours.
+ * Priority <-> what packets and sockets carry. The DSCP of each priority is a list that the policy gives, served-first
+ * first. Knows nothing of sockets. Invariant: the two ECN bits of the ToS byte are never ours.
  */
 #ifndef QCLIMB_WIRE_H
 #define QCLIMB_WIRE_H
@@ -40,8 +40,8 @@ static inline uint32_t qclimb_so_priority(uint32_t priority)
 }
 
 /*
- * The default list, for at most QCLIMB_DEFAULT_DSCPS priorities: 47, 43, ..., 19: RFC 2474's pool 2 (local use), in descending IP
- * precedence, clear of SONiC's 3, 4 (lossless), 46 and 48.
+ * The default list, for at most QCLIMB_DEFAULT_DSCPS priorities: 47, 43, ..., 19: RFC 2474's pool 2 (local use), in
+ * descending IP precedence, clear of SONiC's 3, 4 (lossless), 46 and 48.
  */
 static inline uint8_t qclimb_default_dscp(uint32_t priority)
 {
