@@ -32,6 +32,7 @@ struct connection {
 	_Atomic uint32_t writers; /* threads in a writing call */
 	atomic_bool is_turned; /* something was read since the last write */
 	bool is_open; /* a flow has begun */
+	bool is_forecast; /* the forest was asked for it */
 	_Atomic uintptr_t gate; /* the thread that decides and splits; 0: none */
 	uint32_t priority; /* in force on the socket */
 	uint32_t read_bytes; /* since the last write, saturating: is this a request or bulk */

@@ -26,6 +26,15 @@
 
 /* --- one writer at a time decides */
 
+static inline void relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("yield");
+#endif
+}
+
 /* Another thread is in the middle of a split write: bytes of ours would land inside its message, as they would not without us. */
 static void wait_for_gate(struct connection *connection)
 {
@@ -37,7 +46,7 @@ static void wait_for_gate(struct connection *connection)
 		if (holder == QCLIMB_THREAD)
 			return; /* a signal handler that writes inside our own wait */
 		if (spins < 100) {
-			__builtin_ia32_pause();
+			relax();
 			continue;
 		}
 		if (!end_ns)
@@ -194,15 +203,7 @@ static void flow_start(struct connection *connection, int fd, size_t call_bytes,
 	history_recall(connection, record);
 
 	qclimb_footprint_start(&connection->footprint);
-	if (policy->mode == QCLIMB_FULL && policy->flags & QCLIMB_USE_FOREST && rules->forest) {
-		if (forecast(rules->forest, connection, record)) {
-			record->flags |= QCLIMB_RECORD_FOREST;
-			qclimb_footprint_foretell(&connection->footprint, record->lower_bytes, record->upper_bytes);
-		} else {
-			record->lower_bytes = 0;
-			record->upper_bytes = QCLIMB_UNKNOWN_BYTES;
-		}
-	}
+	connection->is_forecast = false;
 	connection->is_open = true;
 	connection->is_shared = false;
 	connection->sent_bytes = 0;
@@ -211,7 +212,30 @@ static void flow_start(struct connection *connection, int fd, size_t call_bytes,
 	connection->last_write_ns = now;
 	connection->gap_ns = policy->flow_gap_us * QCLIMB_NS_PER_US;
 	connection->generation = policy->generation;
-	LOG("fd=%d flow starts call=%zu lower=%llu upper=%llu", fd, call_bytes, (unsigned long long)record->lower_bytes,
+	LOG("fd=%d flow starts call=%zu", fd, call_bytes);
+}
+
+/*
+ * Asks the forest, once a flow, and only when the application has asked to send more than the first threshold: up to there the flow
+ * would hardly be served later, and a walk through cold memory (~0.1 ms) costs most flows more than it can give them.
+ */
+static void forecast_if_due(struct connection *connection, const struct rules *rules)
+{
+	struct qclimb_record *record = &connection->record;
+	const struct qclimb_policy *policy = &rules->policy;
+
+	if (connection->is_forecast || policy->mode != QCLIMB_FULL || !(policy->flags & QCLIMB_USE_FOREST) ||
+	    !rules->forest || connection->footprint.asked_bytes <= policy->threshold_bytes[1])
+		return;
+	connection->is_forecast = true;
+	if (forecast(rules->forest, connection, record)) {
+		record->flags |= QCLIMB_RECORD_FOREST;
+		qclimb_footprint_foretell(&connection->footprint, record->lower_bytes, record->upper_bytes);
+	} else {
+		record->lower_bytes = 0;
+		record->upper_bytes = QCLIMB_UNKNOWN_BYTES;
+	}
+	LOG("forecast lower=%llu upper=%llu", (unsigned long long)record->lower_bytes,
 	    (unsigned long long)record->upper_bytes);
 }
 
@@ -519,6 +543,7 @@ static ssize_t write_decided(struct connection *connection, const struct write_c
 	} else {
 		qclimb_footprint_ask(&connection->footprint, connection->sent_bytes, call->len, 0);
 	}
+	forecast_if_due(connection, rules);
 	rules_release(rules);
 	connection->read_bytes = 0;
 	errno = saved;

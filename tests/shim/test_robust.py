@@ -14,7 +14,7 @@ import pytest
 from qclimb.forest import KEY_MAX, Forest, float_key, lower_key, round_down, upper_key
 from qclimb.hostfile import decode_records, encode_forest, encode_policy
 from qclimb.policy import Mode
-from stand import LIBRARY, ROOT, policy, put_policy
+from stand import LIBRARY, ROOT, THRESHOLDS, policy, put_policy
 
 SANITIZED = ROOT / "hostlib" / "build" / "sanitize" / "libqclimb.so"
 SCENARIOS = ["streams", "fork", "shared", "signals", "signals-restart", "both-write", "close-all", "reset"]
@@ -357,6 +357,8 @@ def put_model(run_dir, model):
 
 
 FOREST = 4
+LOW = (100, *THRESHOLDS[1:])
+"""The forest is asked for flows of more than 100 bytes."""
 
 
 def forecasts(run_dir, sizes, end="client.close(); peer.close()"):
@@ -368,13 +370,19 @@ def forecasts(run_dir, sizes, end="client.close(); peer.close()"):
 
 def test_a_flow_gets_the_bounds_that_the_forest_foretells(run_dir):
     put_model(run_dir, two_leaves(5))
-    put_policy(run_dir, policy(Mode.QCLIMB, model_generation=5, slack_bytes=1000))
+    put_policy(run_dir, policy(Mode.QCLIMB, model_generation=5, slack_bytes=1000, threshold_bytes=LOW))
     assert forecasts(run_dir, [500, 25_000, 1000, 1001]) == [(100, 900), (20_000, 30_000)] * 2
+
+
+def test_the_forest_is_asked_only_for_flows_that_pass_the_first_threshold(run_dir):
+    put_model(run_dir, two_leaves(5))
+    put_policy(run_dir, policy(Mode.QCLIMB, model_generation=5))
+    assert forecasts(run_dir, [500, THRESHOLDS[0], THRESHOLDS[0] + 1]) == [None, None, (20_000, 30_000)]
 
 
 def test_the_forest_sees_the_sizes_of_earlier_flows(run_dir):
     put_model(run_dir, two_leaves(5, feature_id=2, threshold=600))
-    put_policy(run_dir, policy(Mode.QCLIMB, model_generation=5))
+    put_policy(run_dir, policy(Mode.QCLIMB, model_generation=5, threshold_bytes=LOW))
     assert forecasts(run_dir, [700, 500, 400]) == [(100, 900), (20_000, 30_000), (100, 900)]
 
 
@@ -393,17 +401,17 @@ def test_the_forest_sees_the_sizes_of_earlier_flows(run_dir):
 )
 def test_a_model_that_does_not_belong_or_is_damaged_gives_no_bounds(run_dir, model, changes):
     put_model(run_dir, model)
-    put_policy(run_dir, policy(**{"mode": Mode.QCLIMB, "model_generation": 5, **changes}))
+    put_policy(run_dir, policy(**{"mode": Mode.QCLIMB, "model_generation": 5, "threshold_bytes": LOW, **changes}))
     assert forecasts(run_dir, [500, 25_000]) == [None, None]
 
 
 def test_a_new_model_comes_with_its_policy_and_a_damaged_one_leaves_the_application_running(run_dir):
     put_model(run_dir, two_leaves(5))
-    put_policy(run_dir, policy(Mode.QCLIMB, model_generation=5))
+    put_policy(run_dir, policy(Mode.QCLIMB, model_generation=5, threshold_bytes=LOW))
     for name, model, generation in [("m6", two_leaves(6, threshold=100), 6), ("m7", b"damaged", 7)]:
         (run_dir / name).write_bytes(model if isinstance(model, bytes) else encode_forest(model))
         (run_dir / f"p{generation}").write_bytes(
-            encode_policy(policy(Mode.QCLIMB, generation=generation, model_generation=generation))
+            encode_policy(policy(Mode.QCLIMB, generation=generation, model_generation=generation, threshold_bytes=LOW))
         )
     end = """
 for generation in "67":
