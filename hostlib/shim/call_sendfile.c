@@ -2,6 +2,7 @@
 #include "flow.h"
 
 #include <sys/sendfile.h>
+#include <sys/stat.h>
 
 static ssize_t piece_of_file(const struct write_call *call, size_t offset, size_t len)
 {
@@ -9,15 +10,33 @@ static ssize_t piece_of_file(const struct write_call *call, size_t offset, size_
 	return real()->sendfile64(call->fd, call->in_fd, call->offset, len);
 }
 
+/*
+ * How much of `count` the file can give: applications ask for 2^30 bytes and more to say "to its end" (CPython does), which proves
+ * nothing about the flow's size. What is no regular file, or is at its end, is left to the kernel.
+ */
+static size_t count_within(int in_fd, const off64_t *offset, size_t count)
+{
+	const int saved = errno;
+	struct stat64 file;
+	off64_t at;
+
+	if (!fstat64(in_fd, &file) && S_ISREG(file.st_mode)) {
+		at = offset ? *offset : lseek64(in_fd, 0, SEEK_CUR);
+		if (at >= 0 && at < file.st_size && (uint64_t)(file.st_size - at) < count)
+			count = (size_t)(file.st_size - at);
+	}
+	errno = saved;
+	return count;
+}
+
 static ssize_t send_file(int fd, int in_fd, off64_t *offset, size_t count)
 {
 	struct connection *connection = connection_of(fd);
-	const struct write_call call = {
-		.piece = piece_of_file, .fd = fd, .flags = 0, .len = count, .in_fd = in_fd, .offset = offset
-	};
+	struct write_call call = { .piece = piece_of_file, .fd = fd, .in_fd = in_fd, .offset = offset };
 
 	if (!connection || !count)
 		return real()->sendfile64(fd, in_fd, offset, count);
+	call.len = count_within(in_fd, offset, count);
 	return flow_write(connection, &call);
 }
 

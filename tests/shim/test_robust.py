@@ -337,6 +337,22 @@ peer.sendall(bytes(20000)); client.recv(20000, socket.MSG_WAITALL)
     assert "dscp=43 at=10000" in done.stderr
 
 
+def test_a_sendfile_to_the_end_of_the_file_proves_no_more_than_the_file_holds(run_dir):
+    put_policy(run_dir, policy(Mode.QCLIMB))
+    end = """
+import tempfile
+file = tempfile.TemporaryFile(); file.write(bytes(3000)); file.seek(0)
+client.sendfile(file)  # asks for 2^30 bytes
+assert len(peer.recv(3000, socket.MSG_WAITALL)) == 3000
+client.close(); peer.close()
+"""
+    with hostd(run_dir) as got:
+        application(run_dir, TWO_FLOWS.format(sizes=[], end=end))
+        time.sleep(0.3)
+    (record,) = (record for record in records_of(got) if record.role == 0)
+    assert (record.size_bytes, record.footprint_lower_bytes) == (3000, 3000)
+
+
 def two_leaves(generation, feature_id=11, threshold=1000):
     """A tree on one feature: flows up to the threshold have 100 to 900 bytes, the others 20,000 to 30,000."""
     keys = [int(lower_key(100)), int(lower_key(20_000))], [int(upper_key(900)), int(upper_key(30_000))]
