@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -149,8 +150,7 @@ def run_demo(settings: DemoSettings, console: Console) -> Path:
                 results[scheme.name] = [experiment.run(scheme, trace, settings.load, progress)]
             results[scheme.name][0].save(folder / f"pass-{scheme.name}.json")
         common = about(fabric, calibration)
-        if settings.keep:
-            _keep(fabric, experiment, settings, say)
+        hints = _keep(fabric, experiment, settings) if settings.keep else []
     notes = [] if calibration.honest else [calibration.verdict]
     notes += guards.all_trouble(result for each in results.values() for result in each)
     at_load = {
@@ -161,6 +161,8 @@ def run_demo(settings: DemoSettings, console: Console) -> Path:
     comparison = Comparison(settings.load, results, at_load, notes)
     finish(folder, "qclimb demo", [comparison], common, console)
     say("done")
+    for line in hints:
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
     return folder
 
 
@@ -189,33 +191,35 @@ def finish(
 
 def _forest_words(report: dict[str, Any]) -> str:
     words = []
-    if report.get("rows") is not None:
-        words.append(f"trained on {report['rows']} flows")
+    rows = report.get("rows", {})
+    if rows:
+        words.append(f"learnt from {rows['grow'] + rows['calibrate']} flows")
     if report.get("coverage") is not None:
-        words.append(f"bounds hold for {100 * float(report['coverage']):.3f} % of flows it was not shown")
+        share = f"{100 * float(report['coverage']):.2f} %"
+        words.append(f"bounds hold for {share} of the {rows.get('test', 0)} flows it was not shown")
     return ", ".join(words) or "trained"
 
 
-def _keep(fabric: Fabric, experiment: Experiment, settings: DemoSettings, say: Teller) -> None:
-    """Leaves the fabric up under QCLIMB and says what can be done with it."""
-    experiment.bring_into_force(
-        SCHEMES["qclimb"],
-        settings.load,
-        experiment.decide_thresholds(settings.load),
-        experiment.model.get("generation"),
-    )
+def _keep(fabric: Fabric, experiment: Experiment, settings: DemoSettings) -> list[str]:
+    """Leaves the fabric up under QCLIMB; what one can do with it, as lines to be printed."""
+    model = experiment.model.get("generation")
+    thresholds = experiment.decide_thresholds(settings.load)
+    experiment.bring_into_force(SCHEMES["qclimb"], settings.load, thresholds, model)
     fabric.keep()
-    control, prefix = fabric.record.control, settings.prefix
-    mgmt, leaf, host = fabric.netns("mgmt"), fabric.topology.nodes["l1"], "h1"
-    say(f"the fabric stays up, QCLIMB in force; `qclimb lab down --prefix {prefix}` removes it. To look around:")
-    lines = [
-        f"ip netns exec {mgmt} curl -s --cacert {control['ca']} "
+    control = fabric.record.control
+    lab = "qclimb lab {} --prefix " + settings.prefix
+    exec_in = lab.format("exec")
+    leaf, server = fabric.topology.nodes["l1"], list(fabric.hosts)[-1]
+    address = fabric.hosts[server]
+    return [
+        "the fabric stays up, QCLIMB in force (all of these as root):",
+        f"  {lab.format('show')} l1                 # what SONiC's `show qclimb` says; also: classes, counters",
+        f"  {exec_in} --bare mgmt -- curl -s --cacert {control['ca']} "
         f'-H "Authorization: Bearer $(cat {control["token_file"]})" {control["rest"]}/v1/state',
-        f"ip netns exec {mgmt} pygnmicli -t {leaf.mgmt_address}:9339 -c {control['operator_cert']} "
-        f"-k {control['operator_key']} -r {control['ca']} -o get -x /qclimb:qclimb/state",
-        f"redis-cli -s {fabric.directory}/switches/l1/redis.sock -n 4 keys '*'",
-        f"env QCLIMB_RUN={fabric.run_directory(host)} ip netns exec {fabric.netns(host)} "
-        f"qclimb-run -- curl -s http://{fabric.hosts['h5']}:8080/",
+        f"  {exec_in} --bare mgmt -- {Path(sys.executable).parent}/pygnmicli -t {leaf.mgmt_address}:9339 -u any -p any "
+        f"-o get -x /qclimb:qclimb/state -r {control['ca']} -c {control['operator_cert']} -k {control['operator_key']}",
+        "  your own programs, on two hosts:",
+        f"  {exec_in} {server} -- python3 -m http.server --bind {address} 8000 &",
+        f"  {exec_in} h1 -- curl -s http://{address}:8000/",
+        f"  {lab.format('down')}                    # removes it",
     ]
-    for line in lines:
-        say.console.print(f"         {line}", highlight=False, markup=False, soft_wrap=True)
