@@ -207,17 +207,18 @@ def _keep(fabric: Fabric, experiment: Experiment, settings: DemoSettings) -> lis
     experiment.bring_into_force(SCHEMES["qclimb"], settings.load, thresholds, model)
     fabric.keep()
     control = fabric.record.control
-    lab = "qclimb lab {} --prefix " + settings.prefix
+    lab = "qclimb lab {}" + ("" if settings.prefix == "qc" else f" --prefix {settings.prefix}")
     exec_in = lab.format("exec")
     leaf, server = fabric.topology.nodes["l1"], list(fabric.hosts)[-1]
+    gnmi = Path(sys.executable).parent / "pygnmicli"
     address = fabric.hosts[server]
     return [
         "the fabric stays up, QCLIMB in force (all of these as root):",
         f"  {lab.format('show')} l1                 # what SONiC's `show qclimb` says; also: classes, counters",
         f"  {exec_in} --bare mgmt -- curl -s --cacert {control['ca']} "
         f'-H "Authorization: Bearer $(cat {control["token_file"]})" {control["rest"]}/v1/state',
-        f"  {exec_in} --bare mgmt -- {Path(sys.executable).parent}/pygnmicli -t {leaf.mgmt_address}:9339 -u any -p any "
-        f"-o get -x /qclimb:qclimb/state -r {control['ca']} -c {control['operator_cert']} -k {control['operator_key']}",
+        f"  cd /tmp && {exec_in} --bare mgmt -- {gnmi} -t {leaf.mgmt_address}:9339 "
+        f"-u any -p any -o get -x /qclimb:qclimb/state -r {control['ca']} -c {control['operator_cert']} -k {control['operator_key']}",
         "  your own programs, on two hosts:",
         f"  {exec_in} {server} -- python3 -m http.server --bind {address} 8000 &",
         f"  {exec_in} h1 -- curl -s http://{address}:8000/",
