@@ -20,7 +20,7 @@ from lab.fabric.control import asics_follow
 from lab.report import Comparison, markdown, print_comparison, verdicts, write_html
 from lab.rest import client
 from lab.workload import guards
-from lab.workload.control import SCHEMES, SMALL_COFLOW_BYTES, Control
+from lab.workload.control import COMPARED, SCHEMES, SMALL_COFLOW_BYTES, Control
 from lab.workload.experiment import RECORDING_SEED, Calibration, Experiment, calibrate, schemes_of
 from lab.workload.ground import FabricGround
 from lab.workload.passes import Progress as PassProgress
@@ -39,7 +39,7 @@ class DemoSettings:
     load: float = 0.6
     seed: int = 1
     seconds: float = 25.0
-    schemes: tuple[str, ...] = tuple(SCHEMES)
+    schemes: tuple[str, ...] = COMPARED
     keep: bool = False
     prefix: str = "qc"
     results: Path = Path("lab-results")
@@ -218,7 +218,8 @@ def _keep(fabric: Fabric, experiment: Experiment, settings: DemoSettings) -> lis
         f"  {exec_in} --bare mgmt -- curl -s --cacert {control['ca']} "
         f'-H "Authorization: Bearer $(cat {control["token_file"]})" {control["rest"]}/v1/state',
         f"  cd /tmp && {exec_in} --bare mgmt -- {gnmi} -t {leaf.mgmt_address}:9339 "
-        f"-u any -p any -o get -x /qclimb:qclimb/state -r {control['ca']} -c {control['operator_cert']} -k {control['operator_key']}",
+        f"-u any -p any -o get -x /qclimb:qclimb/state -r {control['ca']} "
+        f"-c {control['operator_cert']} -k {control['operator_key']}",
         "  your own programs, on two hosts:",
         f"  {exec_in} {server} -- python3 -m http.server --bind {address} 8000 &",
         f"  {exec_in} h1 -- curl -s http://{address}:8000/",

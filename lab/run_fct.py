@@ -24,7 +24,7 @@ from lab.fabric.control import asics_follow
 from lab.report import Comparison
 from lab.rest import client
 from lab.workload import guards
-from lab.workload.control import SCHEMES, SMALL_COFLOW_BYTES, Control
+from lab.workload.control import COMPARED, SCHEMES, SMALL_COFLOW_BYTES, Control
 from lab.workload.experiment import Experiment, calibrate, schemes_of
 from lab.workload.ground import FabricGround
 from lab.workload.passes import PassResult
@@ -38,7 +38,7 @@ class FctSettings:
 
     seeds: tuple[int, ...] = (1, 2, 3)
     loads: tuple[float, ...] = (0.4, 0.6, 0.8)
-    schemes: tuple[str, ...] = tuple(SCHEMES)
+    schemes: tuple[str, ...] = COMPARED
     seconds: float = 25.0
     prefix: str = "qc"
     folder: Path = Path("lab-results/fct")

@@ -48,6 +48,8 @@ SCHEMES: Mapping[str, Scheme] = {
     )
 }
 BASE = "tcp"
+COMPARED = ("tcp", "pias", "qclimb", "qclimb-no-forest", "qclimb-no-footprint")
+"""Unless told otherwise."""
 
 
 class Control:

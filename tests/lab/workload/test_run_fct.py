@@ -119,9 +119,10 @@ def test_wrong_options_are_refused_with_exit_2(arguments, words):
 
 
 def test_the_cli_knows_the_schemes_that_there_are():
-    from lab.workload.control import SCHEMES
+    from lab.workload.control import COMPARED, SCHEMES
 
-    assert tuple(cli.SCHEME_NAMES.split(",")) == tuple(SCHEMES)
+    assert f"{cli.SCHEME_NAMES},{cli.MORE_SCHEMES}".split(",") == list(SCHEMES)
+    assert cli.SCHEME_NAMES.split(",") == list(COMPARED)
 
 
 def test_trace_make_writes_the_same_file_again(tmp_path):
