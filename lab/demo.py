@@ -83,6 +83,7 @@ def about(fabric: Fabric, calibration: Calibration) -> dict[str, Any]:
             "uplinks": f"{topology.uplink_rate_bps / 1e6:g} Mb/s",
             "buffer per port": f"{topology.buffer_bytes} bytes in all, the same for every scheme",
             "queues": "8, strict priority",
+            "clock skew": f"hosts transmit {topology.host_clock_skew:.1%} faster than switch ports, every scheme",
             "shaper": fabric.record.shaper,
             "congestion control": fabric.record.congestion_control,
             "minimum RTO": "10 ms, every scheme",
