@@ -10,6 +10,8 @@
 #ifndef SO_BUF_LOCK
 #define SO_BUF_LOCK 72
 #endif
+#define NAP_LEAST_NS 50000
+#define NAP_MOST_NS QCLIMB_NS_PER_MS
 #define BUF_LOCK_SNDBUF 1 /* SOCK_SNDBUF_LOCK */
 
 int unacked_bytes(int fd)
@@ -188,8 +190,9 @@ enum waited wait_drained(struct connection *connection, int fd, uint64_t timeout
 	/* The event comes with at most one segment left, and there is none for the last ACK: short sleeps. */
 	if (waited == WAITED_DONE && unacked_bytes(fd) > 0 && tcp_info_of(fd, &info)) {
 		one_since_ns = now_ns();
-		nap_ns = info.tcpi_min_rtt * QCLIMB_NS_PER_US / 8;
-		nap_ns = nap_ns < 50000 ? 50000 : nap_ns > 1000000 ? 1000000 : nap_ns;
+		/* An eighth of the round trip as it is under load: by the empty path's, a queue would be polled a hundred times. */
+		nap_ns = (uint64_t)info.tcpi_rtt * QCLIMB_NS_PER_US / 8;
+		nap_ns = nap_ns < NAP_LEAST_NS ? NAP_LEAST_NS : nap_ns > NAP_MOST_NS ? NAP_MOST_NS : nap_ns;
 		while ((bytes = unacked_bytes(fd)) > 0) {
 			now = now_ns();
 			if (now - one_since_ns > ack_due_ns(&info) && unsent_bytes(fd) == 0)
