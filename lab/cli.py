@@ -92,7 +92,12 @@ def up(
     """Bring the fabric up and leave it up; what was there under the prefix goes first."""
     rates = host_mbps * 1_000_000, uplink_mbps * 1_000_000
     topology = Topology(leaves, spines, hosts_per_leaf, *rates, buffer_bytes)
-    with progress() as say, Fabric(topology, prefix, control=not no_control, progress=say) as fabric:
+    from lab.fabric.control import start_control
+
+    with (
+        progress() as say,
+        Fabric(topology, prefix, control=None if no_control else start_control, progress=say) as fabric,
+    ):
         checks = []
         if calibrate:
             say("calibration: one bulk flow between racks")

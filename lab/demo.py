@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from lab.fabric import Fabric, Topology
-from lab.fabric.control import asics_follow
+from lab.fabric.control import asics_follow, start_control
 from lab.report import Comparison, markdown, print_comparison, verdicts, write_html
 from lab.rest import client
 from lab.workload import guards
@@ -128,7 +128,7 @@ def run_demo(settings: DemoSettings, console: Console) -> Path:
     say = Teller(console)
     build_applications()
     schemes = schemes_of(settings.schemes)
-    with Fabric(prefix=settings.prefix, control=True, progress=say) as fabric, client(fabric) as rest:
+    with Fabric(prefix=settings.prefix, control=start_control, progress=say) as fabric, client(fabric) as rest:
         for note in fabric.notes:
             say(f"note: {note}")
         ground = FabricGround(fabric)

@@ -20,7 +20,7 @@ from rich.console import Console
 
 from lab.demo import Teller, about, finish
 from lab.fabric import Fabric, Topology
-from lab.fabric.control import asics_follow
+from lab.fabric.control import asics_follow, start_control
 from lab.report import Comparison
 from lab.rest import client
 from lab.workload import guards
@@ -163,7 +163,7 @@ def _run(
     """Brings the fabric up, learns what is needed, runs the missing passes."""
     results: dict[Job, PassResult] = {}
     folder = settings.folder / "running"
-    with Fabric(topology, settings.prefix, control=True, progress=say) as fabric, client(fabric) as rest:
+    with Fabric(topology, settings.prefix, control=start_control, progress=say) as fabric, client(fabric) as rest:
         ground = FabricGround(fabric)
         experiments = {}
         calibration = calibrate(ground, folder)

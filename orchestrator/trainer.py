@@ -5,20 +5,13 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .errors import ConflictError, TrainingError
 from .flows import Rows
 
-
-@dataclass(frozen=True)
-class Trained:
-    """A checked model: how good it is, and its two files."""
-
-    report: dict[str, Any]
-    onnx: bytes
-    forest: bytes
+if TYPE_CHECKING:
+    from .training import Trained
 
 
 class Trainer:
@@ -29,7 +22,7 @@ class Trainer:
         self._observe = observe
         self._pool: ProcessPoolExecutor | None = None
 
-    def train(self, rows: Rows, hosts: list[str], generation: int, wanted: dict[str, Any]) -> Trained:
+    def train(self, rows: Rows, hosts: list[str], generation: int, wanted: dict[str, Any]) -> "Trained":
         """A model of `rows`; ConflictError while another is being made, TrainingError where it can't be."""
         if not self._busy.acquire(blocking=False):
             raise ConflictError("models: another one is being trained, wait for its end")
@@ -51,7 +44,7 @@ class Trainer:
             self._pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _work(rows: Rows, hosts: list[str], generation: int, wanted: dict[str, Any]) -> Trained:
+def _work(rows: Rows, hosts: list[str], generation: int, wanted: dict[str, Any]) -> "Trained":
     """In the training process."""
     from .training import train
 

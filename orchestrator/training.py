@@ -1,6 +1,7 @@
 """From a recording's rows to a checked model; runs in the training process."""
 
 import time
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,15 @@ from qclimb.hostfile import decode_forest, encode_forest
 from . import bounds, onnx_export
 from .errors import TrainingError
 from .flows import Rows
-from .trainer import Trained
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A checked model: how good it is, and its two files."""
+
+    report: dict[str, Any]
+    onnx: bytes
+    forest: bytes
 
 
 def train(

@@ -11,8 +11,8 @@ import click
 from qclimb.errors import QclimbError
 
 from switchd.apply import Switch
+from switchd.backend import open_database
 from switchd.daemon import run
-from switchd.db import open_database
 
 log = logging.getLogger("switchd")
 

@@ -132,20 +132,3 @@ class Database(ABC):
     @abstractmethod
     def close(self) -> None:
         """Give the connections back."""
-
-
-def open_database(backend: str, redis_url: str) -> Database:
-    """The backend auto, swsscommon or redis.
-
-    auto takes swsscommon where it can be imported; its sockets are SONiC's own, `redis_url` is not used then.
-    """
-    if backend in ("auto", "swsscommon"):
-        from switchd import db_swsscommon
-
-        if db_swsscommon.available():
-            return db_swsscommon.SwsscommonDatabase()
-        if backend == "swsscommon":
-            raise QclimbError("--backend swsscommon: the Python module swsscommon is not installed here")
-    from switchd.db_redis import RedisDatabase
-
-    return RedisDatabase(redis_url)

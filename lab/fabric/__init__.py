@@ -2,7 +2,7 @@
 
     from lab.fabric import Fabric, Topology
 
-    with Fabric(Topology(), prefix="qc") as fabric:          # links only; control=True adds the control plane
+    with Fabric(Topology(), prefix="qc") as fabric:          # links only
         fabric.hosts                                         # {"h1": "198.19.1.1", ...}
         server = fabric.popen("h5", ["nginx", "-g", "daemon off;"], env=fabric.host_env("h5", shim=True))
         done = fabric.run("h1", ["curl", "-s", f"http://{fabric.hosts['h5']}/"], env=fabric.host_env("h1", shim=True))
@@ -16,8 +16,9 @@
     fabric = Fabric.attach("qc")                             # one that another process brought up
 
 `host_env(host, shim=False)` sets QCLIMB_RUN to the host's own directory and, with `shim`, LD_PRELOAD. Programs started
-by `popen` are ended with the fabric at the latest. Fabric(control=True) then has `fabric.record.control` (REST address,
-token file, CA file) and `lab.rest.client(fabric)`, an httpx client that reaches the orchestrator from anywhere.
+by `popen` are ended with the fabric at the latest. With `control=start_control` (from lab.fabric.control) the daemons
+run in it, `fabric.record.control` holds REST address, token file and CA file, and `lab.rest.client(fabric)` is an httpx
+client that reaches the orchestrator from anywhere.
 """
 
 from lab.fabric.fabric import Fabric

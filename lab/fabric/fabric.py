@@ -29,7 +29,8 @@ class Fabric(AbstractContextManager["Fabric"]):
     """A running fabric.
 
     As a context manager it lives as long as the `with` block; also on Ctrl-C, SIGTERM and exceptions it is taken down.
-    What a killed owner left behind under the same prefix is removed first.
+    What a killed owner left behind under the same prefix is removed first. `control` starts daemons in it once it is
+    built (`lab.fabric.control.start_control`); None: links only.
 
     Raises:
         FabricError: no root, a missing tool, a prefix in use; nothing is left half built.
@@ -39,13 +40,13 @@ class Fabric(AbstractContextManager["Fabric"]):
         self,
         topology: Topology | None = None,
         prefix: str = "qc",
-        control: bool = False,
+        control: Callable[[Fabric, Progress], None] | None = None,
         progress: Progress = _silent,
     ) -> None:
         self.topology = topology or Topology()
         self.prefix = prefix
         self.directory = state.directory_of(prefix)
-        self._with_control = control
+        self._start_control = control
         self._progress = progress
         self._state: state.State | None = None
         self._buffer: bpf.SharedBuffer | None = None
@@ -94,10 +95,8 @@ class Fabric(AbstractContextManager["Fabric"]):
             self._state.save()
             try:
                 self._build(probe)
-                if self._with_control:
-                    from lab.fabric.control import start_control
-
-                    start_control(self, self._progress)
+                if self._start_control:
+                    self._start_control(self, self._progress)
             except BaseException:
                 state.take_down(self.prefix)
                 self._state = None

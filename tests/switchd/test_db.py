@@ -5,7 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from switchd.db import Database, DatabaseLost, Event, open_database
+from switchd.backend import open_database
+from switchd.db import Database, DatabaseLost, Event
 from switchd.rows import Delete, Drop, Merge, Put
 from tests.switchd.stand import APPL, CONFIG, COUNTERS, Redis
 

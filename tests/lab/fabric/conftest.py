@@ -6,6 +6,7 @@ import shutil
 import pytest
 
 from lab.fabric import Fabric, Topology
+from lab.fabric.control import start_control
 
 
 def why_not() -> str:
@@ -40,5 +41,5 @@ def managed(prefix_for):
     """With its control plane, one host a leaf."""
     if reason := why_not():
         pytest.skip(reason)
-    with Fabric(Topology(hosts_per_leaf=1), prefix=prefix_for("ctl"), control=True) as fabric:
+    with Fabric(Topology(hosts_per_leaf=1), prefix=prefix_for("ctl"), control=start_control) as fabric:
         yield fabric

@@ -7,7 +7,7 @@ import pytest
 
 from lab import rest
 from lab.fabric import Fabric, FabricError, Topology
-from lab.fabric.control import asics_follow, redis_socket
+from lab.fabric.control import asics_follow, redis_socket, start_control
 from lab.fabric.daemons import start, wait_for
 from lab.rest import RestError
 from lab.vasic.rows import CONFIG_DB, connect
@@ -44,7 +44,9 @@ def test_every_device_is_registered_and_seen(managed):
 
 def test_the_lab_writes_no_row_that_decides_about_queues(prefix_for):
     """Before a rollout: platform rows only, and all traffic in queue 0."""
-    with Fabric(Topology(leaves=1, spines=1, hosts_per_leaf=1), prefix=prefix_for("rows"), control=True) as fabric:
+    with Fabric(
+        Topology(leaves=1, spines=1, hosts_per_leaf=1), prefix=prefix_for("rows"), control=start_control
+    ) as fabric:
         assert not queue_rows(fabric, "l1")
         if fabric.shared_buffer is not None:
             for port in fabric.topology.switch_ports:
@@ -86,7 +88,7 @@ def test_a_control_plane_that_can_not_start_leaves_nothing(prefix_for, monkeypat
     prefix = prefix_for("bad")
     with (
         pytest.raises(FabricError, match="ended with status 1"),
-        Fabric(Topology(leaves=1, spines=1, hosts_per_leaf=1), prefix=prefix, control=True),
+        Fabric(Topology(leaves=1, spines=1, hosts_per_leaf=1), prefix=prefix, control=start_control),
     ):
         pass
     with pytest.raises(FabricError, match="no fabric"):
