@@ -51,6 +51,7 @@ class Fabric(AbstractContextManager["Fabric"]):
         self._state: state.State | None = None
         self._buffer: bpf.SharedBuffer | None = None
         self._sigterm: Any = None
+        self._started: list[subprocess.Popen[Any]] = []
 
     # -- life ---------------------------------------------------------------------------------------------------------
 
@@ -166,10 +167,18 @@ class Fabric(AbstractContextManager["Fabric"]):
         try:
             with state.locked(self.prefix):
                 state.take_down(self.prefix)
+            self._end_started()
             self._state = self._buffer = None
         finally:
             if previous is not None:
                 signal.signal(signal.SIGINT, previous)
+
+    def _end_started(self) -> None:
+        """Ends what was on its way into a namespace while those inside were ended."""
+        for process in self._started:
+            if process.poll() is None:
+                process.kill()
+        self._started.clear()
 
     @classmethod
     def attach(cls, prefix: str = "qc") -> Fabric:
@@ -255,7 +264,8 @@ class Fabric(AbstractContextManager["Fabric"]):
         if self.topology.nodes.get(node) and self.topology.nodes[node].role == "host":
             options.setdefault("env", self.host_env(node))
         options.setdefault("start_new_session", True)
-        return subprocess.Popen(self.exec_argv(node, argv), **options)
+        self._started.append(subprocess.Popen(self.exec_argv(node, argv), **options))
+        return self._started[-1]
 
     def run(self, node: str, argv: Sequence[str], **options: Any) -> subprocess.CompletedProcess[Any]:
         """subprocess.run in a node."""

@@ -73,6 +73,13 @@ def test_after_the_block_nothing_is_there(prefix):
     assert gone(inside.pid)
 
 
+def test_a_program_that_is_still_on_its_way_into_a_namespace_is_ended_too(prefix, monkeypatch):
+    monkeypatch.setattr(Fabric, "exec_argv", lambda self, node, argv: list(argv))
+    with Fabric(TINY, prefix=prefix) as fabric:
+        outside = fabric.popen("h1", ["sleep", "1000"])
+    assert gone(outside.pid)
+
+
 def test_after_an_error_in_the_block_nothing_is_there(prefix):
     with pytest.raises(ZeroDivisionError), Fabric(TINY, prefix=prefix):
         raise ZeroDivisionError
