@@ -128,6 +128,7 @@ def run_pass(
     missing = {host for flow in trace.flows for host in (flow.client, flow.server)} - set(ground.hosts)
     if missing:
         raise programs.WorkloadError(f"the trace names hosts that the fabric lacks: {', '.join(sorted(missing))}")
+    folder = folder.absolute()  # nginx takes a relative name from its own place
     folder.mkdir(parents=True, exist_ok=True)
     trace_file = folder / "trace.txt"
     trace_file.write_text(trace.to_text(), encoding="utf-8")
