@@ -8,6 +8,7 @@ import struct
 import subprocess
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -37,12 +38,13 @@ def trace_of(*lines: str, seconds: float = 0.5) -> Trace:
     return Trace.from_text("\n".join(["# t", f"# seconds {seconds}", *lines]))
 
 
-def test_every_flow_of_every_service_arrives_whole_and_is_timed(ground, tmp_path):
+def test_every_flow_of_every_service_arrives_whole_and_is_timed(ground, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     lines = [f"{n} {n * 2000} {name} h1 h{2 + n % 2} {size}" for n, (name, size) in enumerate(
         [(s, b) for s in ("search", "store", "shuffle", "kv") for b in (32, 33, 1448, 3277, 3278, 70_000, 900_000)], 1
     )]  # fmt: skip
     services = [found for found in SERVICES if found.how != "curl"]
-    result = run_pass(ground, trace_of(*lines), "tcp", tmp_path, services=services)
+    result = run_pass(ground, trace_of(*lines), "tcp", Path("relative"), services=services)
     assert not result.failures
     assert np.isfinite(result.fct_us).all() and min(result.fct_us) > 0
     assert result.id == list(range(1, len(lines) + 1))
