@@ -20,6 +20,7 @@ TCP_COUNTERS: Mapping[str, str] = {
     "TCPLossProbes": "tail loss probes sent",
     "TCPFastRetrans": "fast retransmissions",
     "TCPSACKReorder": "reorderings seen by SACK",
+    "TCPDSACKUndo": "congestion windows given back, as every retransmission proved spurious",
 }
 
 

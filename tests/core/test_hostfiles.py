@@ -12,10 +12,19 @@ from tests.core.core import Core
 
 def test_thresholds_and_dscps_arrive_where_the_rule_uses_them(core: Core) -> None:
     policy = Policy(1, Mode.QCLIMB, (100, 1000, 10_000), default_dscp(4), slack_bytes=0)
-    sent = [0, 4000, 4001, 4900, 4901, 5000]  # remaining 5000, 1000, 999, 100, 99; then beyond what was asked for
-    priorities, tos = core.policy_use(encode_policy(policy), asked=5000, sent=sent)
-    assert priorities == [2, 2, 1, 1, 0, 2]
-    assert tos == [39 << 2, 39 << 2, 43 << 2, 43 << 2, 47 << 2, 39 << 2]
+    # Remaining 50 000, 1000, 999, 100, 99; then beyond what was asked for.
+    sent = [0, 49_000, 49_001, 49_900, 49_901, 50_000]
+    priorities, tos = core.policy_use(encode_policy(policy), asked=50_000, sent=sent)
+    assert priorities == [3, 2, 1, 1, 0, 3]
+    assert tos == [35 << 2, 39 << 2, 43 << 2, 43 << 2, 47 << 2, 35 << 2]
+
+
+def test_a_flow_of_one_burst_is_served_as_pias_would(core: Core) -> None:
+    policy = Policy(1, Mode.QCLIMB, (100, 1000, 10_000), default_dscp(4), slack_bytes=5000)
+    one_burst, _ = core.policy_use(encode_policy(policy), asked=14_600, sent=[0, 99, 100, 999, 1000, 9999, 10_000])
+    assert one_burst == [0, 0, 1, 1, 2, 2, 3]
+    two, _ = core.policy_use(encode_policy(policy), asked=14_601, sent=[0, 4601, 4602, 14_600])
+    assert two == [3, 3, 2, 0]
 
 
 def test_mode_pias_demotes_the_same_flow_by_bytes_sent(core: Core) -> None:

@@ -9,6 +9,9 @@
  *    20 MB flow written in 64 KB pieces would stay at priority 0 to its end.
  *  - Afterwards F raises only U, and demotion goes by max(B, F) (OPTAX's "sent + backlogged"): a stream sinks sooner.
  *  - Slack belongs to the forest's L: priority 0 lasts to L_forest + S at most, unless the footprint's L lies beyond.
+ *  - A flow whose L lies within one burst (TCP's initial window) can't climb: it is out before an ACK could let it drain.
+ *    It is sent as PIAS would, the mirror image of its climb: as many bytes at each priority, first-served ones first,
+ *    and it never overtakes itself. Kept at the priority of its whole size it would wait longest with every byte.
  * Invariant: L never grows once fixed, F and U never shrink, L <= U.
  */
 #ifndef QCLIMB_FOOTPRINT_H
@@ -18,6 +21,8 @@
 
 #include "policy.h"
 #include "priority.h"
+
+#define QCLIMB_BURST_BYTES 14600 /* RFC 6928's initial window: ten segments of 1460 bytes */
 
 struct qclimb_footprint {
 	uint64_t asked_bytes; /* F */
@@ -95,6 +100,12 @@ static inline struct qclimb_flow_rule qclimb_flow_rule_of(const struct qclimb_po
 	}
 	if (rule.footprint_bytes > rule.bounds.upper_bytes)
 		rule.bounds.upper_bytes = rule.footprint_bytes;
+	if (rule.bounds.lower_bytes <= QCLIMB_BURST_BYTES) {
+		rule.bounds.lower_bytes = 0;
+		rule.bounds.slack_bytes = 0;
+		if (rule.footprint_bytes <= QCLIMB_BURST_BYTES)
+			rule.footprint_bytes = 0;
+	}
 	return rule;
 }
 
