@@ -229,6 +229,9 @@ class Packets:
     """Retransmissions that the receiver already had, as DSACK told the sender."""
     timeouts: int
     probes: int
+    """Tail loss probes: the usual cause of a spurious retransmission behind a standing queue."""
+    reordered: int
+    """Reorderings that SACK showed a sender: what drain before promote is there to avoid."""
     drops: int
     idle_share: float
     late_share: float
@@ -258,6 +261,7 @@ def packets(scheme: str, results: Sequence[PassResult]) -> Packets:
         spurious=total("TCPDSACKRecv", "TCPDSACKOfoRecv"),
         timeouts=total("TCPTimeouts"),
         probes=total("TCPLossProbes"),
+        reordered=total("TCPSACKReorder"),
         drops=sum(sum(result.queue_drops.values()) for result in results),
         idle_share=min(result.idle_share for result in results),
         late_share=max(result.late_share for result in results),

@@ -20,7 +20,18 @@ CLASS_TITLE = {
 COLUMNS = ("flows", "scheme", "n", "mean FCT ms", "p99 FCT ms", "slowdown", "p99 slowdown", "mean / TCP", "p99 / TCP")
 FULL_WIDTH = 148
 """Columns of a terminal that hold the table with intervals; without them it needs 120."""
-PACKET_COLUMNS = ("scheme", "segments", "retransmitted", "spurious", "timeouts", "drops", "unfinished", "CPU idle")
+PACKET_COLUMNS = (
+    "scheme",
+    "segments",
+    "retransmitted",
+    "spurious",
+    "timeouts",
+    "probes",
+    "reordered",
+    "drops",
+    "unfinished",
+    "CPU idle",
+)
 
 
 def number(value: float) -> str:
@@ -59,6 +70,8 @@ def packet_cells(comparison: Comparison) -> list[list[str]]:
             f"{row.retransmitted} ({row.retransmitted_share:.2%})",
             f"{row.spurious} ({row.spurious_share:.3%})",
             str(row.timeouts),
+            str(row.probes),
+            str(row.reordered),
             str(row.drops),
             str(row.unfinished),
             f"{row.idle_share:.0%}",
