@@ -38,6 +38,10 @@ static void note(struct connection *connection, int level, int option, const voi
 		connection->own_lowat = number;
 	else if (level == IPPROTO_TCP && option == TCP_NODELAY)
 		connection->own_nodelay = number != 0;
+	else if (level == IPPROTO_TCP && option == TCP_FASTOPEN_CONNECT)
+		connection->is_fastopen = number != 0;
+	else if (level == IPPROTO_TCP && option == TCP_ULP)
+		connection->is_foreign = true; /* a name, not a number; kTLS adds bytes of its own */
 }
 
 QCLIMB_EXPORT int setsockopt(int fd, int level, int option, const void *value, socklen_t len)

@@ -13,6 +13,8 @@ static ssize_t piece_of_bytes(const struct write_call *call, size_t offset, size
 {
 	const char *from = (const char *)call->bytes + offset;
 
+	if (call->is_whole)
+		return real()->sendto(call->fd, from, len, call->flags, call->to, call->to_len);
 	if (!call->is_started && call->is_plain)
 		return real()->write(call->fd, from, len);
 	return real()->send(call->fd, from, len, call->flags | (call->is_started ? MSG_NOSIGNAL : 0));
@@ -83,20 +85,23 @@ static ssize_t piece_of_parts(const struct write_call *call, size_t offset, size
 	return (ssize_t)done;
 }
 
-/* Calls that a split would change: TCP Fast Open, urgent data, and one completion per call. */
-static bool is_whole(int flags)
+/* Calls that a split would change: urgent data, one completion per call, and TCP Fast Open, which is also what an address is for. */
+static bool is_whole(int flags, const void *address)
 {
-	return flags & (MSG_OOB | MSG_ZEROCOPY | MSG_FASTOPEN | MSG_ERRQUEUE);
+	return address || flags & (MSG_OOB | MSG_ZEROCOPY | MSG_FASTOPEN | MSG_ERRQUEUE);
 }
 
 QCLIMB_EXPORT ssize_t send(int fd, const void *bytes, size_t len, int flags)
 {
 	struct connection *connection = connection_of(fd);
-	const struct write_call call = {
-		.piece = piece_of_bytes, .fd = fd, .flags = flags, .len = len, .bytes = bytes
-	};
+	const struct write_call call = { .piece = piece_of_bytes,
+					 .fd = fd,
+					 .flags = flags,
+					 .len = len,
+					 .bytes = bytes,
+					 .is_whole = is_whole(flags, NULL) };
 
-	if (!connection || !len || is_whole(flags))
+	if (!connection || !len)
 		return real()->send(fd, bytes, len, flags);
 	return flow_write(connection, &call);
 }
@@ -105,12 +110,16 @@ QCLIMB_EXPORT ssize_t sendto(int fd, const void *bytes, size_t len, int flags, _
 			     socklen_t to_len)
 {
 	struct connection *connection = connection_of(fd);
-	const struct write_call call = {
-		.piece = piece_of_bytes, .fd = fd, .flags = flags, .len = len, .bytes = bytes
-	};
+	const struct write_call call = { .piece = piece_of_bytes,
+					 .fd = fd,
+					 .flags = flags,
+					 .len = len,
+					 .bytes = bytes,
+					 .to = to.__sockaddr__,
+					 .to_len = to_len,
+					 .is_whole = is_whole(flags, to.__sockaddr__) };
 
-	/* A connected TCP socket ignores the address. */
-	if (!connection || !len || is_whole(flags) || to.__sockaddr__)
+	if (!connection || !len)
 		return real()->sendto(fd, bytes, len, flags, to.__sockaddr__, to_len);
 	return flow_write(connection, &call);
 }
@@ -145,8 +154,9 @@ static ssize_t send_message(struct connection *connection, int fd, const struct 
 {
 	struct write_call call = { .piece = piece_of_parts, .fd = fd, .flags = flags, .message = message };
 
-	if (is_whole(flags) || message->msg_iovlen > IOV_MAX || message->msg_name)
+	if (message->msg_iovlen > IOV_MAX)
 		return real()->sendmsg(fd, message, flags);
+	call.is_whole = is_whole(flags, message->msg_name);
 	call.parts = message->msg_iov;
 	call.part_count = message->msg_iovlen;
 	call.len = bytes_of(call.parts, call.part_count);
@@ -170,7 +180,7 @@ QCLIMB_EXPORT int sendmmsg(int fd, struct mmsghdr *messages, unsigned int count,
 	struct connection *connection = connection_of(fd);
 	unsigned int done;
 
-	if (!connection || !messages || is_whole(flags))
+	if (!connection || !messages)
 		return real()->sendmmsg(fd, messages, count, flags);
 	for (done = 0; done < count && done < IOV_MAX; done++) {
 		const struct msghdr *message = &messages[done].msg_hdr;

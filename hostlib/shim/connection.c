@@ -172,6 +172,7 @@ static void share_with_child(struct connection *connection)
 	if (connection->dscp != DSCP_NOT_SET)
 		connection->dscp = DSCP_UNKNOWN;
 	connection->quiet_bytes = 0;
+	connection->is_foreign = true;
 }
 
 static void share_with_parent(struct connection *connection)
@@ -188,14 +189,16 @@ void connections_share(bool is_child)
 	for_each_connection(is_child ? share_with_parent : share_with_child);
 }
 
-static void finish(struct connection *connection)
-{
-	flow_closed(connection, -1);
-}
-
 void connections_finish(void)
 {
-	for_each_connection(finish);
+	for (unsigned int fd = 0; fd < FD_CHUNK * FD_CHUNKS; fd++) {
+		struct connection *connection;
+
+		if (!atomic_load(&qclimb_fd_chunks[fd / FD_CHUNK]))
+			fd |= FD_CHUNK - 1; /* on to the next chunk */
+		else if ((connection = connection_of((int)fd)))
+			flow_closed(connection, (int)fd);
+	}
 }
 
 bool is_tcp(int family, int type, int protocol)

@@ -29,6 +29,7 @@ struct connection {
 	uint64_t quiet_bytes; /* up to here the flow may be written without a decision; 0 forces one */
 	uint64_t last_write_ns;
 	uint64_t gap_ns; /* a longer pause may end the flow */
+	_Atomic uint64_t seen_bytes; /* of the connection, that came through calls of ours */
 	_Atomic uint32_t writers; /* threads in a writing call */
 	atomic_bool is_turned; /* something was read since the last write */
 	bool is_open; /* a flow has begun */
@@ -45,6 +46,7 @@ struct connection {
 		kept_bytes; /* a drain was given up: until this offset a promotion comes only where one is not needed */
 	uint64_t pending_since_ns;
 	bool is_shared; /* began before a fork: the other process records it */
+	uint64_t unseen_bytes; /* went past the library since the last flow ended, by the kernel's count (unseen.h) */
 
 	/* The socket. */
 	_Atomic uint32_t fds; /* descriptors of this process; 0: free */
@@ -57,6 +59,9 @@ struct connection {
 	bool is_ipv6;
 	bool is_listener;
 	bool is_released; /* the application chose its own DSCP: records only */
+	bool is_foreign; /* shared with another process, or the kernel writes itself (kTLS): its count proves nothing */
+	bool is_fastopen; /* TCP_FASTOPEN_CONNECT: the first write connects */
+	bool has_unseen; /* something went past the library: each flow is looked at */
 	bool has_addresses;
 	uint8_t local_addr[16], peer_addr[16];
 	uint16_t local_port, peer_port;

@@ -34,6 +34,19 @@ static bool tcp_info_of(int fd, struct tcp_info *info)
 	return !sys_getsockopt(fd, IPPROTO_TCP, TCP_INFO, info, sizeof(*info));
 }
 
+bool accepted_bytes(int fd, uint64_t *bytes)
+{
+	struct tcp_info info;
+	int left;
+
+	/* In this order: an ACK between the two makes the sum too small, never too large. */
+	if (!tcp_info_of(fd, &info))
+		return false;
+	left = unacked_bytes(fd);
+	*bytes = info.tcpi_bytes_acked + (uint64_t)left;
+	return left >= 0;
+}
+
 /*
  * A time after which a segment that is still not ACKed is held back by a delayed ACK (40 ms or more on Linux), not by a queue: SRTT +
  * 4 RTTVAR, which is RTO without its floor, and 10 ms for the kernel's coarse clock.
@@ -69,18 +82,62 @@ uint64_t drain_cost_bytes(struct connection *connection, int fd)
 	return bytes > 2 * connection->segment_bytes ? bytes : 2 * connection->segment_bytes;
 }
 
-/* ppoll of one descriptor: WAITED_DONE when it fires. */
-static enum waited poll_writable(int fd, uint64_t timeout_ns)
+static void nap(uint64_t ns)
+{
+	const struct timespec time = { 0, (long)ns };
+
+	(void)syscall(SYS_nanosleep, &time, NULL);
+}
+
+static uint64_t left_ns(uint64_t end_ns, uint64_t now)
+{
+	if (end_ns == UINT64_MAX)
+		return UINT64_MAX;
+	return end_ns > now ? end_ns - now : 0;
+}
+
+static uint64_t end_of(uint64_t timeout_ns)
+{
+	const uint64_t now = now_ns();
+
+	return timeout_ns > UINT64_MAX - now ? UINT64_MAX : now + timeout_ns;
+}
+
+static enum waited poll_once(int fd, uint64_t timeout_ns, short *found)
 {
 	struct pollfd poll = { fd, POLLOUT, 0 };
 	struct timespec time = { (time_t)(timeout_ns / 1000000000), (long)(timeout_ns % 1000000000) };
 	const long got = syscall(SYS_ppoll, &poll, 1, timeout_ns == UINT64_MAX ? NULL : &time, NULL, 0);
 
+	*found = poll.revents;
 	if (got < 0)
 		return errno == EINTR ? WAITED_SIGNAL : WAITED_ERROR;
-	if (got == 0)
-		return WAITED_TIMEOUT;
-	return poll.revents & (POLLERR | POLLHUP | POLLNVAL) ? WAITED_ERROR : WAITED_DONE;
+	return got ? WAITED_DONE : WAITED_TIMEOUT;
+}
+
+/*
+ * WAITED_DONE when the socket is writable. A connection that failed always hangs up as well. POLLERR alone means a message in the error
+ * queue (completions of MSG_ZEROCOPY), which is the application's to read and lets no poll wait: naps instead.
+ */
+static enum waited poll_writable(int fd, uint64_t timeout_ns)
+{
+	const uint64_t end_ns = timeout_ns ? end_of(timeout_ns) : 0;
+	enum waited waited;
+	short found;
+
+	for (;;) {
+		waited = poll_once(fd, timeout_ns, &found);
+		if (waited != WAITED_DONE)
+			return waited;
+		if (found & (POLLHUP | POLLNVAL))
+			return WAITED_ERROR;
+		if (found & POLLOUT)
+			return WAITED_DONE;
+		timeout_ns = end_ns ? left_ns(end_ns, now_ns()) : 0;
+		if (!timeout_ns)
+			return WAITED_TIMEOUT;
+		nap(NAP_LEAST_NS);
+	}
 }
 
 /*
@@ -130,20 +187,6 @@ static void return_sndbuf(struct connection *connection, int fd)
 	(void)sys_setsockopt(fd, SOL_SOCKET, SO_BUF_LOCK, connection->old_buf_lock);
 }
 
-static uint64_t left_ns(uint64_t end_ns, uint64_t now)
-{
-	if (end_ns == UINT64_MAX)
-		return UINT64_MAX;
-	return end_ns > now ? end_ns - now : 0;
-}
-
-static uint64_t end_of(uint64_t timeout_ns)
-{
-	const uint64_t now = now_ns();
-
-	return timeout_ns > UINT64_MAX - now ? UINT64_MAX : now + timeout_ns;
-}
-
 enum waited wait_transmitted(struct connection *connection, int fd, uint64_t timeout_ns)
 {
 	enum waited waited = WAITED_DONE;
@@ -163,13 +206,6 @@ enum waited wait_transmitted(struct connection *connection, int fd, uint64_t tim
 	}
 	unpush(fd, is_pushed);
 	return waited;
-}
-
-static void nap(uint64_t ns)
-{
-	const struct timespec time = { 0, (long)ns };
-
-	(void)syscall(SYS_nanosleep, &time, NULL);
 }
 
 enum waited wait_drained(struct connection *connection, int fd, uint64_t timeout_ns)

@@ -21,6 +21,9 @@ int unacked_bytes(int fd);
 /* Bytes not yet transmitted. */
 int unsent_bytes(int fd);
 
+/* Bytes that the kernel took on this connection, whoever wrote them; SYN and FIN may count as one each. False: not known. */
+bool accepted_bytes(int fd, uint64_t *bytes);
+
 /* Everything ACKed, or the only segment that is not has been on its way for longer than a round trip takes (a delayed ACK). */
 bool is_drained(struct connection *connection, int fd, uint64_t now);
 

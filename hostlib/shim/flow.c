@@ -13,6 +13,7 @@
 #include "mark.h"
 #include "process.h"
 #include "records.h"
+#include "unseen.h"
 
 #define VERIFY_NS (50 * QCLIMB_NS_PER_MS)
 
@@ -63,6 +64,7 @@ static bool identify(struct connection *connection, int fd, uint64_t now)
 		connection->pending = PENDING_NONE;
 		connection->flows = 0;
 		connection->own_nodelay = -1;
+		unseen_forget(connection, fd);
 	}
 	if (syscall(SYS_getsockname, fd, &local, &local_len) || syscall(SYS_getpeername, fd, &peer, &peer_len) ||
 	    !address_of(&local, connection->local_addr, &connection->local_port) ||
@@ -84,16 +86,20 @@ static void flow_finish(struct connection *connection, uint64_t now, uint8_t fla
 		return;
 	connection->is_open = false;
 	connection->quiet_bytes = 0;
-	if (!connection->sent_bytes)
+	if (!connection->sent_bytes && !connection->unseen_bytes)
 		return;
 	connection->flows++;
-	record->size_bytes = connection->sent_bytes;
+	record->size_bytes = connection->sent_bytes + connection->unseen_bytes;
 	record->last_write_ns = connection->last_write_ns;
 	record->footprint_lower_bytes = connection->footprint.is_fixed ? connection->footprint.fixed_lower_bytes
 								       : connection->footprint.asked_bytes;
 	record->last_priority = (uint8_t)connection->priority;
 	record->flags |= flags;
-	history_remember(connection, record);
+	if (connection->unseen_bytes)
+		record->flags |= QCLIMB_RECORD_UNOBSERVED; /* no size to learn from */
+	else
+		history_remember(connection, record);
+	connection->unseen_bytes = 0;
 	if (connection->is_shared) {
 		connection->is_shared = false; /* the parent tells of it */
 		return;
@@ -102,6 +108,18 @@ static void flow_finish(struct connection *connection, uint64_t now, uint8_t fla
 	    (unsigned long long)record->size_bytes, connection->priority, record->promotions, record->demotions,
 	    (unsigned long long)(record->wait_ns / QCLIMB_NS_PER_US));
 	records_add(record, connection->generation, now);
+}
+
+/* Who the flow is between: of a connection that its first write made (TCP Fast Open) only known later. */
+static void flow_identify(struct connection *connection)
+{
+	struct qclimb_record *record = &connection->record;
+
+	record->connection = connection->cookie;
+	memcpy(record->local_addr, connection->local_addr, 16);
+	memcpy(record->peer_addr, connection->peer_addr, 16);
+	record->local_port = connection->local_port;
+	record->peer_port = connection->peer_port;
 }
 
 static void flow_start(struct connection *connection, int fd, size_t call_bytes, uint64_t now,
@@ -115,13 +133,9 @@ static void flow_start(struct connection *connection, int fd, size_t call_bytes,
 	record->first_write_bytes = call_bytes;
 	record->start_us = (now - qclimb_process.start_ns) / QCLIMB_NS_PER_US;
 	record->upper_bytes = QCLIMB_UNKNOWN_BYTES;
-	record->connection = connection->cookie;
+	flow_identify(connection);
 	record->pid = (uint32_t)qclimb_process.pid;
 	record->flow_index = connection->flows;
-	memcpy(record->local_addr, connection->local_addr, 16);
-	memcpy(record->peer_addr, connection->peer_addr, 16);
-	record->local_port = connection->local_port;
-	record->peer_port = connection->peer_port;
 	record->role = connection->role;
 	record->mode = (uint8_t)policy->mode;
 	memcpy(record->comm, qclimb_process.comm, sizeof(record->comm));
@@ -344,6 +358,10 @@ static size_t grant(struct connection *connection, const struct write_call *call
 				errno = EAGAIN;
 				return 0;
 			}
+			if (found == READY_HOLD && call->is_whole) {
+				ready = READY_NEVER; /* its bytes can't be held back in part */
+				continue;
+			}
 			if (found == READY_HOLD) {
 				*hold = true;
 				return DRAIN_HELD_BYTES;
@@ -377,7 +395,7 @@ static size_t grant(struct connection *connection, const struct write_call *call
 	if (connection->pending != PENDING_NONE)
 		drain_release(connection, fd);
 	connection->quiet_bytes = decision.quiet_bytes;
-	if (decision.until_bytes - connection->sent_bytes < left)
+	if (!call->is_whole && decision.until_bytes - connection->sent_bytes < left)
 		return (size_t)(decision.until_bytes - connection->sent_bytes);
 	return left;
 }
@@ -388,6 +406,7 @@ static ssize_t write_whole(struct connection *connection, const struct write_cal
 	const ssize_t wrote = call->piece(call, 0, call->len);
 
 	if (wrote > 0) {
+		seen(connection, (uint64_t)wrote);
 		connection->sent_bytes += (uint64_t)wrote;
 		connection->last_write_ns = now;
 	}
@@ -421,6 +440,7 @@ static ssize_t write_pieces(struct connection *connection, struct write_call *ca
 			}
 			return (ssize_t)done;
 		}
+		seen(connection, (uint64_t)wrote);
 		connection->sent_bytes += (uint64_t)wrote;
 		done += (size_t)wrote;
 		call->is_started = true;
@@ -430,11 +450,29 @@ static ssize_t write_pieces(struct connection *connection, struct write_call *ca
 	return (ssize_t)done;
 }
 
+/* A write on a socket without a peer: one that connects by it (TCP Fast Open), or libc's to refuse. */
+static ssize_t write_unconnected(struct connection *connection, const struct write_call *call, uint64_t now,
+				 const struct rules *rules)
+{
+	ssize_t wrote;
+
+	if (!(call->flags & MSG_FASTOPEN) && !connection->is_fastopen)
+		return call->piece(call, 0, call->len);
+	flow_rest(connection, call->fd);
+	if (!connection->is_open)
+		flow_start(connection, call->fd, call->len, now, rules);
+	wrote = write_whole(connection, call, now);
+	if (wrote < 0 && !connection->sent_bytes)
+		connection->is_open = false;
+	return wrote;
+}
+
 /* A write that may start a flow, cross a boundary or wait at one. The gate is ours. */
 static ssize_t write_decided(struct connection *connection, const struct write_call *call, uint64_t now)
 {
 	const int saved = errno;
 	const bool is_turned = atomic_exchange(&connection->is_turned, false);
+	const uint64_t verified_ns = connection->verified_ns;
 	struct write_call pieces = *call;
 	enum ready ready = READY_NOT;
 	struct rules *rules;
@@ -446,13 +484,22 @@ static ssize_t write_decided(struct connection *connection, const struct write_c
 		return -1;
 	}
 	rules = rules_acquire(now);
-	if (rules->policy.mode == QCLIMB_OFF || !identify(connection, call->fd, now)) {
-		if (rules->policy.mode == QCLIMB_OFF)
-			mark_nothing(connection, call->fd);
+	if (rules->policy.mode == QCLIMB_OFF) {
+		mark_nothing(connection, call->fd);
 		rules_release(rules);
 		errno = saved;
 		return write_whole(connection, call, now);
 	}
+	if (!identify(connection, call->fd, now)) {
+		errno = saved;
+		wrote = write_unconnected(connection, call, now, rules);
+		rules_release(rules);
+		return wrote;
+	}
+	if (connection->is_open && !connection->record.connection)
+		flow_identify(connection);
+	if (connection->has_unseen || (verified_ns && verified_ns != connection->verified_ns))
+		unseen_look(connection, call->fd, 1);
 	if (is_over(connection, call->fd, now, is_turned)) {
 		flow_finish(connection, now, 0);
 		if (connection->pending != PENDING_NONE)
@@ -545,13 +592,32 @@ void flow_rest(struct connection *connection, int fd)
 	errno = saved;
 }
 
+/* The last look at a descriptor that is still open. */
+static void look_at_end(struct connection *connection, int fd, uint64_t now)
+{
+	struct rules *rules = rules_acquire(now);
+
+	if (rules->policy.mode != QCLIMB_OFF && (!connection->has_addresses || identify(connection, fd, now))) {
+		unseen_look(connection, fd, 0);
+		if ((connection->unseen_bytes || connection->is_open) && !connection->has_addresses)
+			(void)identify(connection, fd, now);
+		if (connection->unseen_bytes && !connection->is_open && connection->has_addresses)
+			flow_start(connection, fd, 0, now, rules); /* nothing of it came by here */
+		if (connection->is_open && !connection->record.connection)
+			flow_identify(connection);
+	}
+	rules_release(rules);
+	if (connection->is_open && unacked_bytes(fd) == 0)
+		connection->record.drained_ns = now;
+}
+
 void flow_closed(struct connection *connection, int fd)
 {
 	const int saved = errno;
 	const uint64_t now = now_ns();
 
-	if (fd >= 0 && connection->is_open && unacked_bytes(fd) == 0)
-		connection->record.drained_ns = now;
+	if (fd >= 0)
+		look_at_end(connection, fd, now);
 	flow_finish(connection, now, QCLIMB_RECORD_CLOSED);
 	records_flush_if_due(now);
 	errno = saved;

@@ -15,13 +15,17 @@ struct write_call {
 	int fd;
 	int flags; /* MSG_* */
 	bool is_plain; /* write or writev: no flags */
+	bool is_whole; /* a split would change what the call means: its priority is that of its first byte */
 	size_t len;
-	const void *bytes; /* send, write */
+	const void *bytes; /* send, sendto, write */
+	const struct sockaddr *to; /* sendto */
+	socklen_t to_len;
 	const struct msghdr *message; /* sendmsg */
 	const struct iovec *parts; /* writev, sendmsg */
 	size_t part_count;
-	int in_fd; /* sendfile */
-	off64_t *offset;
+	int in_fd; /* sendfile, splice */
+	off64_t *offset; /* sendfile */
+	unsigned int splice_flags;
 	bool is_started; /* a piece of this call was accepted: a failure of a later one is the next call's */
 };
 

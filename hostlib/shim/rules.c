@@ -15,7 +15,7 @@
 #define MODEL_SLOTS 4
 #define MODEL_MAX_BYTES (64u << 20)
 
-/* A file as stat sees it: hostd replaces files by rename, so another inode or time means another content. */
+/* A file as stat sees it: hostd replaces files by rename. Another inode or time of change means another content, owner or mode. */
 struct stamp {
 	dev_t device;
 	ino_t inode;
@@ -45,7 +45,7 @@ static struct stamp stamp_of(const char *path)
 	struct stat file;
 
 	if (path[0] && !stat(path, &file))
-		stamp = (struct stamp){ file.st_dev, file.st_ino, file.st_mtim, file.st_size, true };
+		stamp = (struct stamp){ file.st_dev, file.st_ino, file.st_ctim, file.st_size, true };
 	return stamp;
 }
 
@@ -55,7 +55,19 @@ static bool is_same(const struct stamp *a, const struct stamp *b)
 	       a->changed.tv_sec == b->changed.tv_sec && a->changed.tv_nsec == b->changed.tv_nsec;
 }
 
-/* Reads at most `room` bytes: their number, or -errno. System calls of our own: no cancellation point inside. */
+/* Who else could have written it: root may, and the user that this process acts for. */
+static bool is_trusted(int fd)
+{
+	struct stat file;
+
+	return !fstat(fd, &file) && S_ISREG(file.st_mode) && (file.st_uid == 0 || file.st_uid == geteuid()) &&
+	       !(file.st_mode & (S_IWGRP | S_IWOTH));
+}
+
+/*
+ * Reads at most `room` bytes: their number, or -errno; -EPERM where others may have written them. System calls of our own: no
+ * cancellation point inside.
+ */
 static ssize_t read_file(const char *path, void *bytes, size_t room)
 {
 	const int fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
@@ -64,6 +76,10 @@ static ssize_t read_file(const char *path, void *bytes, size_t room)
 
 	if (fd < 0)
 		return -errno;
+	if (!is_trusted(fd)) {
+		syscall(SYS_close, fd);
+		return -EPERM;
+	}
 	while (len < room && (got = syscall(SYS_read, fd, (char *)bytes + len, room - len)) > 0)
 		len += (size_t)got;
 	syscall(SYS_close, fd);
@@ -183,8 +199,10 @@ static struct qclimb_policy policy_without_file(bool is_managed)
 		policy.mode = QCLIMB_OBSERVE;
 		return policy;
 	}
-	if (qclimb_process.own_policy_path[0])
-		(void)read_policy(qclimb_process.own_policy_path, &policy);
+	if (qclimb_process.own_policy_path[0] && read_policy(qclimb_process.own_policy_path, &policy) == -EPERM) {
+		LOG("QCLIMB_POLICY is not this user's or root's alone to write: the environment is ignored");
+		return policy;
+	}
 	if (qclimb_process.own_mode >= 0)
 		policy.mode = (uint32_t)qclimb_process.own_mode;
 	return policy;

@@ -2,9 +2,11 @@
 
 import os
 import signal
+import socket
 import struct
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -12,8 +14,9 @@ from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
-from qclimb.hostfile import encode_policy
+from qclimb.hostfile import decode_records, encode_policy
 from qclimb.policy import Mode, Policy
+from qclimb.record import FlowRecord
 
 ROOT = Path(__file__).resolve().parents[2]
 LIBRARY = ROOT / "hostlib" / "build" / "libqclimb.so"
@@ -42,6 +45,7 @@ def put_policy(run_dir: Path, wanted: Policy | bytes) -> None:
     run_dir.mkdir(parents=True, exist_ok=True)
     new = run_dir / "policy.new"
     new.write_bytes(wanted if isinstance(wanted, bytes) else encode_policy(wanted))
+    new.chmod(0o644)  # whatever the umask: what a group may write is not believed
     new.rename(run_dir / "policy")
 
 
@@ -60,6 +64,35 @@ def wait_until(holds, seconds: float = 10.0) -> None:
     while not holds():
         assert time.monotonic() < end, "waited in vain"
         time.sleep(0.01)
+
+
+@contextmanager
+def hostd(run_dir: Path) -> Iterator[list[bytes]]:
+    """Where records go: the datagrams so far."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as inbox:
+        inbox.bind(str(run_dir / "records"))
+        inbox.settimeout(0.2)
+        got: list[bytes] = []
+        stop = threading.Event()
+
+        def take() -> None:
+            while not stop.is_set():
+                try:
+                    got.append(inbox.recv(65536))
+                except TimeoutError:
+                    continue
+
+        thread = threading.Thread(target=take)
+        thread.start()
+        try:
+            yield got
+        finally:
+            stop.set()
+            thread.join()
+
+
+def records_of(got: Sequence[bytes]) -> list[FlowRecord]:
+    return [record for datagram in got for record in decode_records(datagram).records]
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import pytest
 from qclimb.forest import KEY_MAX, Forest, float_key, lower_key, round_down, upper_key
 from qclimb.hostfile import decode_records, encode_forest, encode_policy
 from qclimb.policy import Mode
-from stand import LIBRARY, ROOT, THRESHOLDS, policy, put_policy
+from stand import LIBRARY, ROOT, THRESHOLDS, hostd, policy, put_policy, records_of
 
 SANITIZED = ROOT / "hostlib" / "build" / "sanitize" / "libqclimb.so"
 SCENARIOS = ["streams", "fork", "shared", "signals", "signals-restart", "both-write", "close-all", "reset"]
@@ -77,30 +77,6 @@ def changing_policy(run_dir, seed=1):
     finally:
         stop.set()
         thread.join()
-
-
-@contextmanager
-def hostd(run_dir):
-    """Where records go: the datagrams so far."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as inbox:
-        inbox.bind(str(run_dir / "records"))
-        inbox.settimeout(0.2)
-        got, stop = [], threading.Event()
-
-        def take():
-            while not stop.is_set():
-                try:
-                    got.append(inbox.recv(65536))
-                except TimeoutError:
-                    continue
-
-        thread = threading.Thread(target=take)
-        thread.start()
-        try:
-            yield got
-        finally:
-            stop.set()
-            thread.join()
 
 
 def run_stress(stress, scenario, run_dir, seconds=0.4, preload=(str(LIBRARY),), **env):
@@ -172,10 +148,6 @@ def application(run_dir, code, **env):
     )
     assert done.returncode == 0, done.stderr
     return done
-
-
-def records_of(got):
-    return [record for datagram in got for record in decode_records(datagram).records]
 
 
 @pytest.mark.parametrize("mode", [Mode.OBSERVE, Mode.PIAS, Mode.QCLIMB])

@@ -17,6 +17,8 @@ enum qclimb_record_flag {
 	QCLIMB_RECORD_WAIT_RAN_OUT = 2, /* promote_wait_us passed before a drain at least once */
 	QCLIMB_RECORD_FOREST = 4, /* had bounds from a forest */
 	QCLIMB_RECORD_HINT = 8, /* had the application's own size */
+	QCLIMB_RECORD_UNOBSERVED =
+		16, /* size_bytes has bytes that went past the library, by the kernel's count: one flow or many */
 };
 
 struct qclimb_record_header {

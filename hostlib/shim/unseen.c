@@ -1,0 +1,48 @@
+#include "unseen.h"
+
+#include "drain.h"
+#include "log.h"
+
+#define FIN 1 /* may stand in the kernel's count as a byte */
+#define LOOKS 8
+
+/* By the kernel: bytes of this connection that anybody wrote. An ACK in the middle of a look makes it too small, never too large. */
+static bool kernel_bytes_of(const struct connection *connection, int fd, uint64_t *bytes)
+{
+	if (!accepted_bytes(fd, bytes))
+		return false;
+	if (connection->role == 0 && *bytes > 0)
+		--*bytes; /* the SYN of the side that connected */
+	return true;
+}
+
+void unseen_look(struct connection *connection, int fd, uint32_t own_writers)
+{
+	uint64_t kernel_bytes, again, seen_bytes;
+
+	if (connection->is_foreign || connection->is_listener || !kernel_bytes_of(connection, fd, &kernel_bytes))
+		return;
+	/* In this order: a call that the kernel had counted above has left, and so has been added, or nothing is said. */
+	if (atomic_load(&connection->writers) != own_writers)
+		return;
+	seen_bytes = atomic_load(&connection->seen_bytes);
+	if (kernel_bytes <= seen_bytes + FIN)
+		return;
+	/* Rare, so worth the whole number. */
+	for (int i = 0; i < LOOKS && kernel_bytes_of(connection, fd, &again) && again > kernel_bytes; i++)
+		kernel_bytes = again;
+	LOG("fd=%d unseen=%llu", fd, (unsigned long long)(kernel_bytes - seen_bytes));
+	connection->unseen_bytes += kernel_bytes - seen_bytes;
+	connection->has_unseen = true;
+	atomic_fetch_add(&connection->seen_bytes, kernel_bytes - seen_bytes);
+}
+
+void unseen_forget(struct connection *connection, int fd)
+{
+	uint64_t kernel_bytes = 0;
+
+	(void)kernel_bytes_of(connection, fd, &kernel_bytes);
+	atomic_store(&connection->seen_bytes, kernel_bytes);
+	connection->unseen_bytes = 0;
+	connection->has_unseen = false;
+}

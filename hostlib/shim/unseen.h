@@ -1,0 +1,22 @@
+/*
+ * Bytes that reached a connection past the library (io_uring, stdio, syscall(), another process), by the kernel's own count.
+ * Never says so of bytes that came through it: where the two counts can't be compared, nothing is said.
+ */
+#ifndef QCLIMB_UNSEEN_H
+#define QCLIMB_UNSEEN_H
+
+#include "connection.h"
+
+/* `bytes` came through a call of ours. */
+static inline void seen(struct connection *connection, uint64_t bytes)
+{
+	atomic_fetch_add_explicit(&connection->seen_bytes, bytes, memory_order_relaxed);
+}
+
+/* Compares the counts; what is new goes to connection->unseen_bytes. `own_writers`: threads in a writing call that are the caller. */
+void unseen_look(struct connection *connection, int fd, uint32_t own_writers);
+
+/* Whatever was written until now is taken for seen: another socket under the old number. */
+void unseen_forget(struct connection *connection, int fd);
+
+#endif

@@ -1,0 +1,534 @@
+"""Every way to the socket: what arrives, what is split and marked, what the records say. `ways.c` is the program."""
+
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import threading
+from collections.abc import Callable
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+
+import pytest
+from qclimb.hostfile import encode_policy
+from qclimb.policy import Mode
+from qclimb.record import ENDED_BY_CLOSE, PARTLY_UNOBSERVED
+from stand import (
+    DSCP,
+    LIBRARY,
+    PYTHON,
+    ROOT,
+    THRESHOLDS,
+    B,
+    environment,
+    hostd,
+    policy,
+    put_policy,
+    records_of,
+    segments,
+    stream,
+    wait_until,
+)
+
+SOURCE = ROOT / "tests" / "shim" / "ways.c"
+TOTAL, CALL = 150_000, 25_000
+STREAM = bytes((i * 131 + (i >> 8) * 29) & 255 for i in range(TOTAL))
+EDGES = [f"dscp={dscp} at={at}" for at, dscp in zip(THRESHOLDS, DSCP[1:], strict=True)]
+PORTS = count(7000)
+
+
+@pytest.fixture(scope="session")
+def ways(tmp_path_factory):
+    program = tmp_path_factory.mktemp("ways") / "ways"
+    fortify = ["-O2", "-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2"]
+    subprocess.run(["cc", *fortify, "-g", "-Wall", "-Wextra", "-o", program, SOURCE], check=True)
+    return program
+
+
+@dataclass
+class Said:
+    """What became of one run: the bytes that arrived, the records, the changes of the DSCP by the log."""
+
+    arrived: bytes = b""
+    records: list = field(default_factory=list)
+    log: str = ""
+
+    @property
+    def changes(self) -> list[str]:
+        """DSCP and byte of each change, those to rest at priority 0 left out."""
+        found = [line.split("priority=")[1].split(" ", 1)[1] for line in self.log.splitlines() if " dscp=" in line]
+        return [change for change in found if not change.startswith(f"dscp={DSCP[0]} ")]
+
+    @property
+    def sizes(self) -> list[tuple[int, bool]]:
+        """Size and whether a part of it was not observed, of what this program sent."""
+        return [(r.size_bytes, bool(r.flags & PARTLY_UNOBSERVED)) for r in self.records]
+
+
+def take_all(connection: socket.socket) -> bytes:
+    got = bytearray()
+    while data := connection.recv(65536):
+        got += data
+    connection.sendall(b".")
+    return bytes(got)
+
+
+def take_in_turns(connection: socket.socket) -> bytes:
+    got = connection.recv(3000, socket.MSG_WAITALL)
+    connection.sendall(b".")
+    return got + take_all(connection)
+
+
+def run(
+    ways: Path,
+    run_dir: Path,
+    kind: str,
+    way: str,
+    *,
+    wanted=None,
+    take: Callable[[socket.socket], bytes] = take_all,
+    address: str = "127.0.0.1",
+    expected_records: int = 1,
+    prefix: tuple[str, ...] = (),
+) -> Said:
+    """The application under the library, against a peer without it."""
+    put_policy(run_dir, wanted or policy(flow_gap_us=10_000_000))
+    said = Said()
+    with hostd(run_dir) as datagrams, socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(30)
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_OOBINLINE, 1)
+
+        def serve() -> None:
+            connection, _ = server.accept()
+            with connection:
+                said.arrived = take(connection)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        done = subprocess.run(
+            [*prefix, ways, kind, way, address, str(server.getsockname()[1])],
+            env=environment(run_dir, QCLIMB_LOG="stderr"),
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        thread.join()
+        if done.returncode == 77:
+            pytest.skip(f"this kernel lacks it: {done.stderr.splitlines()[-1]}")
+        assert done.returncode == 0, done.stderr
+        wait_until(lambda: len(records_of(datagrams)) >= expected_records)
+    said.records, said.log = records_of(datagrams), done.stderr
+    return said
+
+
+SPLIT = ["send", "sendto", "write", "writev", "sendmsg", "sendmmsg", "sendfile", "sendfile64", "splice", "vmsplice"]
+
+
+@pytest.mark.parametrize("way", SPLIT)
+def test_each_way_to_write_is_split_at_the_thresholds_and_counted(ways, run_dir, way):
+    said = run(ways, run_dir, "write", way)
+    assert said.arrived == STREAM
+    assert said.changes == EDGES
+    assert said.sizes == [(TOTAL, False)]
+
+
+@pytest.mark.parametrize("way", ["sendto-address", "zerocopy"])
+def test_a_call_that_must_stay_whole_is_counted_and_has_the_priority_of_its_first_byte(ways, run_dir, way):
+    said = run(ways, run_dir, "write", way)
+    assert said.arrived == STREAM
+    assert said.changes == ["dscp=43 at=25000", "dscp=39 at=50000", "dscp=35 at=100000"]
+    assert said.sizes == [(TOTAL, False)]
+
+
+@pytest.mark.parametrize("way", ["zerocopy", "splice", "vmsplice", "fastopen", "sendto-address"])
+def test_they_arrive_unchanged_in_mode_qclimb_too(ways, run_dir, way):
+    said = run(ways, run_dir, "write", way, wanted=policy(Mode.QCLIMB, flow_gap_us=10_000_000))
+    assert said.arrived == STREAM
+    assert said.sizes == [(TOTAL, False)]
+
+
+@pytest.mark.parametrize("way", ["fastopen", "fastopen-connect"])
+def test_a_connection_that_its_first_write_makes_is_one_flow(ways, run_dir, way):
+    said = run(ways, run_dir, "write", way)
+    assert said.arrived == STREAM
+    assert said.sizes == [(TOTAL, False)]
+    assert (said.records[0].peer_addr, said.records[0].role) == ("127.0.0.1", 0)
+    assert said.records[0].peer_port != 0
+    assert f"priority=0 dscp={DSCP[0]} at=0" in said.log
+    assert said.changes[-1] == "dscp=35 at=100000"
+
+
+@pytest.mark.parametrize("way", ["io_uring", "stdio", "syscall", "pwritev2"])
+def test_what_bypasses_the_library_arrives_and_is_reported_as_unobserved(ways, run_dir, way):
+    said = run(ways, run_dir, "write", way)
+    assert said.arrived == STREAM
+    assert said.changes == []
+    assert said.sizes == [(TOTAL, True)]
+    assert said.records[0].peer_addr == "127.0.0.1"
+
+
+@pytest.mark.parametrize("mode", [Mode.OBSERVE, Mode.OFF])
+def test_what_bypasses_the_library_is_reported_by_an_observer_and_not_where_it_is_off(ways, run_dir, mode):
+    said = run(ways, run_dir, "write", "syscall", wanted=policy(mode), expected_records=mode is Mode.OBSERVE)
+    assert said.arrived == STREAM
+    assert said.sizes == [(TOTAL, True)] * (mode is Mode.OBSERVE)
+
+
+READS = ["recv", "recvfrom", "read", "readv", "recvmsg", "recvmmsg", "splice"]
+FORTIFIED = ["__recv_chk", "__recvfrom_chk", "__read_chk"]
+
+
+@pytest.mark.parametrize("way", READS + FORTIFIED)
+def test_each_way_to_read_is_a_turn(ways, run_dir, way):
+    if way in FORTIFIED:
+        symbols = subprocess.run(["nm", "-D", ways], capture_output=True, text=True, check=True).stdout
+        assert way in symbols
+    said = run(ways, run_dir, "read", way, take=take_in_turns, expected_records=2)
+    assert said.arrived == STREAM[:5000]
+    assert said.sizes == [(3000, False), (2000, False)]
+
+
+def test_a_peek_is_no_turn(ways, run_dir):
+    said = run(ways, run_dir, "read", "peek", take=take_in_turns)
+    assert said.sizes == [(5000, False)]
+
+
+@pytest.mark.parametrize("way", ["dup", "dup2", "dup3", "fcntl", "fcntl64"])
+def test_a_flow_goes_on_by_another_descriptor(ways, run_dir, way):
+    said = run(ways, run_dir, "another", way)
+    assert said.arrived == STREAM[:20_000]
+    assert said.changes == EDGES[:1]
+    assert said.sizes == [(20_000, False)]
+
+
+@pytest.mark.parametrize("way", ["closefrom", "close_range"])
+def test_closing_many_ends_the_flow_and_the_number_is_a_files(ways, run_dir, way):
+    said = run(ways, run_dir, "close", way, take=lambda connection: connection.recv(5000, socket.MSG_WAITALL))
+    assert said.arrived == STREAM[:5000]
+    assert said.sizes == [(5000, False)]
+    assert said.records[0].flags & ENDED_BY_CLOSE
+
+
+def test_marking_many_for_exec_closes_none(ways, run_dir):
+    said = run(ways, run_dir, "close", "close_range-cloexec")
+    assert said.arrived == STREAM[:20_000]
+    assert said.sizes == [(20_000, False)]
+
+
+@pytest.mark.parametrize("way", ["vfork", "posix_spawn"])
+def test_what_a_child_closes_stays_its_parents(ways, run_dir, way):
+    said = run(ways, run_dir, "child", way)
+    assert said.arrived == STREAM[:20_000]
+    assert said.changes == EDGES[:1]
+    assert said.sizes == [(20_000, False)]
+
+
+def test_what_a_spawned_child_writes_is_reported_as_unobserved(ways, run_dir):
+    said = run(ways, run_dir, "child", "posix_spawn-writes")
+    assert said.arrived == STREAM[:20_000]
+    assert said.sizes == [(20_000, True)]
+
+
+@pytest.mark.parametrize("way", ["rights-recvmsg", "rights-recvmmsg"])
+def test_a_descriptor_that_was_passed_is_nothing_of_ours_whatever_had_its_number(ways, run_dir, way):
+    said = run(ways, run_dir, "other", way)
+    assert said.arrived == STREAM[:20_000]
+    assert said.changes == []
+    assert said.sizes == [(20_000, True)]  # one flow by the first descriptor, the rest by the passed one
+
+
+def test_half_a_connection_closes_and_the_other_half_goes_on(ways, run_dir):
+    def take(connection: socket.socket) -> bytes:
+        got = take_all(connection)
+        connection.sendall(bytes(100_000))
+        return got
+
+    said = run(ways, run_dir, "other", "half-close", take=take)
+    assert said.arrived == STREAM[:20_000]
+    assert said.sizes == [(20_000, False)]
+    assert said.records[0].flags & ENDED_BY_CLOSE
+
+
+def test_closing_the_half_that_reads_ends_no_flow(ways, run_dir):
+    def take(connection: socket.socket) -> bytes:
+        return b"".join(iter(lambda: connection.recv(65536), b""))
+
+    said = run(ways, run_dir, "other", "read-half", take=take)
+    assert said.arrived == STREAM[:20_000]
+    assert said.sizes == [(20_000, False)]
+
+
+def test_urgent_data_is_counted_and_lies_where_it_was_sent(ways, run_dir):
+    said = run(ways, run_dir, "other", "urgent")
+    assert said.arrived == STREAM[:20_000]
+    assert said.changes == EDGES[:1]
+    assert said.sizes == [(20_000, False)]
+
+
+def test_multipath_tcp_passes_through(ways, run_dir):
+    said = run(ways, run_dir, "other", "mptcp", expected_records=0)
+    assert said.arrived == STREAM
+    assert (said.changes, said.records) == ([], [])
+
+
+def test_a_v4_mapped_connection_is_ipv4s(ways, run_dir):
+    said = run(ways, run_dir, "write", "send", address="::ffff:127.0.0.1")
+    assert said.arrived == STREAM
+    assert said.changes == EDGES
+    assert (said.records[0].peer_addr, said.records[0].local_addr) == ("127.0.0.1", "127.0.0.1")
+
+
+@pytest.mark.parametrize("way", ["accept", "accept4"])
+def test_an_accepted_connection_has_what_the_listener_was_given_and_no_more(ways, run_dir, way):
+    put_policy(run_dir, policy())
+    with hostd(run_dir) as datagrams:
+        program = subprocess.Popen(
+            [ways, "accept", way, "127.0.0.1", "0"],
+            env=environment(run_dir, QCLIMB_LOG="stderr"),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        with socket.create_connection(("127.0.0.1", int(program.stdout.readline()))) as connection:
+            assert take_all(connection) == STREAM[:20_000]
+        _, error = program.communicate(timeout=30)
+        assert program.returncode == 0, error
+        wait_until(lambda: records_of(datagrams))
+    assert "dscp=43 at=10000" in error
+    assert [(r.role, r.size_bytes, r.flags & PARTLY_UNOBSERVED) for r in records_of(datagrams)] == [(1, 20_000, 0)]
+
+
+# --- on the wire
+
+SINK = """
+import hashlib, socket, sys
+server = socket.socket(); server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+server.setsockopt(socket.IPPROTO_TCP, socket.TCP_FASTOPEN, 16)
+server.bind(("", int(sys.argv[1]))); server.listen(); print(1, flush=True)
+for _ in range(int(sys.argv[2])):
+    peer, _ = server.accept()
+    digest = hashlib.sha256()
+    while data := peer.recv(65536):
+        digest.update(data)
+    peer.sendall(b"."); peer.close()
+    print(digest.hexdigest(), flush=True)
+"""
+
+
+@contextmanager
+def sink(link, run_dir, connections=1):
+    port = next(PORTS)
+    process = link.start(link.b, [PYTHON, "-c", SINK, str(port), str(connections)], run_dir)
+    try:
+        process.stdout.readline()
+        yield port, process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def send_on(link, run_dir, ways, way, port, address=B):
+    program = link.start(link.a, [str(ways), "write", way, address, str(port)], run_dir)
+    _, error = program.communicate(timeout=60)
+    if program.returncode == 77:
+        pytest.skip(f"this kernel lacks it: {error}")
+    assert program.returncode == 0, error
+
+
+@pytest.mark.fabric
+@pytest.mark.parametrize(
+    ("way", "address", "edges"),
+    [
+        ("splice", B, THRESHOLDS),
+        ("send", f"::ffff:{B}", THRESHOLDS),
+        ("zerocopy", B, (25_000, 50_000, 100_000)),
+    ],
+    ids=["splice", "v4-mapped", "zerocopy"],
+)
+def test_packets_change_their_dscp_where_the_way_allows_it(link, run_dir, ways, way, address, edges):
+    put_policy(run_dir, policy(flow_gap_us=1_000_000))
+    with link.capture("b") as pcap, sink(link, run_dir) as (port, process):
+        send_on(link, run_dir, ways, way, port, address)
+        assert process.stdout.readline().strip()
+    seen = stream(segments(pcap), to_port=port)
+    assert seen.edges() == [(0, DSCP[0]), *zip(edges, DSCP[1:], strict=True)]
+    assert seen.bytes == TOTAL
+    assert seen.repeated == 0
+
+
+@pytest.mark.fabric
+def test_fast_open_carries_its_bytes_in_a_syn_at_priority_0(link, run_dir, ways):
+    for host in (link.a, link.b):
+        done = subprocess.run(
+            ["ip", "netns", "exec", host, "sysctl", "-qw", "net.ipv4.tcp_fastopen=3"], capture_output=True
+        )
+        if done.returncode:
+            pytest.skip("net.ipv4.tcp_fastopen can't be set here")
+    put_policy(run_dir, policy(flow_gap_us=1_000_000))
+    with sink(link, run_dir, 2) as (port, process):
+        send_on(link, run_dir, ways, "fastopen", port)  # gets the cookie
+        first = process.stdout.readline()
+        with link.capture("b") as pcap, hostd(run_dir) as datagrams:
+            send_on(link, run_dir, ways, "fastopen", port)
+            wait_until(lambda: records_of(datagrams))
+        assert process.stdout.readline() == first
+    found = [s for s in segments(pcap) if s.dport == port]
+    (syn,) = [s for s in found if s.flags & 2]
+    assert syn.payload > 0
+    assert syn.dscp == DSCP[0]
+    assert [r.size_bytes for r in records_of(datagrams)] == [TOTAL]
+    assert [r.peer_addr for r in records_of(datagrams)] == [B]
+
+
+# --- whose files are believed
+
+NOBODY = 65534
+
+
+@pytest.fixture
+def public_dir():
+    """A run directory that other users can enter."""
+    if os.geteuid() != 0 or not shutil.which("setpriv"):
+        pytest.skip("needs root and setpriv: gives files to other users")
+    path = Path(tempfile.mkdtemp(prefix="qclimb-owner"))
+    path.chmod(0o777)
+    yield path
+    shutil.rmtree(path)
+
+
+def policies_seen(run_dir: Path, user: int = 0, **env: str) -> list[str]:
+    """What a program of that user says about the policies that it read."""
+    library = run_dir.parent / f"{run_dir.name}.so"  # a copy that every user may read
+    shutil.copy(LIBRARY, library)
+    library.chmod(0o755)
+    try:
+        done = subprocess.run(
+            ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", "env", f"LD_PRELOAD={library}", "true"],
+            env={"PATH": os.environ["PATH"], "QCLIMB_LOG": "stderr", "QCLIMB_RUN": str(run_dir), **env},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    finally:
+        library.unlink()
+    return [line.split("] ", 1)[1].split(" ", 2)[2] for line in done.stderr.splitlines() if "policy " in line.lower()]
+
+
+def own(path: Path, user: int, mode: int = 0o644) -> None:
+    os.chown(path, user, user)
+    path.chmod(mode)
+
+
+@pytest.mark.parametrize(
+    ("user", "owner", "mode", "is_believed"),
+    [
+        (0, 0, 0o644, True),
+        (0, NOBODY, 0o644, False),
+        (0, 0, 0o664, False),
+        (0, 0, 0o646, False),
+        (NOBODY, 0, 0o644, True),
+        (NOBODY, NOBODY, 0o600, True),
+        (NOBODY, NOBODY - 1, 0o644, False),
+        (NOBODY, NOBODY, 0o622, False),
+    ],
+)
+def test_a_policy_is_believed_when_root_or_the_user_alone_could_write_it(public_dir, user, owner, mode, is_believed):
+    put_policy(public_dir, policy(generation=77))
+    own(public_dir / "policy", owner, mode)
+    seen = policies_seen(public_dir, user)
+    if is_believed:
+        assert len(seen) == 1
+        assert "generation=77 mode=2" in seen[0]
+    else:  # as a managed host without a policy: it only observes
+        assert "policy file refused: error 1" in seen[0]
+        assert "mode=1" in seen[1]
+
+
+@pytest.mark.parametrize("owner", [NOBODY, NOBODY - 1])
+def test_an_own_policy_of_somebody_else_and_the_mode_beside_it_are_ignored(public_dir, owner):
+    file = public_dir / "own"
+    file.write_bytes(encode_policy(policy(Mode.QCLIMB, generation=78)))
+    own(file, owner)
+    settings = {"QCLIMB_RUN": str(public_dir / "nowhere"), "QCLIMB_POLICY": str(file), "QCLIMB_MODE": "observe"}
+    seen = policies_seen(public_dir, NOBODY, **settings)
+    if owner == NOBODY:
+        assert "generation=78 mode=1" in seen[0]
+    else:
+        assert "the environment is ignored" in seen[0]
+        assert "mode=2 priorities=8" in seen[1]  # what a host without any file or setting does
+
+
+def test_a_refused_policy_counts_once_its_owner_is_put_right(public_dir):
+    """No new content, no new name: the change of owner alone is noticed."""
+    put_policy(public_dir, policy(generation=79))
+    own(public_dir / "policy", NOBODY)
+    code = """
+import os, socket, time
+server = socket.create_server(("127.0.0.1", 0)); client = socket.create_connection(server.getsockname())
+peer, _ = server.accept()
+os.chown(os.environ["QCLIMB_RUN"] + "/policy", 0, 0); time.sleep(0.25)
+client.sendall(b"x")
+"""
+    done = subprocess.run(
+        [PYTHON, "-c", code], env=environment(public_dir, QCLIMB_LOG="stderr"), capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert "policy generation=79 mode=2" in done.stderr
+
+
+SECURE = """
+#include <arpa/inet.h>
+#include <sys/auxv.h>
+#include <unistd.h>
+int main(void)
+{
+    struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    socklen_t len = sizeof(address);
+    int listener = socket(AF_INET, SOCK_STREAM, 0), client = socket(AF_INET, SOCK_STREAM, 0), peer, tos = 0;
+    if (bind(listener, (void *)&address, len) || listen(listener, 1) || getsockname(listener, (void *)&address, &len) ||
+        connect(client, (void *)&address, len) || (peer = accept(listener, NULL, NULL)) < 0 ||
+        send(client, "qclimb", 6, 0) != 6 || read(peer, &tos, 1) != 1)
+        return 1;
+    close(client);
+    return getauxval(AT_SECURE) ? 7 : 8;
+}
+"""
+
+
+def test_a_setuid_program_follows_no_environment_and_tells_nobody(public_dir):
+    """Linked with the library, as ld.so ignores LD_PRELOAD there already."""
+    library, program, log = public_dir / "libqclimb.so", public_dir / "secure", public_dir / "log"
+    shutil.copy(LIBRARY, library)
+    library.chmod(0o755)
+    (public_dir / "secure.c").write_text(SECURE)
+    link_with = ["-Wl,--no-as-needed", str(library), f"-Wl,-rpath,{public_dir}"]
+    subprocess.run(["cc", "-o", program, public_dir / "secure.c", *link_with], check=True)
+    run_dir = public_dir / "run"
+    put_policy(run_dir, policy(generation=80))
+    own_policy = public_dir / "own"
+    own_policy.write_bytes(encode_policy(policy(generation=81)))
+    own(own_policy, 0)
+    settings = {"QCLIMB_RUN": str(run_dir), "QCLIMB_POLICY": str(own_policy), "QCLIMB_MODE": "observe"}
+
+    def outcome(mode):
+        program.chmod(mode)
+        log.unlink(missing_ok=True)
+        with hostd(run_dir) as datagrams:
+            (run_dir / "records").chmod(0o666)
+            done = subprocess.run(
+                ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", program],
+                env={**settings, "QCLIMB_LOG": str(log)},
+            )
+            if mode == 0o755:
+                wait_until(lambda: records_of(datagrams))
+        (run_dir / "records").unlink()
+        return done.returncode, log.exists(), [r.size_bytes for r in records_of(datagrams)]
+
+    assert outcome(0o755) == (8, True, [6])
+    code, has_log, sizes = outcome(0o4755)
+    if code == 8:
+        pytest.skip("a setuid copy does not run with more rights here")
+    assert (code, has_log, sizes) == (7, False, [])
