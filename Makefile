@@ -19,6 +19,9 @@ test: setup  ## all tests; those that need root or a missing kernel feature say 
 bench: setup  ## benchmarks, each a ratio to a reference in the same run
 	@$(BIN)/python bench/run.py $(ARGS)
 
+compat: setup  ## real programs' suites and loads, bare and under libqclimb.so, compared (ARGS=--help)
+	@$(SUDO) $(BIN)/python -m hostlib.compat $(ARGS)
+
 check: setup  ## formatter, linters, type checker, C warnings as errors, sanitizer builds
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
@@ -33,4 +36,4 @@ format: setup  ## writes Python and C the way `check` wants them
 down:  ## removes what a killed demo or lab run left behind
 	@$(SUDO) $(BIN)/qclimb lab down
 
-.PHONY: help setup demo test bench check format down
+.PHONY: help setup demo test bench compat check format down

@@ -1,0 +1,30 @@
+"""Bytes to send, always the same ones, and how to know them again."""
+
+import random
+from hashlib import sha256
+from pathlib import Path
+
+from hostlib.compat.outcome import verdict
+
+
+def body(size_bytes: int) -> bytes:
+    """Bytes that no compression shortens and of which no two pages are alike."""
+    return random.Random(size_bytes).randbytes(size_bytes)
+
+
+def same(got: bytes, wanted: bytes) -> str:
+    """The verdict on a body that came back."""
+    if got == wanted:
+        return verdict(True)
+    at = next((n for n, (a, b) in enumerate(zip(got, wanted, strict=False)) if a != b), min(len(got), len(wanted)))
+    return verdict(False, f"{len(got)} bytes, sha256 {digest(got)}, differs at byte {at} of {len(wanted)}")
+
+
+def same_file(path: Path, wanted: bytes) -> str:
+    """The same of a file."""
+    return same(path.read_bytes(), wanted) if path.exists() else verdict(False, f"no file {path.name}")
+
+
+def digest(content: bytes) -> str:
+    """The first 16 hexadecimal digits of the SHA-256."""
+    return sha256(content).hexdigest()[:16]

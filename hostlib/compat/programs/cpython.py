@@ -1,0 +1,78 @@
+"""CPython's own tests of what touches sockets and descriptors, compared test by test by regrtest's JUnit file."""
+
+import os
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+from hostlib.compat.bed import Bed, CompatError
+from hostlib.compat.outcome import ABSENT, FAILED, PASSED, SKIPPED, Outcome
+from hostlib.compat.program import Program
+
+SUITES = ("test_socket", "test_asyncio", "test_ssl", "test_httplib", "test_selectors", "test_subprocess")
+PYTHON_VARIABLE = "COMPAT_PYTHON"
+SUITES_VARIABLE = "COMPAT_SUITES"
+SUITE_TIMEOUT_S = 900
+_WORST_FIRST = (FAILED, SKIPPED, PASSED)
+
+
+def interpreter() -> str:
+    """COMPAT_PYTHON, else the interpreter behind this virtual environment: it must bring the package `test`."""
+    return os.environ.get(PYTHON_VARIABLE) or getattr(sys, "_base_executable", None) or sys.executable
+
+
+def results_of(junit: str) -> dict[str, str]:
+    """The word of each test in a JUnit file of regrtest; a name that occurs twice has the worst of its words.
+
+    A test one of whose subtests failed has no name there (CPython 3.11): it is missing, and so ABSENT in a comparison.
+    """
+    found: dict[str, str] = {}
+    for case in ElementTree.fromstring(junit).iter("testcase"):
+        name = case.get("name")
+        if name is None:
+            continue
+        kinds = {child.tag for child in case}
+        unexpected = case.get("outcome") == "UNEXPECTED_SUCCESS" or case.find("outcome") is not None
+        word = FAILED if kinds & {"failure", "error"} or unexpected else SKIPPED if "skipped" in kinds else PASSED
+        found[name] = min(found.get(name, PASSED), word, key=_WORST_FIRST.index)
+    return found
+
+
+def run(bed: Bed) -> Outcome:
+    """One process a suite, so that one that crashes leaves the others; regrtest prints the stacks of a hang."""
+    python = interpreter()
+    suites = os.environ.get(SUITES_VARIABLE, " ".join(SUITES)).split()
+    bed.run(python, "-c", "import test.test_socket, test.libregrtest")
+    temporary = bed.folder / "tmp"
+    temporary.mkdir()
+    results: dict[str, str] = {}
+    for suite in suites:
+        junit = bed.folder / f"{suite}.xml"
+        done = bed.run(
+            *(python, "-m", "test", "--junit-xml", junit, "--timeout", str(SUITE_TIMEOUT_S - 60), "-u", "none", suite),
+            timeout_s=SUITE_TIMEOUT_S,
+            environment={"TMPDIR": str(temporary)},
+            statuses=None,
+        )
+        (bed.folder / f"{suite}.log").write_bytes(done.stdout + done.stderr)
+        if not junit.exists():
+            results[suite] = ABSENT
+            if bed.mode is None:
+                raise CompatError(f"{suite} told no results: {_last(done.stdout + done.stderr)}")
+            continue
+        results[suite] = "ended"
+        results |= results_of(junit.read_text())
+    return Outcome(results)
+
+
+def _last(said: bytes) -> str:
+    return " ".join(said[-300:].decode(errors="replace").split())
+
+
+PROGRAM = Program(
+    "cpython",
+    f"{Path(interpreter()).name}'s {' '.join(SUITES)} (others by {PYTHON_VARIABLE} and {SUITES_VARIABLE})",
+    (),
+    run,
+    paced=False,
+)

@@ -1,0 +1,186 @@
+"""`make compat` compares results, and no difference gets lost on the way. The programs themselves run only by hand."""
+
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from qclimb.policy import Mode
+
+from hostlib.compat import __main__ as command
+from hostlib.compat.bed import Bed, CompatError, Hung
+from hostlib.compat.outcome import ABSENT, FAILED, PASSED, SKIPPED, Outcome, compare, verdict
+from hostlib.compat.program import Program
+from hostlib.compat.programs.bodies import body, same
+from hostlib.compat.programs.cpython import results_of
+
+LIBRARY = Path(__file__).parents[2] / "hostlib" / "build" / "libqclimb.so"
+
+
+def failures(bare, under):
+    return [(d.name, d.bare, d.under) for d in compare(Outcome(bare), Outcome(under)).failures]
+
+
+def test_what_is_the_same_is_no_failure():
+    results = {"a": PASSED, "b": SKIPPED, "c": FAILED, "d": "17 errors"}
+    assert failures(results, results) == []
+
+
+@pytest.mark.parametrize("now", [FAILED, SKIPPED, f"{FAILED}: a reason", "18 errors"])
+def test_what_passed_and_no_longer_does_is_a_new_failure(now):
+    assert failures({"a": PASSED, "b": PASSED}, {"a": PASSED, "b": now}) == [("b", PASSED, now)]
+
+
+def test_a_value_that_changes_is_a_new_failure():
+    assert failures({"sha256": "aa"}, {"sha256": "ab"}) == [("sha256", "aa", "ab")]
+
+
+def test_a_result_that_vanishes_or_appears_as_failed_is_a_new_failure():
+    assert failures({"a": PASSED, "b": SKIPPED}, {"a": PASSED}) == [("b", SKIPPED, ABSENT)]
+    assert failures({"a": PASSED}, {"a": PASSED, "run": FAILED}) == [("run", ABSENT, FAILED)]
+
+
+def test_a_failure_stays_one_failure_whatever_its_reason():
+    assert failures({"a": f"{FAILED}: port 4001"}, {"a": f"{FAILED}: port 4002"}) == []
+    assert failures({"a": FAILED}, {"a": SKIPPED}) == [("a", FAILED, SKIPPED)]
+
+
+def test_what_passes_only_under_the_library_is_told_but_is_no_failure():
+    found = compare(Outcome({"a": FAILED}), Outcome({"a": PASSED}))
+    assert not found.failures
+    assert [str(difference) for difference in found.mended] == ["a: failed -> passed"]
+
+
+def test_rates_are_a_ratio_and_never_a_verdict():
+    found = compare(Outcome({"a": PASSED}, 200.0), Outcome({"a": PASSED}, 1.0))
+    assert found.rate_ratio == 0.005
+    assert not found.failures
+    assert compare(Outcome({"a": PASSED}, 0.0), Outcome({"a": PASSED}, 1.0)).rate_ratio is None
+
+
+def test_a_run_that_checks_nothing_is_refused():
+    with pytest.raises(ValueError, match="checks nothing"):
+        Outcome({})
+    with pytest.raises(ValueError, match="finite"):
+        Outcome({"a": PASSED}, float("nan"))
+
+
+def test_reasons_stay_on_one_line():
+    assert verdict(False, "two\n  lines") == "failed: two lines"
+    assert verdict(True, "unused") == PASSED
+
+
+def test_a_body_that_differs_tells_where():
+    wanted = body(1_000)
+    assert same(wanted, wanted) == PASSED
+    assert "1000 bytes" in same(wanted[:500] + b"!" + wanted[501:], wanted)
+    assert "differs at byte 500 of 1000" in same(wanted[:500] + bytes([wanted[500] ^ 1]) + wanted[501:], wanted)
+    assert "differs at byte 999 of 1000" in same(wanted[:999], wanted)
+    assert "differs at byte 1000 of 1000" in same(wanted + b"x", wanted)
+
+
+JUNIT = """<testsuites tests="6"><testsuite>
+<testcase name="t.A.test_good" status="run" result="completed"/>
+<testcase name="t.A.test_skips" status="run" result="completed"><skipped>why</skipped></testcase>
+<testcase name="t.A.test_fails" status="run" result="completed"><failure type="AssertionError">x</failure></testcase>
+<testcase name="t.A.test_errs" status="run" result="completed"><error type="OSError">x</error></testcase>
+<testcase name="t.A.test_expected" status="run" result="completed"><output type="AssertionError">x</output></testcase>
+<testcase name="t.A.test_odd" status="run" result="completed"><outcome>UNEXPECTED_SUCCESS</outcome></testcase>
+<testcase name="t.A.test_good_once" status="run" result="completed"><error type="OSError">x</error></testcase>
+<testcase name="t.A.test_good_once" status="run" result="completed"/>
+<testcase/>
+</testsuite></testsuites>"""
+
+
+def test_regrtests_junit_is_read_test_by_test():
+    assert results_of(JUNIT) == {
+        "t.A.test_good": PASSED,
+        "t.A.test_skips": SKIPPED,
+        "t.A.test_fails": FAILED,
+        "t.A.test_errs": FAILED,
+        "t.A.test_expected": PASSED,
+        "t.A.test_odd": FAILED,
+        "t.A.test_good_once": FAILED,
+    }
+
+
+def test_a_program_that_is_missing_is_never_passed(tmp_path):
+    absent = Program("absent", "", (("no-such-program", "no-such-package"),), lambda bed: Outcome({"a": PASSED}))
+    assert absent.missing() == ("no-such-package",)
+    report = command.Report(False, None)
+    command._run_program(absent, [Mode.PIAS], tmp_path, LIBRARY, report, command.Console(quiet=True))
+    assert report.missing == {"absent": ("no-such-package",)}
+    assert report.runs == []
+
+
+def test_a_failure_that_only_the_library_brings_makes_the_whole_run_bad(tmp_path):
+    def run(bed):
+        if bed.mode is Mode.QCLIMB:
+            raise CompatError("it broke")
+        return Outcome({"a": PASSED})
+
+    report = command.Report(False, None)
+    program = Program("program", "", (), run)
+    command._run_program(program, [Mode.PIAS], tmp_path / "1", LIBRARY, report, command.Console(quiet=True))
+    assert report.is_good
+    command._run_program(program, [Mode.QCLIMB], tmp_path / "2", LIBRARY, report, command.Console(quiet=True))
+    assert not report.is_good
+    assert any("it broke" in str(difference) for difference in report.runs[-1].comparison.failures)
+
+
+def test_a_program_that_fails_bare_is_not_good_either(tmp_path):
+    def run(bed):
+        raise CompatError("it does not start")
+
+    report = command.Report(False, None)
+    command._run_program(
+        Program("program", "", (), run), [Mode.PIAS], tmp_path, LIBRARY, report, command.Console(quiet=True)
+    )
+    assert "it does not start" in report.broken["program"]
+    assert not report.is_good
+
+
+def test_what_hangs_is_ended_with_its_children_and_tells_where_it_stood(tmp_path):
+    bed = Bed(tmp_path / "bed", None, LIBRARY)
+    child = "import subprocess, sys, time; subprocess.Popen(['sleep', '1000']); print(flush=True); time.sleep(1000)"
+    with pytest.raises(Hung, match="not at its end") as hung:
+        bed.run(sys.executable, "-c", child, timeout_s=2)
+    assert "sleep in" in hung.value.stacks
+    pids = {int(line.split("/")[0]) for line in hung.value.stacks.splitlines() if line[0].isdigit()}
+    assert len(pids) == 2
+    assert not any(_runs(pid) for pid in pids)
+    bed.end()
+
+
+def test_a_server_that_does_not_start_says_why(tmp_path):
+    bed = Bed(tmp_path / "bed", None, LIBRARY)
+    with pytest.raises(CompatError, match=r"ended with status 1: .*no such option"):
+        bed.serve(sys.executable, "-c", "raise SystemExit('no such option')", port=bed.port())
+    bed.end()
+
+
+@pytest.mark.skipif(not LIBRARY.is_file(), reason="libqclimb.so is not built: make -C hostlib")
+def test_a_run_under_the_library_sees_its_flows_demoted(tmp_path):
+    bed = Bed(tmp_path / "bed", Mode.PIAS, LIBRARY)
+    echo = (
+        "import socket; a = socket.create_server(('127.0.0.1', 0)); b = socket.create_connection(a.getsockname());"
+        "c, _ = a.accept(); b.sendall(b'x' * 20_000); assert len(c.recv(20_000, socket.MSG_WAITALL)) == 20_000"
+    )
+    bed.run(sys.executable, "-c", echo)
+    seen = bed.end()
+    assert (seen.flows, seen.bytes, seen.demotions) == (1, 20_000, 3)
+
+
+def test_the_list_names_every_program():
+    listed = CliRunner().invoke(command.main, ["--list"])
+    assert listed.exit_code == 0
+    for name in ("cpython", "redis", "memcached", "nginx", "curl", "node", "java", "postgres", "iperf3", "openssl"):
+        assert name in listed.output
+
+
+def _runs(pid):
+    """Whether it is there and no zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
