@@ -595,18 +595,18 @@ void flow_rest(struct connection *connection, int fd)
 /* The last look at a descriptor that is still open. */
 static void look_at_end(struct connection *connection, int fd, uint64_t now)
 {
-	struct rules *rules = rules_acquire(now);
+	struct rules *rules;
 
-	if (rules->policy.mode != QCLIMB_OFF && (!connection->has_addresses || identify(connection, fd, now))) {
-		unseen_look(connection, fd, 0);
-		if ((connection->unseen_bytes || connection->is_open) && !connection->has_addresses)
-			(void)identify(connection, fd, now);
-		if (connection->unseen_bytes && !connection->is_open && connection->has_addresses)
+	if (connection->is_open && !connection->record.connection && identify(connection, fd, now))
+		flow_identify(connection);
+	if (unseen_is_due(connection, now)) {
+		rules = rules_acquire(now);
+		if (rules->policy.mode != QCLIMB_OFF && (!connection->has_addresses || identify(connection, fd, now)))
+			unseen_look(connection, fd, 0);
+		if (connection->unseen_bytes && !connection->is_open && identify(connection, fd, now))
 			flow_start(connection, fd, 0, now, rules); /* nothing of it came by here */
-		if (connection->is_open && !connection->record.connection)
-			flow_identify(connection);
+		rules_release(rules);
 	}
-	rules_release(rules);
 	if (connection->is_open && unacked_bytes(fd) == 0)
 		connection->record.drained_ns = now;
 }

@@ -13,6 +13,12 @@ static inline void seen(struct connection *connection, uint64_t bytes)
 	atomic_fetch_add_explicit(&connection->seen_bytes, bytes, memory_order_relaxed);
 }
 
+/*
+ * Whether a connection that ends is worth a look (0.7 us): four a millisecond are, and each one of a program that was found to go past the
+ * library, for it will do so again.
+ */
+bool unseen_is_due(const struct connection *connection, uint64_t now);
+
 /* Compares the counts; what is new goes to connection->unseen_bytes. `own_writers`: threads in a writing call that are the caller. */
 void unseen_look(struct connection *connection, int fd, uint32_t own_writers);
 
