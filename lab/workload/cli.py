@@ -101,12 +101,19 @@ def run() -> None:
 @click.option("--loads", type=Numbers(float), default="0.4,0.6,0.8", show_default=True)
 @click.option("--schemes", type=SchemeList(), default=SCHEME_NAMES, show_default=True)
 @click.option("--seconds", type=SECONDS, default=25.0, show_default=True, help="Of arrivals in a pass.")
+@click.option(
+    "--host-rate-mbps",
+    type=click.IntRange(1, 500),
+    default=25,
+    show_default=True,
+    help="Of hosts' links; uplinks have twice that. Slower links ask less of the machine.",
+)
 @click.option("--prefix", default="qc", show_default=True, help="Of the network namespaces' names.")
 @click.option(
     "--results", "folder", type=click.Path(path_type=Path), default=Path("lab-results/fct"), show_default=True
 )
 @click.option("--json", "as_json", is_flag=True, help="Print results.json instead of tables.")
-def fct(as_json: bool, **options: Any) -> None:
+def fct(as_json: bool, host_rate_mbps: int, **options: Any) -> None:
     """Flow completion times over seeds and loads, with bootstrap intervals; a rerun goes on where it stopped."""
     if any(load >= 1 for load in options["loads"]):
         raise click.BadParameter("a load must be below 1", param_hint="--loads")
@@ -114,10 +121,12 @@ def fct(as_json: bool, **options: Any) -> None:
         from rich.console import Console
 
         from lab.demo import console_for_tables
+        from lab.fabric import Topology
         from lab.run_fct import FctSettings, run_fct
 
         settings = FctSettings(**options)
-        run_fct(settings, Console(stderr=True, width=150) if as_json else console_for_tables())
+        topology = Topology(host_rate_bps=host_rate_mbps * 10**6, uplink_rate_bps=2 * host_rate_mbps * 10**6)
+        run_fct(settings, Console(stderr=True, width=150) if as_json else console_for_tables(), topology)
         if as_json:
             click.echo((settings.folder / "results.json").read_text(encoding="utf-8"))
 
