@@ -8,6 +8,7 @@ import numpy as np
 from qclimb.features import FEATURES
 from qclimb.forest import Forest
 from qclimb.hostfile import decode_forest, encode_forest
+from qclimb.record import PARTLY_UNOBSERVED
 
 from . import bounds, onnx_export
 from .errors import TrainingError
@@ -37,10 +38,13 @@ def train(
 ) -> Trained:
     """Grows, calibrates, tests and checks a model; the same arguments give the same bytes.
 
+    Flows that the library saw only in part teach nothing.
     `small_bytes`, `medium_bytes`: the classes of the report. Raises TrainingError.
     """
     begun = time.perf_counter()
     ids = bounds.feature_ids(features)
+    whole = (rows["flags"] & PARTLY_UNOBSERVED) == 0
+    rows, hosts = rows[whole], [host for host, is_whole in zip(hosts, whole, strict=True) if is_whole]
     if len(rows) < bounds.LEAST_ROWS:
         raise TrainingError(
             f"label: {len(rows)} flows were recorded, expected at least {bounds.LEAST_ROWS} to train on"

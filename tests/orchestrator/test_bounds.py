@@ -6,7 +6,7 @@ import onnxruntime
 import pytest
 from qclimb.features import DEFAULT_FEATURE_IDS, FEATURES
 from qclimb.hostfile import decode_forest
-from qclimb.record import FlowRecord
+from qclimb.record import PARTLY_UNOBSERVED, FlowRecord
 
 from orchestrator import bounds, onnx_export
 from orchestrator.errors import TrainingError
@@ -146,6 +146,15 @@ def test_flows_all_of_one_size_have_exact_bounds(records):
     lower, upper = forest.predict_bytes(rows["features"][:, :11])
     assert set(lower.tolist()) == set(upper.tolist()) == {4096}
     assert made.report["coverage"] == 1.0
+
+
+def test_flows_that_were_observed_in_part_teach_nothing(records):
+    rows = pack(records[:200])
+    rows["size_bytes"], rows["flags"] = 4096, 0
+    rows["size_bytes"][::2], rows["flags"][::2] = 1 << 30, PARTLY_UNOBSERVED
+    made = train(rows, ["h1", "h2"] * 100, 1, **QUICK)
+    assert made.report["rows"]["total"] == 100
+    assert set(decode_forest(made.forest).predict_bytes(rows["features"][:, :11])[1].tolist()) == {4096}
 
 
 def test_calibration_widens_only_what_is_wide():
