@@ -112,7 +112,7 @@ static size_t write_somehow(int fd, uint64_t position, size_t len, unsigned int 
 		at += part;
 	}
 	message.msg_iovlen = count;
-	switch (rand_r(seed) % 7) {
+	switch (rand_r(seed) % 8) {
 	case 0:
 		wrote = send(fd, bytes, len, flags);
 		break;
@@ -143,6 +143,16 @@ static size_t write_somehow(int fd, uint64_t position, size_t len, unsigned int 
 				wrote += messages[i].msg_len;
 		}
 		break;
+	case 6: {
+		int ends[2];
+
+		MUST(!pipe(ends)); /* what a short splice leaves in it goes with it */
+		wrote = write(ends[1], bytes, len < 60000 ? len : 60000);
+		MUST(wrote > 0);
+		wrote = splice(ends[0], NULL, fd, NULL, len, 0);
+		MUST(!close(ends[0]) && !close(ends[1]));
+		break;
+	}
 	default:
 		if (len > FILE_BYTES - (size_t)offset)
 			len = FILE_BYTES - (size_t)offset;
