@@ -50,6 +50,7 @@ class Run:
             "mode": self.mode.value,
             "bare": dict(self.bare.counts()),
             "under": dict(self.under.counts()),
+            "failed_bare": list(self.bare.failed()),
             "new_failures": [str(difference) for difference in self.comparison.failures],
             "mended": [str(difference) for difference in self.comparison.mended],
             "rate_ratio": self.comparison.rate_ratio,
@@ -242,6 +243,9 @@ def _print(report: Report) -> None:
     for name, reason in report.broken.items():
         table.add_row(name, "", f"does not run bare: {reason}", "", "", "", "")
     Console(width=None if sys.stdout.isatty() else 160).print(table)
+    for name, failed in {run.program: run.bare.failed() for run in report.runs}.items():
+        for said in failed[:SHOWN]:
+            click.echo(f"fails without it too, {name}: {said}")
     for run in report.runs:
         for difference in run.comparison.failures[:SHOWN]:
             click.echo(f"new failure, {run.program} {run.mode}: {difference}")

@@ -41,6 +41,10 @@ class Outcome:
         words = (word.split(":")[0] for word in self.results.values())
         return Counter(word if word in (SKIPPED, FAILED) else PASSED for word in words)
 
+    def failed(self) -> tuple[str, ...]:
+        """The names of what failed, with the reasons."""
+        return tuple(f"{name}: {word}" for name, word in self.results.items() if _has_failed(word))
+
 
 @dataclass(frozen=True)
 class Difference:

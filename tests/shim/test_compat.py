@@ -51,6 +51,10 @@ def test_what_passes_only_under_the_library_is_told_but_is_no_failure():
     assert [str(difference) for difference in found.mended] == ["a: failed -> passed"]
 
 
+def test_what_fails_bare_is_told_by_name():
+    assert Outcome({"a": f"{FAILED}: why", "b": PASSED, "c": SKIPPED}).failed() == (f"a: {FAILED}: why",)
+
+
 def test_rates_are_a_ratio_and_never_a_verdict():
     found = compare(Outcome({"a": PASSED}, 200.0), Outcome({"a": PASSED}, 1.0))
     assert found.rate_ratio == 0.005

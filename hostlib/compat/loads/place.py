@@ -13,9 +13,6 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_PUT(self) -> None:
         """Keeps the body under the path."""
-        if self.headers.get("Expect", "").lower() == "100-continue":
-            self.send_response_only(100)
-            self.end_headers()
         kept[self.path] = self._chunks() if "Transfer-Encoding" in self.headers else self._whole()
         self._answer(201, b"")
 

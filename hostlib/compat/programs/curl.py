@@ -22,6 +22,8 @@ def run(bed: Bed) -> Outcome:
         file = bed.folder / f"{size}.body"
         file.write_bytes(body(size))
         for how, upload in (("piece", ("-T", file)), ("chunks", ("-H", "Transfer-Encoding: chunked", "-T", file))):
+            if how == "chunks" and not size:
+                continue  # curl 7.88 never sends the last chunk of an empty file, and waits
             bed.run("curl", "-fsS", *upload, f"{place}/{how}-{size}")
             got = bed.run("curl", "-fsS", f"{place}/{how}-{size}").stdout
             results[f"{size} bytes up in {how}, and down"] = same(got, body(size))

@@ -11,7 +11,8 @@ from hostlib.compat.programs.bodies import body, same
 
 SIZES = (1_000, 100_000, 10_000_000)
 SESSIONS = 20
-UPLOAD_BYTES = 3_000_000
+UPLOAD = body(1_500_000).hex().encode()
+"""Text without the letters (B, K, Q, R, k) that s_client takes for commands at the start of what it reads."""
 
 
 def certificate(bed: Bed) -> tuple[Path, Path]:
@@ -57,7 +58,7 @@ def run(bed: Bed) -> Outcome:
         for _ in range(SESSIONS)
     ]
     results[f"{SESSIONS} short sessions"] = verdict(all(got == body(1_000) for got in short))
-    results[f"{UPLOAD_BYTES} bytes up"] = _upload(bed, chain, key)
+    results[f"{len(UPLOAD)} bytes up"] = _upload(bed, chain, key)
     return Outcome(results, rate, "bytes/s")
 
 
@@ -72,12 +73,12 @@ def _upload(bed: Bed, chain: Path, key: Path) -> str:
             stdin=subprocess.PIPE,  # held open: s_server ends the session when its own input ends
         )
         client = ("openssl", "s_client", "-connect", f"127.0.0.1:{port}", "-CAfile", chain, "-quiet", "-no_ign_eof")
-        bed.run(*client, stdin=body(UPLOAD_BYTES), statuses=(0, 1))
+        bed.run(*client, stdin=UPLOAD, statuses=(0, 1))
         try:
             server.wait(30)
         except subprocess.TimeoutExpired:
             raise CompatError("s_server did not end after the client's end of session") from None
-    return same(landed.read_bytes(), body(UPLOAD_BYTES))
+    return same(landed.read_bytes(), UPLOAD)
 
 
 PROGRAM = Program("openssl", "s_client and s_server: files down and up, short sessions", (("openssl", "openssl"),), run)

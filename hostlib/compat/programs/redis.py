@@ -21,8 +21,8 @@ def run(bed: Bed) -> Outcome:
     results: dict[str, str] = {}
     rates = []
     for name, more in (
-        ("plain", ("-n", "10000", "-d", "3000")),
-        ("pipelined", ("-n", "30000", "-P", "16", "-d", "500")),
+        ("plain", ("-n", "4000", "-d", "1500")),
+        ("pipelined", ("-n", "10000", "-P", "16", "-d", "200")),
     ):
         done = bed.run("redis-benchmark", "-p", str(port), "-c", "50", "--csv", "-t", TESTS, *more, timeout_s=300)
         told = (done.stdout + done.stderr).decode()
