@@ -85,7 +85,7 @@ setup(
     package_data={
         "qclimb": ["py.typed"],
         "qclimb.yang": ["*.yang"],
-        "hostlib": ["core/include/qclimb/*.h"],
+        "hostlib": ["core/include/qclimb/*.h", "include/qclimb.h"],
         "switchd": ["container/*"],
         "lab.fabric": ["*.bpf.c"],
         "lab.report": ["*.html"],

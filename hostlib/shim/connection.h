@@ -47,6 +47,7 @@ struct connection {
 	uint64_t pending_since_ns;
 	bool is_shared; /* began before a fork: the other process records it */
 	uint64_t unseen_bytes; /* went past the library since the last flow ended, by the kernel's count (unseen.h) */
+	_Atomic uint64_t told_bytes; /* hint.c: the next write begins a flow of this size; 0: nothing was told */
 
 	/* The socket. */
 	_Atomic uint32_t fds; /* descriptors of this process; 0: free */

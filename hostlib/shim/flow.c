@@ -154,6 +154,25 @@ static void flow_start(struct connection *connection, int fd, size_t call_bytes,
 	LOG("fd=%d flow starts call=%zu", fd, call_bytes);
 }
 
+/* The application has said where this flow begins, and perhaps its size. */
+static void flow_is_told(struct connection *connection, uint64_t told_bytes)
+{
+	if (told_bytes == 0 || told_bytes == QCLIMB_UNKNOWN_BYTES)
+		return;
+	qclimb_footprint_tell(&connection->footprint, told_bytes);
+	connection->is_forecast = true; /* nobody else need be asked */
+	connection->record.flags |= QCLIMB_RECORD_HINT;
+	LOG("told size=%llu", (unsigned long long)told_bytes);
+}
+
+/* What was told is used by the next write that begins a flow: this one wrote nothing of it. What was told since then counts. */
+static void keep_told(struct connection *connection, uint64_t told_bytes)
+{
+	uint64_t nothing = 0;
+
+	(void)atomic_compare_exchange_strong(&connection->told_bytes, &nothing, told_bytes);
+}
+
 /*
  * Asks the forest, once a flow, and only when the application has asked to send more than the first threshold: up to there the flow
  * would hardly be served later, and a walk through cold memory (11-13 us in bench/forest.py) is not free.
@@ -476,6 +495,7 @@ static ssize_t write_decided(struct connection *connection, const struct write_c
 	struct write_call pieces = *call;
 	enum ready ready = READY_NOT;
 	struct rules *rules;
+	uint64_t told;
 	ssize_t wrote;
 
 	if (connection->error_next) {
@@ -483,6 +503,7 @@ static ssize_t write_decided(struct connection *connection, const struct write_c
 		connection->error_next = 0;
 		return -1;
 	}
+	told = atomic_exchange(&connection->told_bytes, 0);
 	rules = rules_acquire(now);
 	if (rules->policy.mode == QCLIMB_OFF) {
 		mark_nothing(connection, call->fd);
@@ -500,12 +521,17 @@ static ssize_t write_decided(struct connection *connection, const struct write_c
 		flow_identify(connection);
 	if (connection->has_unseen || (verified_ns && verified_ns != connection->verified_ns))
 		unseen_look(connection, call->fd, 1);
-	if (is_over(connection, call->fd, now, is_turned)) {
+	if (told || is_over(connection, call->fd, now, is_turned)) {
+		/* Pending without a flow: it is this one that waits to begin. */
+		const bool is_waiting = told && !connection->is_open;
+
 		flow_finish(connection, now, 0);
-		if (connection->pending != PENDING_NONE)
+		if (connection->pending != PENDING_NONE && !is_waiting)
 			drain_release(connection, call->fd);
 		flow_start(connection, call->fd, call->len, now, rules);
-		ready = READY_DRAINED;
+		flow_is_told(connection, told);
+		/* Told to begin while earlier bytes are under way: the drain before a promotion holds across flows. */
+		ready = told && !is_drained(connection, call->fd, now) ? READY_NOT : READY_DRAINED;
 	}
 	if (!connection->footprint.is_fixed && rules->policy.mode == QCLIMB_FULL) {
 		const int left = connection->sent_bytes ? unacked_bytes(call->fd) : 0;
@@ -523,8 +549,11 @@ static ssize_t write_decided(struct connection *connection, const struct write_c
 	connection->last_write_ns = connection->record.wait_ns ? now_ns() : now;
 	if (wrote >= 0)
 		errno = saved;
-	else if (!connection->sent_bytes)
+	if (!connection->sent_bytes) {
 		connection->is_open = false;
+		connection->quiet_bytes = 0;
+		keep_told(connection, told);
+	}
 	return wrote;
 }
 

@@ -165,6 +165,34 @@ static void rule_of__slack_ends_where_the_forests_would(void **state)
 	assert_bytes(rule().bounds.slack_bytes, 0);
 }
 
+static void tell__the_applications_size_is_both_bounds_without_slack(void **state)
+{
+	(void)state;
+	policy.flags = 0;
+	qclimb_footprint_foretell(&flow, 30 * KB, 900 * KB);
+	qclimb_footprint_tell(&flow, 600 * KB);
+	qclimb_footprint_foretell(&flow, 30 * KB, 900 * KB);
+	qclimb_footprint_ask(&flow, 0, 1 * KB, 0);
+	assert_bytes(rule().bounds.lower_bytes, 600 * KB);
+	assert_bytes(rule().bounds.upper_bytes, 600 * KB);
+	assert_bytes(rule().bounds.slack_bytes, 0);
+	assert_int_equal(priority_at(0), 5);
+	assert_int_equal(priority_at(600 * KB - 1), 0);
+	assert_int_equal(priority_at(600 * KB), 7);
+	policy.mode = QCLIMB_PIAS;
+	rule_of__nothing_known_is_pias(state);
+}
+
+static void tell__a_size_too_small_gives_way_to_what_is_asked_for(void **state)
+{
+	(void)state;
+	qclimb_footprint_tell(&flow, 20 * KB);
+	qclimb_footprint_ask(&flow, 0, 600 * KB, 0);
+	assert_bytes(rule().bounds.lower_bytes, 600 * KB);
+	assert_bytes(rule().bounds.upper_bytes, 600 * KB);
+	assert_bytes(rule().bounds.slack_bytes, 0);
+}
+
 /* Writes 20 MB in pieces of 64 KB. Says how many bytes went at each priority. */
 static void stream(int is_drained_between, uint64_t *bytes_at)
 {
@@ -253,6 +281,8 @@ int main(void)
 		TEST(ask__a_count_without_end_saturates),
 		TEST(rule_of__footprint_raises_the_upper_bound),
 		TEST(rule_of__slack_ends_where_the_forests_would),
+		TEST(tell__the_applications_size_is_both_bounds_without_slack),
+		TEST(tell__a_size_too_small_gives_way_to_what_is_asked_for),
 		TEST(rule_of__a_stream_drained_between_its_writes_sinks),
 		TEST(rule_of__a_stream_never_drained_sinks),
 		TEST(rule_of__a_stream_that_the_forest_took_for_small_sinks),

@@ -9,6 +9,7 @@
  *    20 MB flow written in 64 KB pieces would stay at priority 0 to its end.
  *  - Afterwards F raises only U, and demotion goes by max(B, F) (OPTAX's "sent + backlogged"): a stream sinks sooner.
  *  - Slack belongs to the forest's L: priority 0 lasts to L_forest + S at most, unless the footprint's L lies beyond.
+ *  - Where the application tells the size itself, L = U = that, without slack, and the forest has no say.
  *  - A flow whose L lies within one burst (TCP's initial window) can't climb: it is out before an ACK could let it drain.
  *    It is sent as PIAS would, the mirror image of its climb: as many bytes at each priority, first-served ones first,
  *    and it never overtakes itself. Kept at the priority of its whole size it would wait longest with every byte.
@@ -27,9 +28,10 @@
 struct qclimb_footprint {
 	uint64_t asked_bytes; /* F */
 	uint64_t fixed_lower_bytes; /* F when the first byte was ACKed; valid once is_fixed */
-	struct qclimb_bounds forest; /* its L and U (slack unused); valid if has_forest */
+	struct qclimb_bounds forest; /* its L and U (slack unused); valid if has_forest or has_hint */
 	uint8_t is_fixed;
 	uint8_t has_forest;
+	uint8_t has_hint; /* L and U are the application's word */
 };
 
 /* What Algorithm 1 needs for one flow, now. */
@@ -48,16 +50,26 @@ static inline void qclimb_footprint_start(struct qclimb_footprint *flow)
 	flow->forest.slack_bytes = 0;
 	flow->is_fixed = 0;
 	flow->has_forest = 0;
+	flow->has_hint = 0;
 }
 
-/* The forest's forecast, or the application's (lower = upper). Where lower > upper the flow stays without. */
+/* The forest's forecast. Where lower > upper, or the application knows better, the flow stays without. */
 static inline void qclimb_footprint_foretell(struct qclimb_footprint *flow, uint64_t lower_bytes, uint64_t upper_bytes)
 {
-	if (lower_bytes > upper_bytes)
+	if (lower_bytes > upper_bytes || flow->has_hint)
 		return;
 	flow->forest.lower_bytes = lower_bytes;
 	flow->forest.upper_bytes = upper_bytes;
 	flow->has_forest = 1;
+}
+
+/* The application's own word: the flow has exactly size_bytes. */
+static inline void qclimb_footprint_tell(struct qclimb_footprint *flow, uint64_t size_bytes)
+{
+	flow->forest.lower_bytes = size_bytes;
+	flow->forest.upper_bytes = size_bytes;
+	flow->has_forest = 0;
+	flow->has_hint = 1;
 }
 
 /*
@@ -84,11 +96,12 @@ static inline struct qclimb_flow_rule qclimb_flow_rule_of(const struct qclimb_po
 {
 	struct qclimb_flow_rule rule;
 	const int forest = policy->mode == QCLIMB_FULL && policy->flags & QCLIMB_USE_FOREST && flow->has_forest;
+	const int foretold = forest || (policy->mode == QCLIMB_FULL && flow->has_hint);
 	const int footprint = policy->mode == QCLIMB_FULL && policy->flags & QCLIMB_USE_FOOTPRINT;
 	const uint64_t proven_bytes = !footprint ? 0 : flow->is_fixed ? flow->fixed_lower_bytes : flow->asked_bytes;
 
-	rule.bounds.lower_bytes = forest ? flow->forest.lower_bytes : 0;
-	rule.bounds.upper_bytes = forest ? flow->forest.upper_bytes : QCLIMB_UNKNOWN_BYTES;
+	rule.bounds.lower_bytes = foretold ? flow->forest.lower_bytes : 0;
+	rule.bounds.upper_bytes = foretold ? flow->forest.upper_bytes : QCLIMB_UNKNOWN_BYTES;
 	rule.bounds.slack_bytes = forest ? policy->slack_bytes : 0;
 	rule.footprint_bytes = footprint ? flow->asked_bytes : 0;
 	if (proven_bytes > rule.bounds.lower_bytes) {
