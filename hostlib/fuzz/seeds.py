@@ -1,0 +1,65 @@
+"""Writes what the fuzzers begin with: `python hostlib/fuzz/seeds.py FOLDER` fills FOLDER/policy and FOLDER/model."""
+
+import struct
+import sys
+from pathlib import Path
+
+import numpy as np
+from qclimb.forest import KEY_MAX, Forest, float_key, lower_key, round_down, upper_key
+from qclimb.hostfile import encode_forest, encode_policy
+from qclimb.policy import Mode, Policy
+
+UNKNOWN = 2**64 - 1
+
+
+def policies() -> list[bytes]:
+    """Each mode, from 1 to 64 priorities, with flows (struct numbers of policy_fuzz.c) at their thresholds."""
+    found = []
+    for mode in Mode:
+        for priorities in (1, 2, 8, 64):
+            thresholds = tuple(1460 * p * p for p in range(1, priorities))
+            policy = Policy(1, mode, thresholds, tuple(range(priorities)), slack_bytes=1460 * priorities)
+            size = thresholds[-1] if thresholds else 100
+            flow = struct.pack("<6Q", size // 2, size, 3 * size, size // 3, 2 * size, size)
+            found += [encode_policy(policy), encode_policy(policy) + flow]
+            found.append(encode_policy(policy) + struct.pack("<6Q", 0, UNKNOWN, 1, 0, UNKNOWN, UNKNOWN - 1))
+    return found
+
+
+def forest(trees: int, depth: int, features: int) -> Forest:
+    """Full trees of a depth, each split of a level on the next feature."""
+    columns: list[list[int]] = [[], [], [], [], []]
+    roots = []
+    for _ in range(trees):
+        base = len(columns[0])
+        roots.append(base)
+        inner = 2**depth - 1
+        for node in range(2 * inner + 1):
+            low, high = 100 * (node + 1), 1000 * (node + 1)
+            row = (
+                (node % features, int(float_key(round_down(low))), base + 2 * node + 1, 0, 0)
+                if node < inner
+                else (0, KEY_MAX, base + node, int(lower_key(low)), int(upper_key(high)))
+            )
+            for column, value in zip(columns, row, strict=True):
+                column.append(value)
+    feature, threshold, child, lower, upper = (np.array(column, np.int32) for column in columns)
+    ids = tuple(range(features))
+    return Forest(1, ids, trees, depth, feature, threshold, child, lower, upper, np.array(roots, np.int32))
+
+
+def models() -> list[bytes]:
+    """From a lone leaf to several trees of some depth."""
+    return [encode_forest(forest(*shape)) for shape in ((1, 0, 1), (1, 1, 1), (2, 2, 3), (3, 4, 12), (130, 0, 2))]
+
+
+def main(folder: Path) -> None:
+    """Writes them, one a file."""
+    for name, files in (("policy", policies()), ("model", models())):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+        for number, content in enumerate(files):
+            (folder / name / f"seed{number}").write_bytes(content)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
