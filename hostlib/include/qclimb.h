@@ -4,7 +4,7 @@
  * The symbols are weak: a program that includes this header links without the library and runs without it, and then
  * each call does nothing and returns 0. Where LD_PRELOAD brings the library, it returns 1 if the word was taken, 0 if
  * not (the descriptor is no TCP connection that the library knows of). No call fails, blocks or changes errno.
- * Position-independent programs only (compilers' default): a linker resolves weak symbols of others to nothing.
+ * In a static program the calls do nothing.
  *
  * For C11 and C++. Other languages look the two symbols up in the process (dlsym; hostlib/hint.py does in Python).
  */
