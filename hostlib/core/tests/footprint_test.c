@@ -165,6 +165,32 @@ static void rule_of__slack_ends_where_the_forests_would(void **state)
 	assert_bytes(rule().bounds.slack_bytes, 0);
 }
 
+static void rule_of__one_burst_is_sent_in_the_mirrored_order_of_its_climb(void **state)
+{
+	static const uint64_t edges[] = { 0, 1448, 2896, 4344 };
+
+	(void)state;
+	policy.slack_bytes = 0;
+	policy.priorities = 4;
+	for (int p = 0; p < 4; p++)
+		policy.threshold_bytes[p] = edges[p];
+	qclimb_footprint_ask(&flow, 0, QCLIMB_BURST_BYTES, 0);
+	for (uint64_t sent = 0; sent < QCLIMB_BURST_BYTES; sent++)
+		assert_int_equal(priority_at(sent), qclimb_priority_of(edges, 4, sent));
+	qclimb_footprint_ask(&flow, 0, QCLIMB_BURST_BYTES + 1, 0);
+	assert_int_equal(priority_at(0), 3);
+	assert_int_equal(priority_at(QCLIMB_BURST_BYTES), 0);
+}
+
+static void rule_of__slack_forgives_a_forest_that_foretold_one_burst(void **state)
+{
+	(void)state;
+	qclimb_footprint_foretell(&flow, 1 * KB, 900 * KB);
+	qclimb_footprint_ask(&flow, 0, 1 * KB, 0);
+	assert_int_equal(priority_at(100 * KB - 1), 0); /* PIAS: 2 */
+	assert_int_equal(priority_at(100 * KB), 3);
+}
+
 static void tell__the_applications_size_is_both_bounds_without_slack(void **state)
 {
 	(void)state;
@@ -281,6 +307,8 @@ int main(void)
 		TEST(ask__a_count_without_end_saturates),
 		TEST(rule_of__footprint_raises_the_upper_bound),
 		TEST(rule_of__slack_ends_where_the_forests_would),
+		TEST(rule_of__one_burst_is_sent_in_the_mirrored_order_of_its_climb),
+		TEST(rule_of__slack_forgives_a_forest_that_foretold_one_burst),
 		TEST(tell__the_applications_size_is_both_bounds_without_slack),
 		TEST(tell__a_size_too_small_gives_way_to_what_is_asked_for),
 		TEST(rule_of__a_stream_drained_between_its_writes_sinks),

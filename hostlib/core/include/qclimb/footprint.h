@@ -114,8 +114,7 @@ static inline struct qclimb_flow_rule qclimb_flow_rule_of(const struct qclimb_po
 	if (rule.footprint_bytes > rule.bounds.upper_bytes)
 		rule.bounds.upper_bytes = rule.footprint_bytes;
 	if (rule.bounds.lower_bytes <= QCLIMB_BURST_BYTES) {
-		rule.bounds.lower_bytes = 0;
-		rule.bounds.slack_bytes = 0;
+		rule.bounds.lower_bytes = 0; /* slack stays: it forgives a forest that said too little */
 		if (rule.footprint_bytes <= QCLIMB_BURST_BYTES)
 			rule.footprint_bytes = 0;
 	}
