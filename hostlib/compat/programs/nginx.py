@@ -4,7 +4,7 @@ import os
 import re
 import shutil
 
-from hostlib.compat.bed import Bed
+from hostlib.compat.bed import Bed, CompatError
 from hostlib.compat.outcome import FAILED, PASSED, Outcome, verdict
 from hostlib.compat.program import Program
 from hostlib.compat.programs.bodies import body, same, same_file
@@ -13,6 +13,7 @@ from hostlib.compat.programs.openssl import certificate
 SIZES = (1_000, 100_000, 1_000_000)
 REPEATS = 25
 WRK_S = 4
+BODIES_S = 30
 CONFIG = """daemon off; worker_processes 2; pid {folder}/nginx.pid; error_log stderr warn; {user}
 events {{}}
 http {{
@@ -75,7 +76,7 @@ def run(bed: Bed) -> Outcome:
     results["a range of 1 MB"] = same(part, body(1_000_000)[500_000:800_000])
     rate = 0.0
     for size in SIZES:
-        said = bed.run("wrk", "-t2", "-c32", f"-d{WRK_S}s", f"{plain}/{size}").stdout.decode()
+        said = bed.run("wrk", "-t2", "-c32", "--timeout", "30s", f"-d{WRK_S}s", f"{plain}/{size}").stdout.decode()
         found = re.search(r"Requests/sec:\s*([\d.]+)", said)
         rate += float(found[1]) * size if found else 0
         errors = re.findall(r"^.*(?:Socket errors|Non-2xx).*$", said, re.MULTILINE)
@@ -89,7 +90,11 @@ def _bodies(bed: Bed, chain: object, flags: tuple[str, ...], url: str, size: int
     folder.mkdir()
     files = [folder / str(n) for n in range(REPEATS)]
     targets = [word for file in files for word in (url, "-o", str(file))]
-    bed.run("curl", "-fsS", "--cacert", str(chain), *flags, *targets)
+    try:
+        bed.run("curl", "-fsS", "--cacert", str(chain), *flags, *targets, timeout_s=BODIES_S)
+    except CompatError as error:  # a hang too: one way that fails leaves the others to be seen
+        shutil.rmtree(folder)
+        return verdict(False, error)
     words = {same_file(file, body(size)) for file in files}
     shutil.rmtree(folder)
     return PASSED if words == {PASSED} else next(word for word in words if word.startswith(FAILED))
