@@ -125,7 +125,9 @@ def test_a_flow_that_is_told_to_begin_never_overtakes_the_one_before(link, run_d
 def test_a_large_flow_that_is_told_to_begin_is_served_last_from_its_first_byte(link, run_dir, how):
     put_policy(run_dir, policy(Mode.QCLIMB, flow_gap_us=5_000_000))
     seen = talk(link, run_dir, [(9000, "size"), (SIZE, "size")], 3000, how)
-    assert seen.edges()[:2] == [(0, DSCP[0]), (9000, DSCP[-1])]
+    expected = [(0, DSCP[0]), *((9000 + at, dscp) for at, dscp in CLIMBED)]
+    # An event loop with pieces this small misses a step of the climb now and then; it must begin in the right place.
+    assert (seen.edges() == expected) if how == "block" else (seen.edges()[:2] == expected[:2])
 
 
 @pytest.fixture
