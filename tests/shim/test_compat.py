@@ -11,7 +11,7 @@ from hostlib.compat import __main__ as command
 from hostlib.compat.bed import Bed, CompatError, Hung
 from hostlib.compat.outcome import ABSENT, FAILED, PASSED, SKIPPED, Outcome, compare, verdict
 from hostlib.compat.program import Program
-from hostlib.compat.programs.bodies import body, same
+from hostlib.compat.programs.bodies import body, same, same_files
 from hostlib.compat.programs.cpython import results_of
 
 LIBRARY = Path(__file__).parents[2] / "hostlib" / "build" / "libqclimb.so"
@@ -53,6 +53,17 @@ def test_what_passes_only_under_the_library_is_told_but_is_no_failure():
 
 def test_what_fails_bare_is_told_by_name():
     assert Outcome({"a": f"{FAILED}: why", "b": PASSED, "c": SKIPPED}).failed() == (f"a: {FAILED}: why",)
+
+
+def test_of_many_files_the_first_that_differs_is_told(tmp_path):
+    files = [tmp_path / str(n) for n in range(3)]
+    for file in files:
+        file.write_bytes(body(100))
+    assert same_files(files, body(100)) == PASSED
+    files[1].write_bytes(body(99))
+    assert same_files(files, body(100)).startswith(f"{FAILED}: 99 bytes")
+    files[0].unlink()
+    assert same_files(files, body(100)) == f"{FAILED}: no file 0"
 
 
 def test_rates_are_a_ratio_and_never_a_verdict():

@@ -1,10 +1,11 @@
 """Bytes to send, always the same ones, and how to know them again."""
 
 import random
+from collections.abc import Iterable
 from hashlib import sha256
 from pathlib import Path
 
-from hostlib.compat.outcome import verdict
+from hostlib.compat.outcome import PASSED, verdict
 
 
 def body(size_bytes: int) -> bytes:
@@ -23,6 +24,11 @@ def same(got: bytes, wanted: bytes) -> str:
 def same_file(path: Path, wanted: bytes) -> str:
     """The same of a file."""
     return same(path.read_bytes(), wanted) if path.exists() else verdict(False, f"no file {path.name}")
+
+
+def same_files(paths: Iterable[Path], wanted: bytes) -> str:
+    """The same of many: the verdict on the first file that differs."""
+    return next((word for path in paths if (word := same_file(path, wanted)) != PASSED), PASSED)
 
 
 def digest(content: bytes) -> str:

@@ -6,7 +6,7 @@ import time
 from hostlib.compat.bed import Bed
 from hostlib.compat.outcome import Outcome, verdict
 from hostlib.compat.program import LOADS, Program
-from hostlib.compat.programs.bodies import body, same, same_file
+from hostlib.compat.programs.bodies import body, same, same_files
 
 SIZES = (0, 1, 999, 1_000, 1_001, 65_536, 1_000_000, 20_000_000)
 
@@ -35,9 +35,7 @@ def run(bed: Bed) -> Outcome:
     many = [(f"{place}/piece-65536", bed.folder / f"many-{n}") for n in range(60)]
     for flag, name in (("-Z", "60 at once"), ("--no-progress-meter", "60 on one connection")):
         bed.run("curl", "-fsS", flag, *[word for url, file in many for word in (url, "-o", file)])
-        results[name] = next(
-            (word for _, file in many if (word := same_file(file, body(65_536))) != "passed"), "passed"
-        )
+        results[name] = same_files((file for _, file in many), body(65_536))
         for _, file in many:
             file.unlink(missing_ok=True)
     slow = bed.run("curl", "-fsS", "--limit-rate", "400k", f"{place}/piece-1000000").stdout

@@ -5,9 +5,9 @@ import re
 import shutil
 
 from hostlib.compat.bed import Bed, CompatError
-from hostlib.compat.outcome import FAILED, PASSED, Outcome, verdict
+from hostlib.compat.outcome import Outcome, verdict
 from hostlib.compat.program import Program
-from hostlib.compat.programs.bodies import body, same, same_file
+from hostlib.compat.programs.bodies import body, same, same_file, same_files
 from hostlib.compat.programs.openssl import certificate
 
 SIZES = (1_000, 100_000, 1_000_000)
@@ -95,9 +95,9 @@ def _bodies(bed: Bed, chain: object, flags: tuple[str, ...], url: str, size: int
     except CompatError as error:  # a hang too: one way that fails leaves the others to be seen
         shutil.rmtree(folder)
         return verdict(False, error)
-    words = {same_file(file, body(size)) for file in files}
+    word = same_files(files, body(size))
     shutil.rmtree(folder)
-    return PASSED if words == {PASSED} else next(word for word in words if word.startswith(FAILED))
+    return word
 
 
 PROGRAM = Program(
