@@ -1,6 +1,6 @@
 /*
- * The life of a flow on a connection (DESIGN.md section 2): where one ends and the next begins, its priority, and how far it may be
- * written before that changes.
+ * What a call does to the flow of its connection: writes are cut where the priority changes and wait there where the caller may be made
+ * to; reads turn the conversation; closing ends it. life.h says where flows begin and end, decision.h how far they may be written.
  */
 #ifndef QCLIMB_FLOW_H
 #define QCLIMB_FLOW_H

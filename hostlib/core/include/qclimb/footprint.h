@@ -28,7 +28,8 @@
 struct qclimb_footprint {
 	uint64_t asked_bytes; /* F */
 	uint64_t fixed_lower_bytes; /* F when the first byte was ACKed; valid once is_fixed */
-	struct qclimb_bounds forest; /* its L and U (slack unused); valid if has_forest or has_hint */
+	struct qclimb_bounds
+		foretold; /* the forest's or the application's L and U (slack unused); valid if has_forest or has_hint */
 	uint8_t is_fixed;
 	uint8_t has_forest;
 	uint8_t has_hint; /* L and U are the application's word */
@@ -45,9 +46,9 @@ static inline void qclimb_footprint_start(struct qclimb_footprint *flow)
 {
 	flow->asked_bytes = 0;
 	flow->fixed_lower_bytes = 0;
-	flow->forest.lower_bytes = 0;
-	flow->forest.upper_bytes = QCLIMB_UNKNOWN_BYTES;
-	flow->forest.slack_bytes = 0;
+	flow->foretold.lower_bytes = 0;
+	flow->foretold.upper_bytes = QCLIMB_UNKNOWN_BYTES;
+	flow->foretold.slack_bytes = 0;
 	flow->is_fixed = 0;
 	flow->has_forest = 0;
 	flow->has_hint = 0;
@@ -58,16 +59,16 @@ static inline void qclimb_footprint_foretell(struct qclimb_footprint *flow, uint
 {
 	if (lower_bytes > upper_bytes || flow->has_hint)
 		return;
-	flow->forest.lower_bytes = lower_bytes;
-	flow->forest.upper_bytes = upper_bytes;
+	flow->foretold.lower_bytes = lower_bytes;
+	flow->foretold.upper_bytes = upper_bytes;
 	flow->has_forest = 1;
 }
 
 /* The application's own word: the flow has exactly size_bytes. */
 static inline void qclimb_footprint_tell(struct qclimb_footprint *flow, uint64_t size_bytes)
 {
-	flow->forest.lower_bytes = size_bytes;
-	flow->forest.upper_bytes = size_bytes;
+	flow->foretold.lower_bytes = size_bytes;
+	flow->foretold.upper_bytes = size_bytes;
 	flow->has_forest = 0;
 	flow->has_hint = 1;
 }
@@ -96,12 +97,12 @@ static inline struct qclimb_flow_rule qclimb_flow_rule_of(const struct qclimb_po
 {
 	struct qclimb_flow_rule rule;
 	const int forest = policy->mode == QCLIMB_FULL && policy->flags & QCLIMB_USE_FOREST && flow->has_forest;
-	const int foretold = forest || (policy->mode == QCLIMB_FULL && flow->has_hint);
+	const int is_foretold = forest || (policy->mode == QCLIMB_FULL && flow->has_hint);
 	const int footprint = policy->mode == QCLIMB_FULL && policy->flags & QCLIMB_USE_FOOTPRINT;
 	const uint64_t proven_bytes = !footprint ? 0 : flow->is_fixed ? flow->fixed_lower_bytes : flow->asked_bytes;
 
-	rule.bounds.lower_bytes = foretold ? flow->forest.lower_bytes : 0;
-	rule.bounds.upper_bytes = foretold ? flow->forest.upper_bytes : QCLIMB_UNKNOWN_BYTES;
+	rule.bounds.lower_bytes = is_foretold ? flow->foretold.lower_bytes : 0;
+	rule.bounds.upper_bytes = is_foretold ? flow->foretold.upper_bytes : QCLIMB_UNKNOWN_BYTES;
 	rule.bounds.slack_bytes = forest ? policy->slack_bytes : 0;
 	rule.footprint_bytes = footprint ? flow->asked_bytes : 0;
 	if (proven_bytes > rule.bounds.lower_bytes) {

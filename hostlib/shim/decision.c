@@ -1,0 +1,99 @@
+#include "decision.h"
+
+#include "drain.h"
+#include "mark.h"
+
+/*
+ * A promotion costs a drain: about a round trip in which the path stays empty. It is made where at least this many times the bytes
+ * that fit into that time follow at the new priority: then climbing costs a flow a fifth of its time at most. Otherwise it is put off to
+ * the next one, and left out near the end of what is certain to follow.
+ */
+#define PROMOTION_PAYS 4
+
+/* The first offset past `from` at which the flow is demoted below the priority it has. */
+static uint64_t next_demotion(const struct qclimb_policy *policy, const struct qclimb_flow_rule *rule, uint64_t from,
+			      uint32_t priority)
+{
+	do
+		from = qclimb_flow_next_change(policy, rule, from);
+	while (from != QCLIMB_UNKNOWN_BYTES && qclimb_flow_priority(policy, rule, from) <= priority);
+	return from;
+}
+
+/* Whether a promotion at this offset is worth its drain; if not, *until is where to look again. */
+static bool promotion_pays(struct connection *connection, int fd, const struct qclimb_policy *policy,
+			   const struct qclimb_flow_rule *rule, uint32_t wanted, uint64_t *until)
+{
+	const uint64_t sent = connection->sent_bytes;
+	const uint64_t certain = qclimb_add_bytes(rule->bounds.lower_bytes, rule->bounds.slack_bytes);
+	const uint64_t least = PROMOTION_PAYS * drain_cost_bytes(connection, fd);
+	const uint64_t next = qclimb_flow_next_change(policy, rule, sent);
+
+	if (sent >= certain || certain - sent < least) {
+		*until = next_demotion(policy, rule, sent, connection->priority);
+		return false;
+	}
+	if (next != QCLIMB_UNKNOWN_BYTES && next - sent < least && qclimb_flow_priority(policy, rule, next) < wanted) {
+		*until = next;
+		return false;
+	}
+	return true;
+}
+
+struct decision decide(struct connection *connection, int fd, const struct rules *rules, enum ready ready)
+{
+	const struct qclimb_policy *policy = &rules->policy;
+	struct decision decision = { UINT64_MAX, UINT64_MAX, GO, policy->promote_wait_us * QCLIMB_NS_PER_US };
+	struct qclimb_flow_rule rule;
+	uint32_t wanted;
+
+	if (policy->mode < QCLIMB_PIAS || connection->is_released) {
+		if (!connection->is_released)
+			mark_nothing(connection, fd);
+		return decision;
+	}
+	rule = qclimb_flow_rule_of(policy, &connection->footprint);
+	wanted = qclimb_flow_priority(policy, &rule, connection->sent_bytes);
+	decision.until_bytes = qclimb_flow_next_change(policy, &rule, connection->sent_bytes);
+	decision.quiet_bytes = decision.until_bytes;
+	if (policy->mode == QCLIMB_FULL && !connection->footprint.is_fixed &&
+	    rule.bounds.lower_bytes < decision.quiet_bytes)
+		decision.quiet_bytes = rule.bounds.lower_bytes; /* a write beyond may raise L */
+
+	if (wanted < connection->priority && connection->dscp < DSCP_UNKNOWN) {
+		uint64_t until;
+
+		if (ready == READY_NEVER) {
+			connection->kept_bytes = decision.until_bytes;
+			drain_release(connection, fd);
+		}
+		if (ready != READY_DRAINED && unacked_bytes(fd) != 0) {
+			if (connection->pending == PENDING_ACK) {
+				decision.step = WAIT_DRAINED; /* decided already */
+				return decision;
+			}
+			if (connection->sent_bytes < connection->kept_bytes) {
+				decision.quiet_bytes = 0; /* a later call may find everything ACKed */
+				return decision;
+			}
+			if (!promotion_pays(connection, fd, policy, &rule, wanted, &until)) {
+				decision.until_bytes = until;
+				if (until < decision.quiet_bytes || connection->footprint.is_fixed)
+					decision.quiet_bytes = until;
+				return decision;
+			}
+			decision.step = WAIT_DRAINED;
+			return decision;
+		}
+		connection->record.promotions++;
+	} else if (wanted > connection->priority && connection->dscp < DSCP_UNKNOWN) {
+		if (ready == READY_NOT && unsent_bytes(fd) > 0) {
+			decision.step = WAIT_TRANSMITTED;
+			return decision;
+		}
+		connection->record.demotions++;
+	}
+	if (!mark(connection, fd, policy, wanted))
+		connection->quiet_bytes = 0;
+	return decision;
+}

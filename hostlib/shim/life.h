@@ -1,0 +1,37 @@
+/*
+ * Where one flow of a connection ends and the next begins (DESIGN.md section 2), and what is known of it at its start: who talks to whom,
+ * what the application told, what the forest foretells. Knows nothing of priorities.
+ */
+#ifndef QCLIMB_LIFE_H
+#define QCLIMB_LIFE_H
+
+#include "connection.h"
+#include "rules.h"
+
+/* Learns, once a connection, its addresses and cookie, and later that the descriptor still is this connection. */
+bool life_identify(struct connection *connection, int fd, uint64_t now);
+
+/* Whether the flow under way is over for a write that comes now: turned or quiet for long, and everything ACKed. */
+bool life_is_over(struct connection *connection, int fd, uint64_t now, bool is_turned);
+
+void life_start(struct connection *connection, int fd, size_t call_bytes, uint64_t now, const struct rules *rules);
+
+/* Ends the flow under way, if there is one, and records it with these flags beside its own. */
+void life_finish(struct connection *connection, uint64_t now, uint8_t flags);
+
+/* Who the flow is between: of a connection that its first write made (TCP Fast Open) only known later. */
+void life_address(struct connection *connection);
+
+/* The application has said where this flow begins, and perhaps its size. */
+void life_is_told(struct connection *connection, uint64_t told_bytes);
+
+/* What was told is used by the next write that begins a flow: this one wrote nothing of it. What was told since then counts. */
+void life_keep_told(struct connection *connection, uint64_t told_bytes);
+
+/*
+ * Asks the forest, once a flow, and only when the application has asked to send more than the first threshold: up to there the flow
+ * would hardly be served later, and a walk through cold memory (11-13 us in bench/forest.py) is not free.
+ */
+void life_forecast_if_due(struct connection *connection, const struct rules *rules);
+
+#endif
