@@ -229,7 +229,7 @@ class Packets:
     """Retransmissions that the receiver already had, as DSACK told the sender."""
     timeouts: int
     probes: int
-    """Tail loss probes: the usual cause of a spurious retransmission behind a standing queue."""
+    """Tail loss probes sent."""
     reordered: int
     """Reorderings that SACK showed a sender: what drain before promote is there to avoid."""
     drops: int
