@@ -3,7 +3,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "flow.h"
 #include "process.h"
 
 #define POOL_CHUNK 256u
@@ -14,6 +13,8 @@ _Atomic(struct connection_slot_chunk *) qclimb_fd_chunks[FD_CHUNKS];
 static _Atomic(struct connection *) pool[POOL_CHUNKS];
 static _Atomic uint32_t pool_used; /* connections ever taken from the pool's end */
 static _Atomic uint64_t pool_free; /* slot + 1 of the first free one, below a counter that makes each change distinct */
+
+static void (*on_end)(struct connection *connection, int fd);
 
 /* Memory of zeros for a chunk of either table, installed by whoever comes first; NULL if there is none. */
 static void *chunk_at(_Atomic(void *) *place, size_t len)
@@ -32,6 +33,11 @@ static void *chunk_at(_Atomic(void *) *place, size_t len)
 		return chunk;
 	munmap(chunk, len);
 	return none;
+}
+
+void connections_start(void (*ends)(struct connection *connection, int fd))
+{
+	on_end = ends;
 }
 
 static struct connection *pool_at(uint32_t slot)
@@ -86,7 +92,7 @@ static void connection_put(int fd, struct connection *connection)
 {
 	if (atomic_fetch_sub(&connection->fds, 1) != 1)
 		return;
-	flow_closed(connection, fd);
+	on_end(connection, fd);
 	pool_give(connection);
 }
 
@@ -197,7 +203,7 @@ void connections_finish(void)
 		if (!atomic_load(&qclimb_fd_chunks[fd / FD_CHUNK]))
 			fd |= FD_CHUNK - 1; /* on to the next chunk */
 		else if ((connection = connection_of((int)fd)))
-			flow_closed(connection, (int)fd);
+			on_end(connection, (int)fd);
 	}
 }
 

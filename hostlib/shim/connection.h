@@ -103,6 +103,9 @@ static inline struct connection *connection_of(int fd)
 	return atomic_load_explicit(&chunk->slot[(unsigned int)fd % FD_CHUNK], memory_order_acquire);
 }
 
+/* What is to be done when a connection's last descriptor goes (fd -1: it is gone already), or the process ends. */
+void connections_start(void (*ends)(struct connection *connection, int fd));
+
 /* A new connection for `fd`, replacing whatever was known of that number; NULL where memory or the table ends (it then passes through). */
 struct connection *connection_new(int fd, bool is_ipv6, uint8_t role);
 

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "records.h"
+#include "own_fd.h"
 
 #define LINE_BYTES 512
 
@@ -23,7 +23,7 @@ void log_start(const char *where)
 		fd = STDERR_FILENO;
 	else
 		fd = (int)syscall(SYS_openat, AT_FDCWD, where, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-	qclimb_log_fd = fd < 0 || fd == STDERR_FILENO ? fd : fd_out_of_the_way(fd);
+	qclimb_log_fd = fd < 0 || fd == STDERR_FILENO ? fd : own_fd(fd);
 	if (qclimb_log_fd >= 0)
 		fstat(qclimb_log_fd, &log_file);
 }

@@ -1,4 +1,7 @@
-/* The process as a whole: environment, start, fork, exit. */
+/*
+ * The process as a whole: who it is, and what its environment says. The environment is read once, and not at all under secure execution
+ * (setuid): an unprivileged user must not choose what a privileged process reads.
+ */
 #ifndef QCLIMB_PROCESS_H
 #define QCLIMB_PROCESS_H
 
@@ -19,6 +22,11 @@ struct process {
 };
 
 extern struct process qclimb_process;
+
+void process_read_environment(void);
+
+/* At start, and in a forked child: this process, from now on. */
+void process_begin(void);
 
 /* Whether we run in the process whose memory this is: false in a vfork child, whose close() is not ours. One system call. */
 static inline bool is_own_process(void)

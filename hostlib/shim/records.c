@@ -1,10 +1,9 @@
 #include "records.h"
 
-#include <fcntl.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/un.h>
 
+#include "own_fd.h"
 #include "process.h"
 
 #define RING 64u
@@ -12,11 +11,6 @@
 #define BATCH_NS (200 * QCLIMB_NS_PER_MS)
 #define CLOSE_NS (20 * QCLIMB_NS_PER_MS)
 #define RETRY_NS (1000 * QCLIMB_NS_PER_MS)
-/*
- * Above what most applications use, yet below 64: a process's first table holds as many, and to grow it the kernel waits for an RCU
- * grace period where threads share it: 7 to 24 ms inside some application's write.
- */
-#define FD_WANTED 40
 
 enum { SLOT_FREE, SLOT_FILLING, SLOT_READY };
 
@@ -35,21 +29,6 @@ static atomic_flag is_flushing = ATOMIC_FLAG_INIT; /* tried, never waited for */
 static int socket_fd = -1;
 static uint64_t socket_cookie;
 static uint64_t failed_ns;
-
-int fd_out_of_the_way(int fd)
-{
-	struct rlimit limit = { FD_WANTED + 24, 0 };
-	int moved, wanted = FD_WANTED;
-
-	(void)getrlimit(RLIMIT_NOFILE, &limit);
-	if (limit.rlim_cur < FD_WANTED + 24)
-		wanted = limit.rlim_cur > 48 ? (int)limit.rlim_cur - 24 : 0;
-	moved = (int)syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, wanted);
-	if (moved < 0)
-		return fd;
-	(void)syscall(SYS_close, fd);
-	return moved;
-}
 
 static bool socket_is_ours(void)
 {
@@ -71,7 +50,7 @@ static bool open_socket(void)
 	fd = (int)syscall(SYS_socket, AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return false;
-	fd = fd_out_of_the_way(fd);
+	fd = own_fd(fd);
 	if (syscall(SYS_connect, fd, &address, sizeof(address)) ||
 	    sys_getsockopt(fd, SOL_SOCKET, SO_COOKIE, &socket_cookie, sizeof(socket_cookie))) {
 		(void)syscall(SYS_close, fd);

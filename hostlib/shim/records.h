@@ -21,7 +21,4 @@ void records_flush_if_due(uint64_t now);
 
 void records_after_fork(void);
 
-/* Moves a descriptor of ours to a number near 1000, where applications do not expect theirs; close-on-exec. */
-int fd_out_of_the_way(int fd);
-
 #endif
