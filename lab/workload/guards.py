@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Mapping
 
 from lab.workload.passes import LATE_US, PassResult
 
 LEAST_IDLE_SHARE = 0.05
 MOST_LATE_SHARE = 0.01
+MOST_IDLE_GAP = 0.05
+"""A scheme's own work explained 2 to 3 points of idle time; a wider gap was the machine's other work."""
 
 
 def trouble(result: PassResult) -> list[str]:
@@ -28,6 +31,34 @@ def trouble(result: PassResult) -> list[str]:
     return found
 
 
+def disturbed(results: Mapping[str, PassResult]) -> list[str]:
+    """Schemes of one seed and load whose pass had clearly less idle time than the idlest: others took the machine."""
+    idlest = max((result.idle_share for result in results.values()), default=0.0)
+    return [name for name, result in results.items() if idlest - result.idle_share > MOST_IDLE_GAP]
+
+
+def uneven(results: Mapping[str, PassResult]) -> list[str]:
+    """What makes passes of one seed and load unlike beside their scheme: idle time, thresholds."""
+    found = [
+        f"{result.scheme}, load {result.load:g}, seed {result.seed}: idle for {result.idle_share:.1%} of the pass, "
+        f"{MOST_IDLE_GAP * 100:g} points less than another scheme's or more: the machine was not alike for both"
+        for result in (results[name] for name in disturbed(results))
+    ]
+    if len({tuple(result.settings.get("threshold_bytes", ())) for result in results.values()}) > 1:
+        some = next(iter(results.values()))
+        found.append(f"load {some.load:g}, seed {some.seed}: the schemes ran under different thresholds")
+    return found
+
+
 def all_trouble(results: Iterable[PassResult]) -> list[str]:
     """Of several passes."""
     return [sentence for result in results for sentence in trouble(result)]
+
+
+def forests(results: Iterable[PassResult]) -> list[str]:
+    """A sentence where passes that should share a forest used several: a resumed run trains a new one."""
+    reports = [json.dumps(result.settings["model"], sort_keys=True) for result in results if "model" in result.settings]
+    several = len(set(reports))
+    return (
+        [f"{len(reports)} passes used {several} forests, one for each time the run was resumed"] if several > 1 else []
+    )

@@ -104,6 +104,45 @@ def test_a_pass_on_a_busy_machine_is_marked(make_result):
     assert "1 unfinished of 10" in guards.trouble(replace(good, failures={"unfinished": 1}))[0]
 
 
+def test_a_pass_with_less_idle_time_than_its_like_is_found_and_noted(make_result):
+    alike = {
+        name: replace(make_result(name, [100] * 10, [1e3] * 10), idle_share=share)
+        for name, share in {"tcp": 0.50, "pias": 0.47, "qclimb": 0.41}.items()
+    }
+    assert guards.disturbed(alike) == ["qclimb"]
+    (note,) = guards.uneven(alike)
+    assert note.startswith("qclimb, load") and "41.0%" in note
+
+
+def test_a_stored_pass_of_other_thresholds_is_measured_again(ran, tmp_path):
+    settings = replace(SETTINGS, folder=tmp_path)
+    run_fct.run_fct(settings, quiet())
+    store = Store(tmp_path)
+    (path,) = (tmp_path / "passes").glob("load0.4-seed1-pias-*")
+    result = run_fct.PassResult.load_file(path)
+    replace(result, settings={"threshold_bytes": [1, 2]}).save(path)
+    ran.clear()
+    run_fct.run_fct(settings, quiet())
+    assert ran == []  # nothing says what holds for the others
+    replace(result, settings={"threshold_bytes": [1, 2]}).save(path)
+    store.keep_thresholds({0.4: [3, 4]})
+    run_fct.run_fct(settings, quiet())
+    assert ran == [Job(0.4, 1, "pias")]
+
+
+def test_schemes_under_different_thresholds_are_noted(make_result):
+    one = make_result("tcp", [100] * 10, [1e3] * 10)
+    other = replace(one, scheme="pias", settings={"threshold_bytes": [5]})
+    assert "different thresholds" in guards.uneven({"tcp": one, "pias": other})[0]
+
+
+def test_several_forests_in_one_comparison_are_noted(make_result):
+    one = replace(make_result("qclimb", [100], [1e3]), settings={"model": {"generation": 1, "report": {"rows": 5}}})
+    other = replace(one, settings={"model": {"generation": 1, "report": {"rows": 6}}})
+    assert guards.forests([one, one, make_result("tcp", [100], [1e3])]) == []
+    assert guards.forests([one, other, one]) == ["3 passes used 2 forests, one for each time the run was resumed"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
