@@ -1,5 +1,6 @@
 /* socket, connect, listen, accept, accept4: where a connection comes to be, and is put to rest at priority 0 before its first packet. */
 #include "flow.h"
+#include "life.h"
 
 QCLIMB_EXPORT int socket(int family, int type, int protocol)
 {
@@ -17,12 +18,17 @@ QCLIMB_EXPORT int socket(int family, int type, int protocol)
 QCLIMB_EXPORT int connect(int fd, __CONST_SOCKADDR_ARG to, socklen_t to_len)
 {
 	struct connection *connection = connection_of(fd);
+	int result;
 
 	if (connection) {
 		connection->has_addresses = false;
+		connection->has_peer = false;
 		flow_rest(connection, fd);
 	}
-	return real()->connect(fd, to.__sockaddr__, to_len);
+	result = real()->connect(fd, to.__sockaddr__, to_len);
+	if (!result && connection && !connection->is_fastopen)
+		life_met(connection, to.__sockaddr__, to_len);
+	return result;
 }
 
 QCLIMB_EXPORT int listen(int fd, int backlog)
@@ -37,7 +43,7 @@ QCLIMB_EXPORT int listen(int fd, int backlog)
 }
 
 /* An accepted socket inherits the listener's options, ours and the application's. */
-static int accepted(int listener_fd, int fd)
+static int accepted(int listener_fd, int fd, const struct sockaddr *from, socklen_t from_len)
 {
 	struct connection *listener = connection_of(listener_fd);
 	struct connection *connection;
@@ -57,17 +63,37 @@ static int accepted(int listener_fd, int fd)
 		connection->own_so_priority = listener->own_so_priority;
 		connection->own_lowat = listener->own_lowat;
 		connection->own_nodelay = listener->own_nodelay;
+		life_met(connection, from, from_len);
 	}
 	flow_rest(listener, listener_fd); /* a new policy may have new DSCPs */
 	return fd;
 }
 
+/*
+ * The peer's address comes for little with the connection itself: into room of ours where the application asks for none. In an address
+ * that the application cut short nothing is read.
+ */
+static int accept_any(int fd, struct sockaddr *from, socklen_t *from_len, const int *flags)
+{
+	struct sockaddr_storage own;
+	socklen_t own_len = sizeof(own), room;
+	int made;
+
+	if (!from && connection_of(fd)) {
+		from = (struct sockaddr *)&own;
+		from_len = &own_len;
+	}
+	room = from && from_len ? *from_len : 0;
+	made = flags ? real()->accept4(fd, from, from_len, *flags) : real()->accept(fd, from, from_len);
+	return accepted(fd, made, from, made >= 0 && room && *from_len < room ? *from_len : room);
+}
+
 QCLIMB_EXPORT int accept(int fd, __SOCKADDR_ARG from, socklen_t *from_len)
 {
-	return accepted(fd, real()->accept(fd, from.__sockaddr__, from_len));
+	return accept_any(fd, from.__sockaddr__, from_len, NULL);
 }
 
 QCLIMB_EXPORT int accept4(int fd, __SOCKADDR_ARG from, socklen_t *from_len, int flags)
 {
-	return accepted(fd, real()->accept4(fd, from.__sockaddr__, from_len, flags));
+	return accept_any(fd, from.__sockaddr__, from_len, &flags);
 }

@@ -23,62 +23,82 @@ enum pending {
 	PENDING_ACK, /* TCP_CORK and SO_SNDBUF are ours: it waits until all but the bytes held back is ACKed */
 };
 
+/* Of the flow under way: what its record will say and nothing else here knows (life.c makes the record). */
+struct flow_facts {
+	uint32_t first_write_bytes; /* as asked, 4 GiB at most */
+	uint32_t gap_us; /* since the history's previous flow ended */
+	uint32_t drained_us, wait_us; /* since the start, 0: not seen; sum of waits at boundaries */
+	uint32_t last_sizes[QCLIMB_LAST_SIZES]; /* the history's, newest first, packed (history.h) */
+	uint16_t promotions, demotions;
+	uint8_t mode; /* enum qclimb_mode */
+	uint8_t flags; /* enum qclimb_record_flag, or-ed */
+};
+
 struct connection {
-	/* On the path of every call. */
+	/* On the path of every call: one cache line. */
 	uint64_t sent_bytes; /* of the flow, as libc accepted them */
 	uint64_t quiet_bytes; /* up to here the flow may be written without a decision; 0 forces one */
 	uint64_t last_write_ns;
-	uint64_t gap_ns; /* a longer pause may end the flow */
 	_Atomic uint64_t seen_bytes; /* of the connection, that came through calls of ours */
-	_Atomic uint32_t writers; /* threads in a writing call */
+	uint32_t gap_us; /* a longer pause may end the flow */
+	_Atomic uint32_t gate; /* the thread that decides and splits; 0: none */
+	_Atomic uint32_t fds; /* descriptors of this process; 0: free */
+	_Atomic uint16_t writers; /* threads in a writing call */
+	uint16_t read_bytes; /* since the last write, saturating: is this a request or bulk */
 	atomic_bool is_turned; /* something was read since the last write */
 	bool is_open; /* a flow has begun */
 	bool is_forecast; /* the forest was asked for it */
-	_Atomic uintptr_t gate; /* the thread that decides and splits; 0: none */
-	uint32_t priority; /* in force on the socket */
-	uint32_t read_bytes; /* since the last write, saturating: is this a request or bulk */
-
-	/* The flow. */
-	struct qclimb_footprint footprint;
-	struct qclimb_record record; /* what is known at the start, and counts */
-	uint64_t generation; /* of the policy that the flow began under */
-	uint64_t
-		kept_bytes; /* a drain was given up: until this offset a promotion comes only where one is not needed */
-	uint64_t pending_since_ns;
-	bool is_shared; /* began before a fork: the other process records it */
-	uint64_t unseen_bytes; /* went past the library since the last flow ended, by the kernel's count (unseen.h) */
-	_Atomic uint64_t told_bytes; /* hint.c: the next write begins a flow of this size; 0: nothing was told */
-
-	/* The socket. */
-	_Atomic uint32_t fds; /* descriptors of this process; 0: free */
-	uint32_t slot, next_free; /* of the pool; next_free is a slot + 1, 0: none */
-	uint32_t flows;
-	uint64_t cookie; /* SO_COOKIE, 0: not yet known */
-	uint64_t verified_ns;
+	uint8_t priority; /* in force on the socket */
 	uint8_t dscp; /* in force, or one of the two above */
-	uint8_t role; /* 1: accepted */
-	bool is_ipv6;
+	uint8_t pending; /* enum pending */
+	uint8_t role : 1; /* 1: accepted */
+	bool is_ipv6 : 1; /* in one byte with role: both are set before anybody else sees the connection */
+	int8_t own_nodelay; /* as own_lowat; -1: not yet asked */
 	bool is_listener;
 	bool is_released; /* the application chose its own DSCP: records only */
 	bool is_foreign; /* shared with another process, or the kernel writes itself (kTLS): its count proves nothing */
 	bool is_fastopen; /* TCP_FASTOPEN_CONNECT: the first write connects */
 	bool has_unseen; /* something went past the library: each flow is looked at */
-	bool has_addresses;
-	uint8_t local_addr[16], peer_addr[16];
+	bool has_peer; /* the call that made the connection told its peer */
+	bool has_addresses; /* and cookie */
+	bool is_shared; /* the flow began before a fork: the other process records it */
+
+	/* The flow. */
+	struct qclimb_footprint footprint;
+	uint64_t start_ns;
+	uint64_t
+		kept_bytes; /* a drain was given up: until this offset a promotion comes only where one is not needed */
+	uint64_t unseen_bytes; /* went past the library since the last flow ended, by the kernel's count (unseen.h) */
+	_Atomic uint64_t told_bytes; /* hint.c: the next write begins a flow of this size; 0: nothing was told */
+
+	/* The socket. */
+	uint64_t cookie; /* SO_COOKIE, 0: not yet known */
+	struct flow_facts record;
+	uint32_t verified_tick; /* tick_of() the last look at the cookie; 0: none yet */
+	uint32_t pending_since_tick; /* valid while something is pending */
+	uint8_t peer_addr[16]; /* IPv4 as v4-mapped */
 	uint16_t local_port, peer_port;
-	uint32_t segment_bytes; /* of TCP, 0: not yet known */
-	int error_next; /* a later piece of a split write failed: the next write says so; 0: none */
+	uint16_t local_place; /* of the local address (locals.h) */
+	uint16_t segment_bytes; /* of TCP, 0: not yet known */
+	uint32_t slot; /* of the pool */
+	uint32_t next_free; /* of the pool: a slot + 1, 0: none */
+	uint32_t flows; /* ended ones */
 
 	/* What the application set, so that it is found again. -1: nothing. */
 	int own_so_priority;
 	int own_lowat; /* TCP_NOTSENT_LOWAT; 0 is the kernel's "system default" */
-	int own_nodelay; /* -1: not yet asked */
 	/* What a pending change replaced. */
-	uint8_t pending; /* enum pending */
 	int old_sndbuf; /* as getsockopt gives it */
-	int old_buf_lock; /* SO_BUF_LOCK */
-	int old_cork; /* TCP_CORK */
+	uint16_t error_next; /* a later piece of a split write failed: the next write says so; 0: none */
+	uint8_t old_buf_lock; /* SO_BUF_LOCK */
+	uint8_t old_cork; /* TCP_CORK */
 };
+
+/*
+ * 10,000 connections are 2.5 MB: with its place in the table each takes 256 bytes at most (bench/shim.py measures it). Who needs
+ * another field finds room for it in one that is larger than its values.
+ */
+_Static_assert(sizeof(struct connection) <= 248, "a connection takes more memory than qclimb promises");
 
 struct connection_slot_chunk;
 extern _Atomic(struct connection_slot_chunk *) qclimb_fd_chunks[];

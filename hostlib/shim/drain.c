@@ -146,10 +146,8 @@ static enum waited poll_writable(int fd, uint64_t timeout_ns)
  */
 static bool push(struct connection *connection, int fd)
 {
-	if (connection->own_nodelay < 0) {
-		connection->own_nodelay = 0;
-		(void)sys_getsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &connection->own_nodelay, sizeof(int));
-	}
+	if (connection->own_nodelay < 0)
+		connection->own_nodelay = sys_option(fd, IPPROTO_TCP, TCP_NODELAY) != 0;
 	(void)sys_setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, 1);
 	return connection->own_nodelay == 0;
 }
@@ -173,10 +171,8 @@ static void return_lowat(struct connection *connection, int fd)
 /* The smallest buffer: the socket is writable again when at most about one segment is left of what it holds. */
 static void borrow_sndbuf(struct connection *connection, int fd)
 {
-	connection->old_sndbuf = 0;
-	connection->old_buf_lock = 0;
-	(void)sys_getsockopt(fd, SOL_SOCKET, SO_SNDBUF, &connection->old_sndbuf, sizeof(int));
-	(void)sys_getsockopt(fd, SOL_SOCKET, SO_BUF_LOCK, &connection->old_buf_lock, sizeof(int));
+	connection->old_sndbuf = sys_option(fd, SOL_SOCKET, SO_SNDBUF);
+	connection->old_buf_lock = (uint8_t)sys_option(fd, SOL_SOCKET, SO_BUF_LOCK);
 	(void)sys_setsockopt(fd, SOL_SOCKET, SO_SNDBUF, 1);
 }
 
@@ -268,8 +264,7 @@ bool poll_transmitted(struct connection *connection, int fd)
 void drain_hold_begin(struct connection *connection, int fd)
 {
 	drain_release(connection, fd);
-	connection->old_cork = 0;
-	(void)sys_getsockopt(fd, IPPROTO_TCP, TCP_CORK, &connection->old_cork, sizeof(int));
+	connection->old_cork = sys_option(fd, IPPROTO_TCP, TCP_CORK) != 0;
 	(void)sys_setsockopt(fd, IPPROTO_TCP, TCP_CORK, 1);
 }
 

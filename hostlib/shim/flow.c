@@ -27,8 +27,8 @@ static enum ready ready_at_once(struct connection *connection, int fd, const str
 				uint64_t now)
 {
 	if (connection->pending == PENDING_NONE)
-		connection->pending_since_ns = now;
-	if (now - connection->pending_since_ns > decision->promote_wait_ns) {
+		connection->pending_since_tick = tick_of(now);
+	if (tick_of(now) - connection->pending_since_tick > tick_of(decision->promote_wait_ns)) {
 		connection->record.flags |= QCLIMB_RECORD_WAIT_RAN_OUT;
 		return decision->step == WAIT_DRAINED ? READY_NEVER : READY_TRANSMITTED;
 	}
@@ -89,7 +89,7 @@ static size_t grant(struct connection *connection, const struct write_call *call
 		waited = decision.step == WAIT_DRAINED ? wait_drained(connection, fd, decision.promote_wait_ns)
 						       : wait_transmitted(connection, fd, decision.promote_wait_ns);
 		now = now_ns();
-		connection->record.wait_ns += now - before;
+		connection->record.wait_us += (uint32_t)((now - before) / QCLIMB_NS_PER_US + 1);
 		LOG("fd=%d waited_us=%llu for=%s result=%d at=%llu", fd,
 		    (unsigned long long)((now - before) / QCLIMB_NS_PER_US),
 		    decision.step == WAIT_DRAINED ? "ack" : "transmission", (int)waited,
@@ -188,7 +188,7 @@ static ssize_t write_decided(struct connection *connection, const struct write_c
 {
 	const int saved = errno;
 	const bool is_turned = atomic_exchange(&connection->is_turned, false);
-	const uint64_t verified_ns = connection->verified_ns;
+	const uint32_t verified_tick = connection->verified_tick;
 	struct write_call pieces = *call;
 	enum ready ready = READY_NOT;
 	struct rules *rules;
@@ -214,9 +214,7 @@ static ssize_t write_decided(struct connection *connection, const struct write_c
 		rules_release(rules);
 		return wrote;
 	}
-	if (connection->is_open && !connection->record.connection)
-		life_address(connection);
-	if (connection->has_unseen || (verified_ns && verified_ns != connection->verified_ns))
+	if (connection->has_unseen || (verified_tick && verified_tick != connection->verified_tick))
 		unseen_look(connection, call->fd, 1);
 	if (told || life_is_over(connection, call->fd, now, is_turned)) {
 		/* Pending without a flow: it is this one that waits to begin. */
@@ -243,7 +241,7 @@ static ssize_t write_decided(struct connection *connection, const struct write_c
 	connection->read_bytes = 0;
 	errno = saved;
 	wrote = write_pieces(connection, &pieces, ready, now);
-	connection->last_write_ns = connection->record.wait_ns ? now_ns() : now;
+	connection->last_write_ns = connection->record.wait_us ? now_ns() : now;
 	if (wrote >= 0)
 		errno = saved;
 	if (!connection->sent_bytes) {
@@ -258,7 +256,7 @@ static inline bool is_quiet(const struct connection *connection, size_t len, uin
 {
 	return len <= connection->quiet_bytes && connection->sent_bytes <= connection->quiet_bytes - len &&
 	       !atomic_load_explicit(&connection->is_turned, memory_order_relaxed) &&
-	       now - connection->last_write_ns <= connection->gap_ns;
+	       now - connection->last_write_ns <= connection->gap_us * QCLIMB_NS_PER_US;
 }
 
 ssize_t flow_write(struct connection *connection, const struct write_call *call)
@@ -288,7 +286,7 @@ void flow_read(struct connection *connection, int fd, size_t got, size_t asked)
 
 	if (!atomic_load_explicit(&connection->is_turned, memory_order_relaxed))
 		atomic_store_explicit(&connection->is_turned, true, memory_order_relaxed);
-	connection->read_bytes += got < UINT32_MAX - connection->read_bytes ? (uint32_t)got : 0;
+	connection->read_bytes += got < (size_t)(UINT16_MAX - connection->read_bytes) ? (uint16_t)got : 0;
 	if (got < asked && connection->read_bytes > 2 * 1448 && rules_quickack()) {
 		/* Bulk that paused: its last segment's ACK must not wait for a timer. A request's ACK rides on the answer. */
 		(void)sys_setsockopt(fd, IPPROTO_TCP, TCP_QUICKACK, 1);
@@ -296,7 +294,7 @@ void flow_read(struct connection *connection, int fd, size_t got, size_t asked)
 	if (connection->priority != 0 && take_gate(connection, 0)) {
 		now = now_ns();
 		if (unacked_bytes(fd) == 0) {
-			connection->record.drained_ns = now;
+			connection->record.drained_us = (uint32_t)((now - connection->start_ns) / QCLIMB_NS_PER_US);
 			rules = rules_acquire(now);
 			if (rules->policy.mode >= QCLIMB_PIAS && !connection->is_released)
 				(void)mark(connection, fd, &rules->policy, 0);
@@ -323,8 +321,9 @@ static void look_at_end(struct connection *connection, int fd, uint64_t now)
 {
 	struct rules *rules;
 
-	if (connection->is_open && !connection->record.connection && life_identify(connection, fd, now))
-		life_address(connection);
+	if (connection->is_open && !connection->has_addresses)
+		(void)life_identify(connection, fd,
+				    now); /* of a connection that its first write made (TCP Fast Open) */
 	if (unseen_is_due(connection, now)) {
 		rules = rules_acquire(now);
 		if (rules->policy.mode != QCLIMB_OFF &&
@@ -334,8 +333,6 @@ static void look_at_end(struct connection *connection, int fd, uint64_t now)
 			life_start(connection, fd, 0, now, rules); /* nothing of it came by here */
 		rules_release(rules);
 	}
-	if (connection->is_open && unacked_bytes(fd) == 0)
-		connection->record.drained_ns = now;
 }
 
 void flow_closed(struct connection *connection, int fd)

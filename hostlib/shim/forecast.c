@@ -3,6 +3,10 @@
 #include <qclimb/crc32.h>
 #include <string.h>
 
+#include "history.h"
+#include "locals.h"
+#include "process.h"
+
 enum feature {
 	START_US,
 	GAP_US,
@@ -28,18 +32,19 @@ static uint32_t address_number(const uint8_t *address)
 	return (uint32_t)address[13] << 16 | (uint32_t)address[14] << 8 | address[15];
 }
 
-static bool feature_of(uint8_t id, const struct connection *connection, const struct qclimb_record *record,
-		       uint64_t *value)
+static bool feature_of(uint8_t id, const struct connection *connection, uint64_t *value)
 {
+	const struct flow_facts *facts = &connection->record;
+
 	switch (id) {
 	case START_US:
-		*value = record->start_us;
+		*value = (connection->start_ns - qclimb_process.start_ns) / QCLIMB_NS_PER_US;
 		return true;
 	case GAP_US:
-		*value = record->gap_us;
+		*value = facts->gap_us;
 		return true;
 	case LAST_SIZE_1 ... LAST_SIZE_5:
-		*value = record->last_size_bytes[id - LAST_SIZE_1];
+		*value = size_unpack(facts->last_sizes[id - LAST_SIZE_1]);
 		return true;
 	case SERVICE_PORT:
 		*value = connection->role ? connection->local_port : connection->peer_port;
@@ -51,29 +56,34 @@ static bool feature_of(uint8_t id, const struct connection *connection, const st
 		*value = address_number(connection->peer_addr);
 		return true;
 	case LOCAL_ADDR:
-		*value = address_number(connection->local_addr);
+		*value = address_number(locals_at(connection->local_place));
 		return true;
 	case FIRST_WRITE_BYTES:
-		*value = record->first_write_bytes;
+		*value = facts->first_write_bytes;
 		return true;
 	default:
 		return false;
 	}
 }
 
-bool forecast(const struct qclimb_forest *forest, const struct connection *connection, struct qclimb_record *record)
+bool forecast(const struct qclimb_forest *forest, const struct connection *connection, uint64_t *lower_bytes,
+	      uint64_t *upper_bytes)
 {
 	int32_t row[QCLIMB_MAX_FEATURES] = { 0 };
 	struct qclimb_forecast keys;
-	uint64_t value;
+	uint64_t value, lower, upper;
 
 	for (uint32_t i = 0; i < forest->features && i < QCLIMB_MAX_FEATURES; i++) {
-		if (!feature_of(forest->feature_id[i], connection, record, &value))
+		if (!feature_of(forest->feature_id[i], connection, &value))
 			return false;
 		row[i] = qclimb_float_key_of_u64(value);
 	}
 	keys = qclimb_forest_predict(forest, row);
-	record->lower_bytes = qclimb_key_to_bytes(keys.lower_key, 0);
-	record->upper_bytes = qclimb_key_to_bytes(keys.upper_key, 1);
-	return record->lower_bytes <= record->upper_bytes;
+	lower = qclimb_key_to_bytes(keys.lower_key, 0);
+	upper = qclimb_key_to_bytes(keys.upper_key, 1);
+	if (lower > upper)
+		return false;
+	*lower_bytes = lower;
+	*upper_bytes = upper;
+	return true;
 }

@@ -6,7 +6,8 @@
 
 #include <qclimb/forest.h>
 
-/* Fills the record's lower_bytes and upper_bytes; false: the model asks for a feature that we do not know. */
-bool forecast(const struct qclimb_forest *forest, const struct connection *connection, struct qclimb_record *record);
+/* Bounds of the flow that has just started; false: there are none, for the model asks for a feature that we do not know. */
+bool forecast(const struct qclimb_forest *forest, const struct connection *connection, uint64_t *lower_bytes,
+	      uint64_t *upper_bytes);
 
 #endif

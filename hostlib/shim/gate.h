@@ -24,7 +24,7 @@ static void wait_for_gate(struct connection *connection)
 {
 	const struct timespec time = { 0, GATE_NAP_NS };
 	uint64_t end_ns = 0;
-	uintptr_t holder;
+	uint32_t holder;
 
 	for (int spins = 0; (holder = atomic_load(&connection->gate)) != 0; spins++) {
 		if (holder == QCLIMB_THREAD)
@@ -65,7 +65,7 @@ static inline void leave(struct connection *connection)
 /* Whether this thread may decide: it is the only writer (`writers` counts it). Then others wait in enter(). */
 static bool take_gate(struct connection *connection, uint32_t writers)
 {
-	uintptr_t nobody = 0;
+	uint32_t nobody = 0;
 
 	if (!atomic_compare_exchange_strong(&connection->gate, &nobody, QCLIMB_THREAD))
 		return false;
@@ -77,7 +77,7 @@ static bool take_gate(struct connection *connection, uint32_t writers)
 
 static void give_gate(struct connection *connection)
 {
-	uintptr_t me = QCLIMB_THREAD;
+	uint32_t me = QCLIMB_THREAD;
 
 	atomic_compare_exchange_strong(&connection->gate, &me, 0);
 }

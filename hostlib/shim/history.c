@@ -11,7 +11,7 @@
 struct past {
 	_Atomic uint64_t key; /* 0: free */
 	_Atomic uint64_t end_ns;
-	_Atomic uint64_t size_bytes[QCLIMB_LAST_SIZES]; /* newest first */
+	_Atomic uint32_t sizes[QCLIMB_LAST_SIZES]; /* newest first, packed */
 };
 
 static struct past table[SETS][WAYS];
@@ -39,22 +39,23 @@ static struct past *find(uint64_t key)
 	return NULL;
 }
 
-void history_recall(const struct connection *connection, struct qclimb_record *record)
+void history_recall(struct connection *connection)
 {
 	struct past *past = find(key_of(connection));
+	struct flow_facts *facts = &connection->record;
 	uint64_t end_ns, gap_us = GAP_MAX_US;
 
-	memset(record->last_size_bytes, 0, sizeof(record->last_size_bytes));
+	memset(facts->last_sizes, 0, sizeof(facts->last_sizes));
 	if (past) {
 		end_ns = atomic_load_explicit(&past->end_ns, memory_order_relaxed);
-		gap_us = record->start_ns > end_ns ? (record->start_ns - end_ns) / QCLIMB_NS_PER_US : 0;
+		gap_us = connection->start_ns > end_ns ? (connection->start_ns - end_ns) / QCLIMB_NS_PER_US : 0;
 		for (int i = 0; i < QCLIMB_LAST_SIZES; i++)
-			record->last_size_bytes[i] = atomic_load_explicit(&past->size_bytes[i], memory_order_relaxed);
+			facts->last_sizes[i] = atomic_load_explicit(&past->sizes[i], memory_order_relaxed);
 	}
-	record->gap_us = gap_us < GAP_MAX_US ? gap_us : GAP_MAX_US;
+	facts->gap_us = (uint32_t)(gap_us < GAP_MAX_US ? gap_us : GAP_MAX_US);
 }
 
-void history_remember(const struct connection *connection, const struct qclimb_record *record)
+void history_remember(const struct connection *connection, uint64_t size_bytes)
 {
 	const uint64_t key = key_of(connection);
 	struct past *past = find(key);
@@ -69,13 +70,12 @@ void history_remember(const struct connection *connection, const struct qclimb_r
 				past = other;
 		}
 		for (int i = 0; i < QCLIMB_LAST_SIZES; i++)
-			atomic_store_explicit(&past->size_bytes[i], 0, memory_order_relaxed);
+			atomic_store_explicit(&past->sizes[i], 0, memory_order_relaxed);
 		atomic_store_explicit(&past->key, key, memory_order_relaxed);
 	}
 	for (int i = QCLIMB_LAST_SIZES - 1; i > 0; i--)
-		atomic_store_explicit(&past->size_bytes[i],
-				      atomic_load_explicit(&past->size_bytes[i - 1], memory_order_relaxed),
+		atomic_store_explicit(&past->sizes[i], atomic_load_explicit(&past->sizes[i - 1], memory_order_relaxed),
 				      memory_order_relaxed);
-	atomic_store_explicit(&past->size_bytes[0], record->size_bytes, memory_order_relaxed);
-	atomic_store_explicit(&past->end_ns, record->last_write_ns, memory_order_relaxed);
+	atomic_store_explicit(&past->sizes[0], size_pack(size_bytes), memory_order_relaxed);
+	atomic_store_explicit(&past->end_ns, connection->last_write_ns, memory_order_relaxed);
 }

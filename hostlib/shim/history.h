@@ -8,10 +8,29 @@
 
 #include "connection.h"
 
-/* Fills gap_us and last_size_bytes of a flow that starts at start_ns. */
-void history_recall(const struct connection *connection, struct qclimb_record *record);
+/* Fills gap_us and last_sizes of the flow that starts now. */
+void history_recall(struct connection *connection);
 
-/* Takes in a finished flow. */
-void history_remember(const struct connection *connection, const struct qclimb_record *record);
+/* Takes in a flow that is finished: its size, and last_write_ns. */
+void history_remember(const struct connection *connection, uint64_t size_bytes);
+
+/*
+ * A size in 32 bits: 27 of mantissa above 5 of exponent. Exact below 128 MiB, cut off above to 27 bits: more than the 24 that a forest sees.
+ */
+static inline uint32_t size_pack(uint64_t bytes)
+{
+	uint32_t exponent = 0;
+
+	if (bytes >> 27)
+		exponent = 64 - 27 - (uint32_t)__builtin_clzll(bytes);
+	if (exponent > 31)
+		return UINT32_MAX;
+	return (uint32_t)(bytes >> exponent) << 5 | exponent;
+}
+
+static inline uint64_t size_unpack(uint32_t packed)
+{
+	return (uint64_t)(packed >> 5) << (packed & 31);
+}
 
 #endif

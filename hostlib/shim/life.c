@@ -6,55 +6,86 @@
 #include "drain.h"
 #include "forecast.h"
 #include "history.h"
+#include "locals.h"
 #include "log.h"
 #include "process.h"
 #include "records.h"
 #include "unseen.h"
 
-#define VERIFY_NS (50 * QCLIMB_NS_PER_MS)
+#define VERIFY_TICKS (tick_of(50 * QCLIMB_NS_PER_MS))
 
-static bool address_of(const struct sockaddr_storage *from, uint8_t *address, uint16_t *port)
+/* False: no address of IPv4 or IPv6, or none in particular. */
+static bool address_of(const struct sockaddr *from, socklen_t len, uint8_t *address, uint16_t *port)
 {
-	const struct sockaddr_in *v4 = (const struct sockaddr_in *)from;
-	const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)from;
+	static const uint8_t none[16];
+	struct sockaddr_in v4;
+	struct sockaddr_in6 v6;
 
-	memset(address, 0, 16);
-	if (from->ss_family == AF_INET) {
-		address[10] = address[11] = 0xff;
-		memcpy(address + 12, &v4->sin_addr, 4);
-		*port = ntohs(v4->sin_port);
-		return true;
+	if (len >= sizeof(v4) && from->sa_family == AF_INET) {
+		memcpy(&v4, from, sizeof(v4));
+		memcpy(address, "\0\0\0\0\0\0\0\0\0\0\xff\xff", 12);
+		memcpy(address + 12, &v4.sin_addr, 4);
+		*port = ntohs(v4.sin_port);
+		return v4.sin_addr.s_addr != INADDR_ANY;
 	}
-	memcpy(address, &v6->sin6_addr, 16);
-	*port = ntohs(v6->sin6_port);
-	return from->ss_family == AF_INET6;
+	if (len < sizeof(v6) || from->sa_family != AF_INET6)
+		return false;
+	memcpy(&v6, from, sizeof(v6));
+	memcpy(address, &v6.sin6_addr, 16);
+	*port = ntohs(v6.sin6_port);
+	return memcmp(address, none, 16) != 0;
+}
+
+void life_met(struct connection *connection, const struct sockaddr *peer, socklen_t len)
+{
+	connection->has_peer = address_of(peer, len, connection->peer_addr, &connection->peer_port);
+}
+
+/* Both addresses; false: there is no peer. */
+static bool ask_addresses(struct connection *connection, int fd)
+{
+	struct sockaddr_storage storage;
+	struct sockaddr *address = (struct sockaddr *)&storage;
+	socklen_t len = sizeof(storage);
+	uint8_t local[16];
+
+	if (!connection->has_peer) {
+		if (syscall(SYS_getpeername, fd, address, &len))
+			return false;
+		life_met(connection, address, len);
+		len = sizeof(storage);
+	}
+	if (!connection->has_peer || syscall(SYS_getsockname, fd, address, &len) ||
+	    !address_of(address, len, local, &connection->local_port))
+		return false;
+	connection->local_place = locals_place(local);
+	return true;
 }
 
 bool life_identify(struct connection *connection, int fd, uint64_t now)
 {
-	struct sockaddr_storage local = { 0 }, peer = { 0 };
-	socklen_t local_len = sizeof(local), peer_len = sizeof(peer);
 	uint64_t cookie = 0;
 
-	if (connection->has_addresses && now - connection->verified_ns < VERIFY_NS)
+	if (connection->has_addresses && tick_of(now) - connection->verified_tick < VERIFY_TICKS)
 		return true;
 	if (sys_getsockopt(fd, SOL_SOCKET, SO_COOKIE, &cookie, sizeof(cookie)))
 		return false;
-	connection->verified_ns = now;
+	connection->verified_tick = tick_of(now);
 	if (connection->has_addresses && cookie == connection->cookie)
 		return true;
 	if (connection->has_addresses) {
 		/* Another socket under the old number: nothing that we know holds. */
 		LOG("fd=%d was reused behind our back", fd);
+		life_finish(connection, now, 0);
+		connection->has_addresses = false;
+		connection->has_peer = false;
 		connection->dscp = DSCP_NOT_SET;
 		connection->pending = PENDING_NONE;
 		connection->flows = 0;
 		connection->own_nodelay = -1;
 		unseen_forget(connection, fd);
 	}
-	if (syscall(SYS_getsockname, fd, &local, &local_len) || syscall(SYS_getpeername, fd, &peer, &peer_len) ||
-	    !address_of(&local, connection->local_addr, &connection->local_port) ||
-	    !address_of(&peer, connection->peer_addr, &connection->peer_port))
+	if (!ask_addresses(connection, fd))
 		return false;
 	connection->cookie = cookie;
 	connection->segment_bytes = 1448;
@@ -62,66 +93,87 @@ bool life_identify(struct connection *connection, int fd, uint64_t now)
 	return true;
 }
 
+/* What is known of the flow that ends, as hostd is told it. */
+static void record_of(const struct connection *connection, uint64_t size_bytes, struct qclimb_record *record)
+{
+	const struct flow_facts *facts = &connection->record;
+	const struct qclimb_footprint *footprint = &connection->footprint;
+
+	*record = (struct qclimb_record){
+		.start_ns = connection->start_ns,
+		.last_write_ns = connection->last_write_ns,
+		.size_bytes = size_bytes,
+		.lower_bytes = footprint->has_forest ? footprint->foretold.lower_bytes : 0,
+		.upper_bytes = footprint->has_forest ? footprint->foretold.upper_bytes : QCLIMB_UNKNOWN_BYTES,
+		.first_write_bytes = facts->first_write_bytes,
+		.footprint_lower_bytes = footprint->is_fixed ? footprint->fixed_lower_bytes : footprint->asked_bytes,
+		.start_us = (connection->start_ns - qclimb_process.start_ns) / QCLIMB_NS_PER_US,
+		.gap_us = facts->gap_us,
+		.connection = connection->has_addresses ? connection->cookie : 0,
+		.wait_ns = facts->wait_us * QCLIMB_NS_PER_US,
+		.pid = (uint32_t)qclimb_process.pid,
+		.flow_index = connection->flows,
+		.promotions = facts->promotions,
+		.demotions = facts->demotions,
+		.role = connection->role,
+		.mode = facts->mode,
+		.last_priority = connection->priority,
+		.flags = facts->flags,
+	};
+	/* Kept in microseconds; of no use once more was written. */
+	record->drained_ns = connection->start_ns + (facts->drained_us + 1) * QCLIMB_NS_PER_US;
+	if (!facts->drained_us || record->drained_ns < connection->last_write_ns)
+		record->drained_ns = 0;
+	for (int i = 0; i < QCLIMB_LAST_SIZES; i++)
+		record->last_size_bytes[i] = size_unpack(facts->last_sizes[i]);
+	if (connection->has_addresses) {
+		memcpy(record->local_addr, locals_at(connection->local_place), sizeof(record->local_addr));
+		memcpy(record->peer_addr, connection->peer_addr, sizeof(record->peer_addr));
+		record->local_port = connection->local_port;
+		record->peer_port = connection->peer_port;
+	}
+	memcpy(record->comm, qclimb_process.comm, sizeof(record->comm));
+}
+
 void life_finish(struct connection *connection, uint64_t now, uint8_t flags)
 {
-	struct qclimb_record *record = &connection->record;
+	const uint64_t size_bytes = connection->sent_bytes + connection->unseen_bytes;
+	struct flow_facts *facts = &connection->record;
+	struct qclimb_record record;
 
 	if (!connection->is_open)
 		return;
 	connection->is_open = false;
 	connection->quiet_bytes = 0;
-	if (!connection->sent_bytes && !connection->unseen_bytes)
+	if (!size_bytes)
 		return;
-	connection->flows++;
-	record->size_bytes = connection->sent_bytes + connection->unseen_bytes;
-	record->last_write_ns = connection->last_write_ns;
-	record->footprint_lower_bytes = connection->footprint.is_fixed ? connection->footprint.fixed_lower_bytes
-								       : connection->footprint.asked_bytes;
-	record->last_priority = (uint8_t)connection->priority;
-	record->flags |= flags;
+	facts->flags |= flags;
 	if (connection->unseen_bytes)
-		record->flags |= QCLIMB_RECORD_UNOBSERVED; /* no size to learn from */
+		facts->flags |= QCLIMB_RECORD_UNOBSERVED; /* no size to learn from */
 	else
-		history_remember(connection, record);
+		history_remember(connection, size_bytes);
 	connection->unseen_bytes = 0;
 	if (connection->is_shared) {
 		connection->is_shared = false; /* the parent tells of it */
-		return;
+	} else {
+		LOG("flow ends size=%llu priority=%u promotions=%u demotions=%u waited_us=%u",
+		    (unsigned long long)size_bytes, connection->priority, facts->promotions, facts->demotions,
+		    facts->wait_us);
+		record_of(connection, size_bytes, &record);
+		records_add(&record, atomic_load_explicit(&qclimb_rules_generation, memory_order_relaxed), now);
 	}
-	LOG("flow ends size=%llu priority=%u promotions=%u demotions=%u waited_us=%llu",
-	    (unsigned long long)record->size_bytes, connection->priority, record->promotions, record->demotions,
-	    (unsigned long long)(record->wait_ns / QCLIMB_NS_PER_US));
-	records_add(record, connection->generation, now);
-}
-
-void life_address(struct connection *connection)
-{
-	struct qclimb_record *record = &connection->record;
-
-	record->connection = connection->cookie;
-	memcpy(record->local_addr, connection->local_addr, 16);
-	memcpy(record->peer_addr, connection->peer_addr, 16);
-	record->local_port = connection->local_port;
-	record->peer_port = connection->peer_port;
+	connection->flows++;
 }
 
 void life_start(struct connection *connection, int fd, size_t call_bytes, uint64_t now, const struct rules *rules)
 {
-	struct qclimb_record *record = &connection->record;
+	struct flow_facts *facts = &connection->record;
 	const struct qclimb_policy *policy = &rules->policy;
 
-	memset(record, 0, sizeof(*record));
-	record->start_ns = now;
-	record->first_write_bytes = call_bytes;
-	record->start_us = (now - qclimb_process.start_ns) / QCLIMB_NS_PER_US;
-	record->upper_bytes = QCLIMB_UNKNOWN_BYTES;
-	life_address(connection);
-	record->pid = (uint32_t)qclimb_process.pid;
-	record->flow_index = connection->flows;
-	record->role = connection->role;
-	record->mode = (uint8_t)policy->mode;
-	memcpy(record->comm, qclimb_process.comm, sizeof(record->comm));
-	history_recall(connection, record);
+	*facts = (struct flow_facts){ .mode = (uint8_t)policy->mode };
+	facts->first_write_bytes = (uint32_t)(call_bytes < UINT32_MAX ? call_bytes : UINT32_MAX);
+	connection->start_ns = now;
+	history_recall(connection);
 
 	qclimb_footprint_start(&connection->footprint);
 	connection->is_forecast = false;
@@ -131,8 +183,7 @@ void life_start(struct connection *connection, int fd, size_t call_bytes, uint64
 	connection->quiet_bytes = 0;
 	connection->kept_bytes = 0;
 	connection->last_write_ns = now;
-	connection->gap_ns = policy->flow_gap_us * QCLIMB_NS_PER_US;
-	connection->generation = policy->generation;
+	connection->gap_us = policy->flow_gap_us;
 	LOG("fd=%d flow starts call=%zu", fd, call_bytes);
 }
 
@@ -155,29 +206,25 @@ void life_keep_told(struct connection *connection, uint64_t told_bytes)
 
 void life_forecast_if_due(struct connection *connection, const struct rules *rules)
 {
-	struct qclimb_record *record = &connection->record;
 	const struct qclimb_policy *policy = &rules->policy;
+	uint64_t lower_bytes = 0, upper_bytes = QCLIMB_UNKNOWN_BYTES;
 
 	if (connection->is_forecast || policy->mode != QCLIMB_FULL || !(policy->flags & QCLIMB_USE_FOREST) ||
 	    !rules->forest || connection->footprint.asked_bytes <= policy->threshold_bytes[1])
 		return;
 	connection->is_forecast = true;
-	if (forecast(rules->forest, connection, record)) {
-		record->flags |= QCLIMB_RECORD_FOREST;
-		qclimb_footprint_foretell(&connection->footprint, record->lower_bytes, record->upper_bytes);
-	} else {
-		record->lower_bytes = 0;
-		record->upper_bytes = QCLIMB_UNKNOWN_BYTES;
+	if (forecast(rules->forest, connection, &lower_bytes, &upper_bytes)) {
+		connection->record.flags |= QCLIMB_RECORD_FOREST;
+		qclimb_footprint_foretell(&connection->footprint, lower_bytes, upper_bytes);
 	}
-	LOG("forecast lower=%llu upper=%llu", (unsigned long long)record->lower_bytes,
-	    (unsigned long long)record->upper_bytes);
+	LOG("forecast lower=%llu upper=%llu", (unsigned long long)lower_bytes, (unsigned long long)upper_bytes);
 }
 
 bool life_is_over(struct connection *connection, int fd, uint64_t now, bool is_turned)
 {
 	if (!connection->is_open || !connection->sent_bytes)
 		return true;
-	if (!is_turned && now - connection->last_write_ns <= connection->gap_ns)
+	if (!is_turned && now - connection->last_write_ns <= connection->gap_us * QCLIMB_NS_PER_US)
 		return false;
 	return is_drained(connection, fd, now);
 }

@@ -14,13 +14,13 @@ bool life_identify(struct connection *connection, int fd, uint64_t now);
 /* Whether the flow under way is over for a write that comes now: turned or quiet for long, and everything ACKed. */
 bool life_is_over(struct connection *connection, int fd, uint64_t now, bool is_turned);
 
+/* What accept() or connect() said of the peer, so that the kernel need not be asked again. */
+void life_met(struct connection *connection, const struct sockaddr *peer, socklen_t len);
+
 void life_start(struct connection *connection, int fd, size_t call_bytes, uint64_t now, const struct rules *rules);
 
 /* Ends the flow under way, if there is one, and records it with these flags beside its own. */
 void life_finish(struct connection *connection, uint64_t now, uint8_t flags);
-
-/* Who the flow is between: of a connection that its first write made (TCP Fast Open) only known later. */
-void life_address(struct connection *connection);
 
 /* The application has said where this flow begins, and perhaps its size. */
 void life_is_told(struct connection *connection, uint64_t told_bytes);

@@ -30,6 +30,7 @@ struct model {
 	size_t memory_bytes;
 };
 
+_Atomic uint64_t qclimb_rules_generation;
 atomic_bool qclimb_rules_quickack;
 static struct rules slots[RULES_SLOTS];
 static struct model models[MODEL_SLOTS];
@@ -184,6 +185,7 @@ static void publish(const struct qclimb_policy *policy)
 			free_slot->forest = &models[free_slot->model].forest;
 	}
 	atomic_store(&current, free_slot);
+	atomic_store(&qclimb_rules_generation, policy->generation);
 	atomic_store(&qclimb_rules_quickack, policy->mode >= QCLIMB_PIAS && policy->flags & QCLIMB_QUICKACK);
 	LOG("policy generation=%llu mode=%u priorities=%u forest=%d", (unsigned long long)policy->generation,
 	    policy->mode, policy->priorities, free_slot->forest != NULL);

@@ -25,6 +25,9 @@ void rules_after_fork(void);
 struct rules *rules_acquire(uint64_t now);
 void rules_release(struct rules *rules);
 
+/* Of the policy in force. */
+extern _Atomic uint64_t qclimb_rules_generation;
+
 /* Whether reads re-arm TCP_QUICKACK: on the path of every read, so kept apart. */
 extern atomic_bool qclimb_rules_quickack;
 static inline bool rules_quickack(void)

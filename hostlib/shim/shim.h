@@ -93,6 +93,12 @@ static inline uint64_t now_ns(void)
 	return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
 }
 
+/* A time of now_ns() in 1,024 ns, where 32 bits must do: differences up to an hour. Never 0, which stands for no time. */
+static inline uint32_t tick_of(uint64_t ns)
+{
+	return (uint32_t)(ns >> 10) | 1u;
+}
+
 /* System calls that no other interposed library sees, and that are no cancellation points. They set errno: callers keep it. */
 static inline int sys_setsockopt(int fd, int level, int option, int value)
 {
@@ -104,6 +110,15 @@ static inline int sys_getsockopt(int fd, int level, int option, void *value, soc
 	return (int)syscall(SYS_getsockopt, fd, level, option, value, &len);
 }
 
+/* The value of an option that is a number; 0 if it can't be had. */
+static inline int sys_option(int fd, int level, int option)
+{
+	int number = 0;
+
+	(void)sys_getsockopt(fd, level, option, &number, sizeof(number));
+	return number;
+}
+
 /* Of this process, asked anew: a vfork child shares our memory but not our pid. */
 static inline pid_t sys_getpid(void)
 {
@@ -112,6 +127,7 @@ static inline pid_t sys_getpid(void)
 
 /* Who runs: differs between threads, also right after fork (where it needs no update). */
 extern __thread char qclimb_thread_mark __attribute__((tls_model("initial-exec")));
-#define QCLIMB_THREAD ((uintptr_t)&qclimb_thread_mark)
+/* 32 bits of the address, odd: threads whose marks lie a multiple of 32 GiB apart would be taken for one. */
+#define QCLIMB_THREAD ((uint32_t)((uintptr_t)&qclimb_thread_mark >> 3) | 1u)
 
 #endif

@@ -64,7 +64,6 @@ class Flow(ctypes.Structure):
         ("fixed_lower_bytes", ctypes.c_uint64),
         ("lower_bytes", ctypes.c_uint64),
         ("upper_bytes", ctypes.c_uint64),
-        ("slack_bytes", ctypes.c_uint64),
         ("is_fixed", ctypes.c_uint8),
         ("has_forest", ctypes.c_uint8),
         ("padding", ctypes.c_uint8 * 6),

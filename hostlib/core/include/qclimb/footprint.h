@@ -28,8 +28,9 @@
 struct qclimb_footprint {
 	uint64_t asked_bytes; /* F */
 	uint64_t fixed_lower_bytes; /* F when the first byte was ACKed; valid once is_fixed */
-	struct qclimb_bounds
-		foretold; /* the forest's or the application's L and U (slack unused); valid if has_forest or has_hint */
+	struct {
+		uint64_t lower_bytes, upper_bytes;
+	} foretold; /* the forest's or the application's L and U; valid if has_forest or has_hint */
 	uint8_t is_fixed;
 	uint8_t has_forest;
 	uint8_t has_hint; /* L and U are the application's word */
@@ -48,7 +49,6 @@ static inline void qclimb_footprint_start(struct qclimb_footprint *flow)
 	flow->fixed_lower_bytes = 0;
 	flow->foretold.lower_bytes = 0;
 	flow->foretold.upper_bytes = QCLIMB_UNKNOWN_BYTES;
-	flow->foretold.slack_bytes = 0;
 	flow->is_fixed = 0;
 	flow->has_forest = 0;
 	flow->has_hint = 0;
