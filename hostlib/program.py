@@ -10,12 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from elftools.common.exceptions import ELFError
+from elftools.elf.dynamic import DynamicSegment
 from elftools.elf.elffile import ELFFile
 from elftools.elf.segments import InterpSegment
 
 #: Linux follows this many `#!` lines (BINPRM recursion in fs/exec.c).
 SCRIPTS_MAX = 5
 SHEBANG_BYTES = 256
+GLIBC = "libc.so.6"
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,7 @@ class Elf:
     little_endian: bool
     machine: str
     interpreter: str | None
+    needed: tuple[str, ...]
     go: bool
 
     @property
@@ -79,10 +82,15 @@ def _reason_against_elf(program: Path, library: Path) -> str | None:
     if elf.interpreter is None:
         return f"{via}is linked statically, so that no library can be preloaded"
     linker = Path(elf.interpreter).name
-    if linker.startswith("ld-musl"):
-        return f"{via}runs on musl ({elf.interpreter}), and libqclimb.so on glibc"
-    if not linker.startswith(("ld-linux", "ld.so", "ld64.so")):
-        return f"{via}is started by {elf.interpreter}, which is not glibc's dynamic linker"
+    is_musl = linker.startswith("ld-musl")
+    if not is_musl and not linker.startswith(("ld-linux", "ld.so", "ld64.so")):
+        return f"{via}is started by {elf.interpreter}, which is neither glibc's dynamic linker nor musl's"
+    if is_musl and GLIBC in ours.needed:
+        return (
+            f"{via}runs on musl ({elf.interpreter}), and libqclimb.so on glibc (`make -C hostlib musl` builds another)"
+        )
+    if not is_musl and GLIBC not in ours.needed:
+        return f"{via}runs on glibc ({elf.interpreter}), and libqclimb.so on musl"
     privilege = secure_execution(program)
     return None if privilege is None else f"{via}{privilege}, so that the dynamic linker ignores LD_PRELOAD"
 
@@ -95,12 +103,14 @@ def read_elf(path: Path) -> Elf:
     """
     with path.open("rb") as file:
         elf = ELFFile(file)
+        dynamic = (part for part in elf.iter_segments() if isinstance(part, DynamicSegment))
         interpreters = (part.get_interp_name() for part in elf.iter_segments() if isinstance(part, InterpSegment))
         return Elf(
             bits=elf.elfclass,
             little_endian=elf.little_endian,
             machine=str(elf["e_machine"]),
             interpreter=next(interpreters, None),
+            needed=tuple(tag.needed for part in dynamic for tag in part.iter_tags("DT_NEEDED")),  # type: ignore[attr-defined]
             # `strip` leaves both; dynamic Go (cgo, plugins) still does its own system calls: no connect or write is
             # imported.
             go=any(elf.get_section_by_name(name) is not None for name in (".go.buildinfo", ".note.go.buildid")),

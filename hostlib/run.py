@@ -18,6 +18,8 @@ from hostlib.hostd.place import RUN_DIR, write_whole
 from hostlib.program import find, reason_against
 
 LIBRARY = Path(__file__).parent / "build" / "libqclimb.so"
+MUSL_LIBRARY = LIBRARY.parent / "musl" / LIBRARY.name
+"""For programs on musl; where it was built."""
 POLICY_FILE_BYTES_MAX = 1 << 16
 
 EXAMPLE = """\b
@@ -64,13 +66,15 @@ def main(
         _stop(f"{LIBRARY}: no such file; expected libqclimb.so, which `make -C hostlib` builds")
     if set(str(LIBRARY)) & set(" :"):
         _stop(f"{LIBRARY}: LD_PRELOAD can't name a path with a blank or a colon; expected another place")
-    reason = reason_against(program, LIBRARY, search_path)
+    library, reason = LIBRARY, reason_against(program, LIBRARY, search_path)
+    if reason and MUSL_LIBRARY.is_file() and reason_against(program, MUSL_LIBRARY, search_path) is None:
+        library, reason = MUSL_LIBRARY, None
     if reason is None:
         try:
             environment.update(_settings(policy, mode, log, run_dir))
         except (QclimbError, OSError) as error:
             _stop(str(error))
-        environment[b"LD_PRELOAD"] = preloaded(LIBRARY, environment.get(b"LD_PRELOAD", b""))
+        environment[b"LD_PRELOAD"] = preloaded(library, environment.get(b"LD_PRELOAD", b""))
     elif anyway:
         click.echo(f"qclimb-run: {command[0]} {reason}; it runs without qclimb", err=True)
     else:

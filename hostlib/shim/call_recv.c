@@ -41,9 +41,9 @@ QCLIMB_EXPORT ssize_t recv(int fd, void *bytes, size_t len, int flags)
 	return noted(fd, real()->recv(fd, bytes, len, flags), len, flags);
 }
 
-QCLIMB_EXPORT ssize_t recvfrom(int fd, void *bytes, size_t len, int flags, __SOCKADDR_ARG from, socklen_t *from_len)
+QCLIMB_EXPORT ssize_t recvfrom(int fd, void *bytes, size_t len, int flags, ADDRESS from, socklen_t *from_len)
 {
-	return noted(fd, real()->recvfrom(fd, bytes, len, flags, from.__sockaddr__, from_len), len, flags);
+	return noted(fd, real()->recvfrom(fd, bytes, len, flags, ADDRESS_OF(from), from_len), len, flags);
 }
 
 QCLIMB_EXPORT ssize_t recvmsg(int fd, struct msghdr *message, int flags)
@@ -57,14 +57,15 @@ QCLIMB_EXPORT ssize_t recvmsg(int fd, struct msghdr *message, int flags)
 	return got;
 }
 
-QCLIMB_EXPORT int recvmmsg(int fd, struct mmsghdr *messages, unsigned int count, int flags, struct timespec *timeout)
+QCLIMB_EXPORT int recvmmsg(int fd, struct mmsghdr *messages, unsigned int count, many_flags flags,
+			   struct timespec *timeout)
 {
 	const int got = real()->recvmmsg(fd, messages, count, flags, timeout);
 
 	for (int i = 0; i < got; i++) {
 		if (messages[i].msg_hdr.msg_controllen)
 			forget_passed(&messages[i].msg_hdr);
-		(void)noted(fd, (ssize_t)messages[i].msg_len, messages[i].msg_len, flags);
+		(void)noted(fd, (ssize_t)messages[i].msg_len, messages[i].msg_len, (int)flags);
 	}
 	return got;
 }
@@ -89,12 +90,12 @@ QCLIMB_EXPORT ssize_t __recv_chk(int fd, void *bytes, size_t len, size_t room, i
 	return noted(fd, real()->__recv_chk(fd, bytes, len, room, flags), len, flags);
 }
 
-QCLIMB_EXPORT ssize_t __recvfrom_chk(int fd, void *bytes, size_t len, size_t room, int flags, __SOCKADDR_ARG from,
+QCLIMB_EXPORT ssize_t __recvfrom_chk(int fd, void *bytes, size_t len, size_t room, int flags, ADDRESS from,
 				     socklen_t *from_len);
-QCLIMB_EXPORT ssize_t __recvfrom_chk(int fd, void *bytes, size_t len, size_t room, int flags, __SOCKADDR_ARG from,
+QCLIMB_EXPORT ssize_t __recvfrom_chk(int fd, void *bytes, size_t len, size_t room, int flags, ADDRESS from,
 				     socklen_t *from_len)
 {
-	return noted(fd, real()->__recvfrom_chk(fd, bytes, len, room, flags, from.__sockaddr__, from_len), len, flags);
+	return noted(fd, real()->__recvfrom_chk(fd, bytes, len, room, flags, ADDRESS_OF(from), from_len), len, flags);
 }
 
 QCLIMB_EXPORT ssize_t __read_chk(int fd, void *bytes, size_t len, size_t room);

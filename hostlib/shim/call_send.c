@@ -106,8 +106,7 @@ QCLIMB_EXPORT ssize_t send(int fd, const void *bytes, size_t len, int flags)
 	return flow_write(connection, &call);
 }
 
-QCLIMB_EXPORT ssize_t sendto(int fd, const void *bytes, size_t len, int flags, __CONST_SOCKADDR_ARG to,
-			     socklen_t to_len)
+QCLIMB_EXPORT ssize_t sendto(int fd, const void *bytes, size_t len, int flags, CONST_ADDRESS to, socklen_t to_len)
 {
 	struct connection *connection = connection_of(fd);
 	const struct write_call call = { .piece = piece_of_bytes,
@@ -115,12 +114,12 @@ QCLIMB_EXPORT ssize_t sendto(int fd, const void *bytes, size_t len, int flags, _
 					 .flags = flags,
 					 .len = len,
 					 .bytes = bytes,
-					 .to = to.__sockaddr__,
+					 .to = ADDRESS_OF(to),
 					 .to_len = to_len,
-					 .is_whole = is_whole(flags, to.__sockaddr__) };
+					 .is_whole = is_whole(flags, ADDRESS_OF(to)) };
 
 	if (!connection || !len)
-		return real()->sendto(fd, bytes, len, flags, to.__sockaddr__, to_len);
+		return real()->sendto(fd, bytes, len, flags, ADDRESS_OF(to), to_len);
 	return flow_write(connection, &call);
 }
 
@@ -175,7 +174,7 @@ QCLIMB_EXPORT ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 }
 
 /* As the kernel does it: message by message, the first failure or short one ends it; errors after the first message wait. */
-QCLIMB_EXPORT int sendmmsg(int fd, struct mmsghdr *messages, unsigned int count, int flags)
+QCLIMB_EXPORT int sendmmsg(int fd, struct mmsghdr *messages, unsigned int count, many_flags flags)
 {
 	struct connection *connection = connection_of(fd);
 	unsigned int done;
@@ -184,7 +183,7 @@ QCLIMB_EXPORT int sendmmsg(int fd, struct mmsghdr *messages, unsigned int count,
 		return real()->sendmmsg(fd, messages, count, flags);
 	for (done = 0; done < count && done < IOV_MAX; done++) {
 		const struct msghdr *message = &messages[done].msg_hdr;
-		const ssize_t wrote = send_message(connection, fd, message, flags);
+		const ssize_t wrote = send_message(connection, fd, message, (int)flags);
 
 		if (wrote < 0)
 			return done ? (int)done : -1;

@@ -1,7 +1,6 @@
 /* sendfile and sendfile64: one address in a 64-bit libc, two names. The count is cut at a boundary. */
 #include "flow.h"
 
-#include <sys/sendfile.h>
 #include <sys/stat.h>
 
 static ssize_t piece_of_file(const struct write_call *call, size_t offset, size_t len)
@@ -17,11 +16,11 @@ static ssize_t piece_of_file(const struct write_call *call, size_t offset, size_
 static size_t count_within(int in_fd, const off64_t *offset, size_t count)
 {
 	const int saved = errno;
-	struct stat64 file;
+	struct stat file;
 	off64_t at;
 
-	if (!fstat64(in_fd, &file) && S_ISREG(file.st_mode)) {
-		at = offset ? *offset : lseek64(in_fd, 0, SEEK_CUR);
+	if (!fstat(in_fd, &file) && S_ISREG(file.st_mode)) {
+		at = offset ? *offset : lseek(in_fd, 0, SEEK_CUR);
 		if (at >= 0 && at < file.st_size && (uint64_t)(file.st_size - at) < count)
 			count = (size_t)(file.st_size - at);
 	}

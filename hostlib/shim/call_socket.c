@@ -15,7 +15,7 @@ QCLIMB_EXPORT int socket(int family, int type, int protocol)
 	return fd;
 }
 
-QCLIMB_EXPORT int connect(int fd, __CONST_SOCKADDR_ARG to, socklen_t to_len)
+QCLIMB_EXPORT int connect(int fd, CONST_ADDRESS to, socklen_t to_len)
 {
 	struct connection *connection = connection_of(fd);
 	int result;
@@ -25,9 +25,9 @@ QCLIMB_EXPORT int connect(int fd, __CONST_SOCKADDR_ARG to, socklen_t to_len)
 		connection->has_peer = false;
 		flow_rest(connection, fd);
 	}
-	result = real()->connect(fd, to.__sockaddr__, to_len);
+	result = real()->connect(fd, ADDRESS_OF(to), to_len);
 	if (!result && connection && !connection->is_fastopen)
-		life_met(connection, to.__sockaddr__, to_len);
+		life_met(connection, ADDRESS_OF(to), to_len);
 	return result;
 }
 
@@ -88,12 +88,12 @@ static int accept_any(int fd, struct sockaddr *from, socklen_t *from_len, const 
 	return accepted(fd, made, from, made >= 0 && room && *from_len < room ? *from_len : room);
 }
 
-QCLIMB_EXPORT int accept(int fd, __SOCKADDR_ARG from, socklen_t *from_len)
+QCLIMB_EXPORT int accept(int fd, ADDRESS from, socklen_t *from_len)
 {
-	return accept_any(fd, from.__sockaddr__, from_len, NULL);
+	return accept_any(fd, ADDRESS_OF(from), from_len, NULL);
 }
 
-QCLIMB_EXPORT int accept4(int fd, __SOCKADDR_ARG from, socklen_t *from_len, int flags)
+QCLIMB_EXPORT int accept4(int fd, ADDRESS from, socklen_t *from_len, int flags)
 {
-	return accept_any(fd, from.__sockaddr__, from_len, &flags);
+	return accept_any(fd, ADDRESS_OF(from), from_len, &flags);
 }

@@ -115,7 +115,7 @@ void connection_set(int fd, struct connection *connection)
 
 struct connection *connection_new(int fd, bool is_ipv6, uint8_t role)
 {
-	struct connection *connection = pool_take();
+	struct connection *connection = qclimb_process.is_passive ? NULL : pool_take();
 	uint32_t slot;
 
 	if (!connection) {

@@ -18,6 +18,7 @@ struct process {
 	char records_path[QCLIMB_PATH_BYTES];
 	char run_path[QCLIMB_PATH_BYTES];
 	char own_policy_path[QCLIMB_PATH_BYTES]; /* QCLIMB_POLICY; "" if none */
+	bool is_passive; /* on the other libc: no socket is ours */
 	int own_mode; /* QCLIMB_MODE as enum qclimb_mode; -1 if none */
 };
 

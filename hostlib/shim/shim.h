@@ -7,9 +7,8 @@
 #ifndef QCLIMB_SHIM_H
 #define QCLIMB_SHIM_H
 
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
+#include "libc.h"
+
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -41,7 +40,7 @@
 	X(ssize_t, send, (int, const void *, size_t, int))                                                             \
 	X(ssize_t, sendto, (int, const void *, size_t, int, const struct sockaddr *, socklen_t))                       \
 	X(ssize_t, sendmsg, (int, const struct msghdr *, int))                                                         \
-	X(int, sendmmsg, (int, struct mmsghdr *, unsigned int, int))                                                   \
+	X(int, sendmmsg, (int, struct mmsghdr *, unsigned int, many_flags))                                            \
 	X(ssize_t, write, (int, const void *, size_t))                                                                 \
 	X(ssize_t, writev, (int, const struct iovec *, int))                                                           \
 	X(ssize_t, sendfile, (int, int, off_t *, size_t))                                                              \
@@ -50,7 +49,7 @@
 	X(ssize_t, recv, (int, void *, size_t, int))                                                                   \
 	X(ssize_t, recvfrom, (int, void *, size_t, int, struct sockaddr *, socklen_t *))                               \
 	X(ssize_t, recvmsg, (int, struct msghdr *, int))                                                               \
-	X(int, recvmmsg, (int, struct mmsghdr *, unsigned int, int, struct timespec *))                                \
+	X(int, recvmmsg, (int, struct mmsghdr *, unsigned int, many_flags, struct timespec *))                         \
 	X(ssize_t, read, (int, void *, size_t))                                                                        \
 	X(ssize_t, readv, (int, const struct iovec *, int))                                                            \
 	X(ssize_t, __recv_chk, (int, void *, size_t, size_t, int))                                                     \

@@ -5,7 +5,7 @@
 #include "shim.h"
 
 #include <dlfcn.h>
-#include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 
 #include "connection.h"
@@ -25,6 +25,8 @@ static void find_real(void)
 #undef FIND
 	if (!qclimb_real.fcntl64)
 		qclimb_real.fcntl64 = qclimb_real.fcntl;
+	if (!qclimb_real.sendfile64) /* musl from 1.2.4 on has these names for its linker only */
+		qclimb_real.sendfile64 = qclimb_real.sendfile;
 }
 
 static void after_fork_in_parent(void)
@@ -53,12 +55,15 @@ void qclimb_start(void)
 		return;
 	}
 	find_real();
-	process_read_environment();
 	process_begin();
-	log_start(secure_getenv("QCLIMB_LOG"));
-	rules_start();
-	connections_start(flow_closed);
-	pthread_atfork(NULL, after_fork_in_parent, after_fork_in_child);
+	qclimb_process.is_passive = !libc_is_own();
+	if (!qclimb_process.is_passive) {
+		process_read_environment();
+		log_start(secure_getenv("QCLIMB_LOG"));
+		rules_start();
+		connections_start(flow_closed);
+		libc_at_fork(after_fork_in_parent, after_fork_in_child);
+	}
 	atomic_store(&step, 2);
 	atomic_store_explicit(&qclimb_is_started, true, memory_order_release);
 	errno = saved;

@@ -12,7 +12,7 @@ import pytest
 from qclimb.hostfile import decode_policy, encode_policy
 
 from hostlib.program import find, reason_against
-from hostlib.run import LIBRARY, preloaded
+from hostlib.run import LIBRARY, MUSL_LIBRARY, preloaded
 from tests.hostd.bench import BIN, policy
 
 RUN = str(BIN / "qclimb-run")
@@ -161,14 +161,42 @@ def test_a_program_for_another_architecture_is_refused(tmp_path: Path) -> None:
     assert "is for AARCH64 64-bit LSB, and libqclimb.so for X86_64" in done.stderr
 
 
-def test_a_musl_program_is_refused(tmp_path: Path) -> None:
+def test_a_musl_program_gets_the_library_that_was_built_for_musl(tmp_path: Path) -> None:
+    if not shutil.which("musl-gcc"):
+        pytest.skip("needs musl-gcc (Debian: musl-tools)")
+    subprocess.run(["make", "-s", "-C", LIBRARY.parents[1], "musl"], check=True)
+    source, program = tmp_path / "maps.c", tmp_path / "maps"
+    source.write_text(
+        r"""
+#include <stdio.h>
+#include <string.h>
+int main(void)
+{
+    char line[4096];
+    FILE *file = fopen("/proc/self/maps", "r");
+    while (fgets(line, sizeof(line), file))
+        if (strstr(line, "libqclimb"))
+            fputs(line, stdout);
+    return 7;
+}
+"""
+    )
+    subprocess.run(["musl-gcc", "-o", program, source], check=True)
+    done = run("--", program)
+    assert done.returncode == 7, done.stderr
+    assert {line.split()[-1] for line in done.stdout.splitlines()} == {str(MUSL_LIBRARY)}
+    assert "runs on musl" in (reason_against(program, LIBRARY, "/bin") or "")
+    assert "runs on glibc" in (reason_against(Path("/bin/sh"), MUSL_LIBRARY, "/bin") or "")
+
+
+def test_a_musl_program_is_refused_where_no_library_was_built_for_musl(tmp_path: Path) -> None:
     program = tmp_path / "musl"
     theirs, musl = b"/lib64/ld-linux-x86-64.so.2\0", b"/lib/ld-musl-x86_64.so.1\0"
     content = compiled(tmp_path).read_bytes()
     assert theirs in content
     program.write_bytes(content.replace(theirs, musl.ljust(len(theirs), b"\0")))
     program.chmod(0o755)
-    assert "runs on musl" in run("--", program).stderr
+    assert "runs on musl" in (reason_against(program, LIBRARY, "/bin") or "")
 
 
 @pytest.mark.parametrize("cgo", ["0", "1"])

@@ -55,6 +55,24 @@ def environment(run_dir: Path, **more: str) -> dict[str, str]:
     return {**keep, "LD_PRELOAD": preload, "QCLIMB_RUN": str(run_dir), **more}
 
 
+@dataclass(frozen=True)
+class Libc:
+    """A C library: how programs are compiled for it, and the build of libqclimb.so that goes under them."""
+
+    name: str
+    cc: tuple[str, ...]
+    library: Path
+
+    def compiled(self, program: Path, *words: str | Path) -> Path:
+        subprocess.run([*self.cc, "-g", "-Wall", "-Wextra", "-o", program, *words, "-lpthread"], check=True)
+        return program
+
+    def environment(self, run_dir: Path, **more: str) -> dict[str, str]:
+        if self.library != LIBRARY:
+            more = {"LD_PRELOAD": str(self.library), **more}
+        return environment(run_dir, **more)
+
+
 def run(*command: str) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 

@@ -18,7 +18,7 @@ from stand import (
     ROOT,
     THRESHOLDS,
     B,
-    environment,
+    Libc,
     hostd,
     policy,
     put_policy,
@@ -28,19 +28,26 @@ from stand import (
     wait_until,
 )
 
-SOURCE = ROOT / "tests" / "shim" / "ways.c"
+SOURCES = sorted((ROOT / "tests" / "shim").glob("ways*.c"))
 TOTAL, CALL = 150_000, 25_000
 STREAM = bytes((i * 131 + (i >> 8) * 29) & 255 for i in range(TOTAL))
 EDGES = [f"dscp={dscp} at={at}" for at, dscp in zip(THRESHOLDS, DSCP[1:], strict=True)]
 PORTS = count(7000)
 
 
+@dataclass(frozen=True)
+class Ways:
+    """The program, and the libc that it runs on."""
+
+    program: Path
+    libc: Libc
+
+
 @pytest.fixture(scope="session")
-def ways(tmp_path_factory):
+def ways(tmp_path_factory, libc):
     program = tmp_path_factory.mktemp("ways") / "ways"
-    fortify = ["-O2", "-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2"]
-    subprocess.run(["cc", *fortify, "-g", "-Wall", "-Wextra", "-o", program, SOURCE], check=True)
-    return program
+    fortify = ["-O2", "-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2"] if libc.name == "glibc" else ["-O2"]
+    return Ways(libc.compiled(program, *fortify, *SOURCES), libc)
 
 
 @dataclass
@@ -78,7 +85,7 @@ def take_in_turns(connection: socket.socket) -> bytes:
 
 
 def run(
-    ways: Path,
+    ways: Ways,
     run_dir: Path,
     kind: str,
     way: str,
@@ -87,7 +94,6 @@ def run(
     take: Callable[[socket.socket], bytes] = take_all,
     address: str = "127.0.0.1",
     expected_records: int = 1,
-    prefix: tuple[str, ...] = (),
 ) -> Said:
     """The application under the library, against a peer without it."""
     put_policy(run_dir, wanted or policy(flow_gap_us=10_000_000))
@@ -104,15 +110,15 @@ def run(
         thread = threading.Thread(target=serve)
         thread.start()
         done = subprocess.run(
-            [*prefix, ways, kind, way, address, str(server.getsockname()[1])],
-            env=environment(run_dir, QCLIMB_LOG="stderr"),
+            [ways.program, kind, way, address, str(server.getsockname()[1])],
+            env=ways.libc.environment(run_dir, QCLIMB_LOG="stderr"),
             capture_output=True,
             text=True,
             timeout=60,
         )
         thread.join()
         if done.returncode == 77:
-            pytest.skip(f"this kernel lacks it: {done.stderr.splitlines()[-1]}")
+            pytest.skip(f"this kernel or libc lacks it: {done.stderr.splitlines()[-1]}")
         assert done.returncode == 0, done.stderr
         wait_until(lambda: len(records_of(datagrams)) >= expected_records)
     said.records, said.log = records_of(datagrams), done.stderr
@@ -179,7 +185,9 @@ FORTIFIED = ["__recv_chk", "__recvfrom_chk", "__read_chk"]
 @pytest.mark.parametrize("way", READS + FORTIFIED)
 def test_each_way_to_read_is_a_turn(ways, run_dir, way):
     if way in FORTIFIED:
-        symbols = subprocess.run(["nm", "-D", ways], capture_output=True, text=True, check=True).stdout
+        if ways.libc.name != "glibc":
+            pytest.skip("musl has no FORTIFY variants")
+        symbols = subprocess.run(["nm", "-D", ways.program], capture_output=True, text=True, check=True).stdout
         assert way in symbols
     said = run(ways, run_dir, "read", way, take=take_in_turns, expected_records=2)
     assert said.arrived == STREAM[:5000]
@@ -281,8 +289,8 @@ def test_an_accepted_connection_has_what_the_listener_was_given_and_no_more(ways
     put_policy(run_dir, policy())
     with hostd(run_dir) as datagrams:
         program = subprocess.Popen(
-            [ways, "accept", way, "127.0.0.1", "0"],
-            env=environment(run_dir, QCLIMB_LOG="stderr"),
+            [ways.program, "accept", way, "127.0.0.1", "0"],
+            env=ways.libc.environment(run_dir, QCLIMB_LOG="stderr"),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -326,10 +334,11 @@ def sink(link, run_dir, connections=1):
 
 
 def send_on(link, run_dir, ways, way, port, address=B):
-    program = link.start(link.a, [str(ways), "write", way, address, str(port)], run_dir)
+    command = [str(ways.program), "write", way, address, str(port)]
+    program = link.start(link.a, command, run_dir, **ways.libc.environment(run_dir))
     _, error = program.communicate(timeout=60)
     if program.returncode == 77:
-        pytest.skip(f"this kernel lacks it: {error}")
+        pytest.skip(f"this kernel or libc lacks it: {error}")
     assert program.returncode == 0, error
 
 

@@ -1,0 +1,157 @@
+/* Habits of processes: forks, many writers on one socket, both sides writing first, closing what is not theirs, peers that reset. */
+#include "stress.h"
+
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+/* A child writes on from where its parent stopped, on the shared socket, and the parent after it. */
+void fork_scenario(unsigned int seed)
+{
+	while (now_s() < end_s) {
+		struct side other = { .seed = seed, .total = 300000 };
+		volatile uint64_t position = 0;
+		pthread_t thread;
+		int fd, status;
+		pid_t child;
+
+		pair(&seed, &fd, &other.fd);
+		MUST(!pthread_create(&thread, NULL, reader, &other));
+		while (position < 100000)
+			position += write_somehow(fd, position, 1 + rand_r(&seed) % (100000 - position), &seed, 0);
+		child = fork();
+		MUST(child >= 0);
+		if (!child) {
+			close(other.fd);
+			while (position < 200000)
+				position +=
+					write_somehow(fd, position, 1 + rand_r(&seed) % (200000 - position), &seed, 0);
+			close(fd);
+			exit(0);
+		}
+		MUST(waitpid(child, &status, 0) == child && status == 0);
+		position = 200000;
+		child = vfork();
+		if (!child) {
+			close(fd); /* its own descriptor, in memory that is the parent's */
+			_exit(0);
+		}
+		MUST(waitpid(child, &status, 0) == child && status == 0);
+		while (position < 300000)
+			position += write_somehow(fd, position, 1 + rand_r(&seed) % (300000 - position), &seed, 0);
+		MUST(!shutdown(fd, SHUT_WR)); /* closing with answers unread would reset */
+		pthread_join(thread, NULL);
+		MUST(!close(fd));
+	}
+}
+
+/* Eight writers on one socket, a message a call; the buffer holds all of them, so that libc alone would never tear one. */
+#define MESSAGE_BYTES 400
+#define MESSAGES 250
+static int shared_fd;
+
+static void *shared_writer(void *argument)
+{
+	uint8_t message[MESSAGE_BYTES];
+	unsigned int seed = *(unsigned int *)argument;
+
+	memset(message, (int)(seed >> 3), sizeof(message));
+	message[0] = 0xa5;
+	for (int i = 0; i < MESSAGES; i++) {
+		MUST(send(shared_fd, message, sizeof(message), 0) == sizeof(message));
+		if (rand_r(&seed) % 16 == 0)
+			usleep((useconds_t)rand_r(&seed) % 400);
+	}
+	return NULL;
+}
+
+static void *shared_reader(void *argument)
+{
+	const int fd = *(int *)argument;
+	uint8_t message[MESSAGE_BYTES];
+
+	for (int i = 0; i < 8 * MESSAGES; i++) {
+		MUST(recv(fd, message, sizeof(message), MSG_WAITALL) == sizeof(message));
+		MUST(message[0] == 0xa5);
+		for (int k = 2; k < MESSAGE_BYTES; k++)
+			MUST(message[k] == message[1]);
+	}
+	atomic_fetch_add(&bytes_checked, 8 * MESSAGES * MESSAGE_BYTES);
+	return NULL;
+}
+
+void shared_scenario(unsigned int seed)
+{
+	while (now_s() < end_s) {
+		pthread_t thread;
+		int other;
+
+		pair(&seed, &shared_fd, &other);
+		MUST(!setsockopt(shared_fd, SOL_SOCKET, SO_SNDBUF, &(int){ 1 << 21 }, sizeof(int)));
+		MUST(!pthread_create(&thread, NULL, shared_reader, &other));
+		run_threads(8, shared_writer, seed++);
+		pthread_join(thread, NULL);
+		MUST(!close(shared_fd) && !close(other));
+	}
+}
+
+/* Both sides write before they read: what fits libc's buffers must not wait for ever. */
+void both_write_scenario(unsigned int seed)
+{
+	static uint8_t bytes[180000];
+	int a, b;
+
+	pair(&seed, &a, &b);
+	MUST(!setsockopt(a, SOL_SOCKET, SO_SNDBUF, &(int){ 1 << 20 }, sizeof(int)));
+	for (int i = 0; i < 3; i++)
+		MUST(send(a, bytes, sizeof(bytes) / 3, 0) == sizeof(bytes) / 3);
+	for (size_t got = 0; got < sizeof(bytes);)
+		got += (size_t)recv(b, bytes, sizeof(bytes), 0);
+	close(a);
+	close(b);
+}
+
+/* An application that closes every descriptor that it does not know, and reuses the numbers. */
+void close_all_scenario(unsigned int seed)
+{
+	while (now_s() < end_s) {
+		char path[] = "/tmp/qclimb-stressXXXXXX";
+		struct stat state;
+		int mine;
+
+		one_stream(&seed);
+		for (int fd = file_fd + 1; fd < 1100; fd++)
+			close(fd);
+		mine = mkstemp(path);
+		for (int fd = 990; fd < 1020; fd++)
+			dup2(mine, fd); /* numbers that somebody might hold to be his */
+		one_stream(&seed);
+		MUST(!fstat(mine, &state) && state.st_size == 0);
+		unlink(path);
+		for (int fd = 990; fd < 1020; fd++)
+			close(fd);
+		close(mine);
+	}
+}
+
+/* A peer that resets: the write after the failure says what libc would have said. */
+void reset_scenario(unsigned int seed)
+{
+	static uint8_t bytes[400000];
+	struct linger hard = { 1, 0 };
+
+	while (now_s() < end_s) {
+		ssize_t wrote = 1;
+		int a, b, writes = 0;
+
+		pair(&seed, &a, &b);
+		MUST(!setsockopt(b, SOL_SOCKET, SO_LINGER, &hard, sizeof(hard)));
+		MUST(send(a, bytes, 20000, 0) == 20000);
+		MUST(!close(b));
+		while (wrote > 0 && writes++ < 100)
+			wrote = send(a, bytes, sizeof(bytes), MSG_NOSIGNAL);
+		MUST(wrote < 0 && (errno == ECONNRESET || errno == EPIPE));
+		MUST(send(a, bytes, 1, MSG_NOSIGNAL) < 0 && errno == EPIPE);
+		MUST(!close(a));
+		atomic_fetch_add(&bytes_checked, 1);
+	}
+}
