@@ -27,11 +27,13 @@ check: setup  ## formatter, linters, type checker, C warnings as errors, sanitiz
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(MAKE) -s -C hostlib check
+	@$(MAKE) -s -C lab/sim/engine check
 
 format: setup  ## writes Python and C the way `check` wants them
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 	@$(MAKE) -s -C hostlib format
+	@$(MAKE) -s -C lab/sim/engine format
 
 down:  ## removes what a killed demo or lab run left behind
 	@$(SUDO) $(BIN)/qclimb lab down

@@ -46,16 +46,27 @@ DEV = [
 ]
 
 
-class BuildWithHostLibrary(build_py):
-    """Builds libqclimb.so by make and lays it into the `hostlib` package."""
+class BuildWithPrograms(build_py):
+    """Builds libqclimb.so and the simulator's engine by make and lays them into their packages."""
 
     def run(self) -> None:
-        subprocess.run(["make", "-s", "-C", str(HERE / "hostlib"), "lib"], check=True)
+        self.make("hostlib", "lib", "libqclimb.so")
+        self.make("lab/sim/engine", "sim", "qclimb-sim")
         super().run()
         if not self.editable_mode:
-            target = Path(self.build_lib) / "hostlib" / "build"
-            target.mkdir(parents=True, exist_ok=True)
-            self.copy_file(str(HERE / "hostlib" / "build" / "libqclimb.so"), str(target / "libqclimb.so"))
+            self.lay("hostlib", "libqclimb.so")
+            self.lay("lab/sim/engine", "qclimb-sim")
+
+    def make(self, folder: str, target: str, made: str) -> None:
+        try:
+            subprocess.run(["make", "-s", "-C", str(HERE / folder), target], check=True)
+        except (OSError, subprocess.CalledProcessError) as error:
+            raise SystemExit(f"{folder}/build/{made} needs make, a C and a C++17 compiler: {error}") from None
+
+    def lay(self, folder: str, made: str) -> None:
+        target = Path(self.build_lib) / folder / "build"
+        target.mkdir(parents=True, exist_ok=True)
+        self.copy_file(str(HERE / folder / "build" / made), str(target / made))
 
 
 setup(
@@ -79,6 +90,8 @@ setup(
         "lab",
         "lab.fabric",
         "lab.report",
+        "lab.sim",
+        "lab.sim.engine",
         "lab.vasic",
         "lab.workload",
     ],
@@ -89,6 +102,7 @@ setup(
         "switchd": ["container/*"],
         "lab.fabric": ["*.bpf.c"],
         "lab.report": ["*.html"],
+        "lab.sim": ["tables/*.txt"],
         "lab.workload": ["tables/*.txt", "app/*.c", "app/*.h", "app/Makefile"],
     },
     install_requires=HOST,
@@ -111,5 +125,5 @@ setup(
             "lab = lab.cli:lab",
         ],
     },
-    cmdclass={"build_py": BuildWithHostLibrary},
+    cmdclass={"build_py": BuildWithPrograms},
 )

@@ -14,6 +14,7 @@ from typing import Any, NoReturn, ParamSpec, TypeVar
 import click
 
 from lab.fabric import Fabric, FabricError, Topology, guard, state
+from lab.sim.cli import sim
 from lab.workload.cli import demo, run, trace
 
 P = ParamSpec("P")
@@ -58,7 +59,7 @@ Example:
 
 @click.group(context_settings=SETTINGS, epilog=EXAMPLE)
 def lab() -> None:
-    """A leaf-spine fabric of network namespaces on this machine (root only)."""
+    """A leaf-spine fabric of network namespaces on this machine (root only), and a simulated one."""
 
 
 @lab.command(epilog="\b\nExample:\n  sudo qclimb lab up --no-control --hosts-per-leaf 2")
@@ -219,5 +220,5 @@ def show(prefix: str, as_json: bool, switch: str, what: str) -> None:
     sys.exit(subprocess.run(fabric.exec_argv(switch, argv), check=False).returncode)
 
 
-for _command in (demo, run, trace):
+for _command in (demo, run, sim, trace):
     lab.add_command(_command)

@@ -1,0 +1,38 @@
+"""A packet-level simulator: `run(Experiment(...)) -> Results`. README.md begins with an example."""
+
+from lab.sim.errors import EngineError, ExperimentError, SimulationError
+from lab.sim.experiment import Experiment
+from lab.sim.forecast import Exact, Leaves, Nothing
+from lab.sim.matrix import AllToAll, Incast, Permutation, Staggered, Stride
+from lab.sim.results import Counters, Results
+from lab.sim.runner import run, stream
+from lab.sim.schemes import Pfabric
+from lab.sim.topology import Topology, single_rooted_tree, star
+from lab.sim.workload import Bursty, FlowList, Poisson, Workload
+
+__all__ = [
+    "AllToAll",
+    "Bursty",
+    "Counters",
+    "EngineError",
+    "Exact",
+    "Experiment",
+    "ExperimentError",
+    "FlowList",
+    "Incast",
+    "Leaves",
+    "Nothing",
+    "Permutation",
+    "Pfabric",
+    "Poisson",
+    "Results",
+    "SimulationError",
+    "Staggered",
+    "Stride",
+    "Topology",
+    "Workload",
+    "run",
+    "single_rooted_tree",
+    "star",
+    "stream",
+]

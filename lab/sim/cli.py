@@ -1,0 +1,151 @@
+"""`qclimb lab sim`: one run of the simulator from the command line. Heavy imports wait until needed."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from lab.sim import Experiment, Results
+
+EXAMPLE = """\b
+Example:
+  qclimb lab sim --scheme pfabric --load 0.6 --flows 10000
+  qclimb lab sim --sizes datamining_bytes --leaves 4 --hosts-per-leaf 8 --json
+  qclimb lab sim --set max_window=20 --set timeout_us=30
+  qclimb lab sim --list flows.txt.gz --routing spray
+"""
+
+
+@click.command(epilog=EXAMPLE)
+@click.option("--scheme", default="pfabric", show_default=True, help="The discipline; `--set` changes its settings.")
+@click.option("--set", "changes", multiple=True, metavar="NAME=VALUE", help="A setting of the scheme; repeat at will.")
+@click.option("--sizes", default="websearch_bytes", show_default=True, help="Flow-size table.")
+@click.option("--list", "flow_list", type=click.Path(path_type=Path), help="Flows from a file, instead of a table's.")
+@click.option("--load", default=0.6, show_default=True, help="Offered bytes with headers over the hosts' links.")
+@click.option("--flows", default=10_000, show_default=True)
+@click.option("--seed", default=1, show_default=True)
+@click.option("--forecast", type=click.Choice(["nothing", "exact", "leaves"]), default="leaves", show_default=True)
+@click.option("--routing", default="ecmp", show_default=True, help="ecmp, spray or priority (Big-Spine).")
+@click.option("--leaves", default=9, show_default=True)
+@click.option("--spines", default=4, show_default=True)
+@click.option("--hosts-per-leaf", default=16, show_default=True)
+@click.option("--host-gbps", default=10.0, show_default=True)
+@click.option("--uplink-gbps", default=40.0, show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+def sim(as_json: bool, **options: Any) -> None:
+    """Simulate a fabric packet by packet: flow completion times of one scheme."""
+    from lab.sim import SimulationError, run
+
+    try:
+        experiment = experiment_of(**options)
+        results = run(experiment) if as_json else _with_progress(experiment)
+    except SimulationError as error:
+        click.echo(f"qclimb lab sim: {error}", err=True)
+        sys.exit(2)
+    if as_json:
+        click.echo(json.dumps(_for_programs(experiment, results), indent=1))
+    else:
+        _show(experiment, results)
+
+
+def experiment_of(
+    scheme: str,
+    changes: tuple[str, ...],
+    sizes: str,
+    flow_list: Path | None,
+    load: float,
+    flows: int,
+    seed: int,
+    forecast: str,
+    routing: Any,
+    leaves: int,
+    spines: int,
+    hosts_per_leaf: int,
+    host_gbps: float,
+    uplink_gbps: float,
+) -> Experiment:
+    """What the options say. Raises: ExperimentError."""
+    from lab.sim import Exact, Experiment, FlowList, Leaves, Nothing, Topology, Workload
+    from lab.sim.flowlist import read_flow_list
+    from lab.sim.forecast import Forecast
+    from lab.sim.schemes import changed, scheme_named
+
+    workload: Workload | FlowList
+    if flow_list is not None:
+        workload = read_flow_list(flow_list)
+        flows = len(workload.start_ps)
+    else:
+        forecasts: dict[str, Forecast] = {"nothing": Nothing(), "exact": Exact(), "leaves": Leaves()}
+        workload = Workload(sizes, forecast=forecasts[forecast])
+    rates = round(host_gbps * 1e9), round(uplink_gbps * 1e9)
+    return Experiment(
+        Topology(leaves, spines, hosts_per_leaf, *rates),
+        changed(scheme_named(scheme), changes),
+        workload,
+        load=load,
+        flows=flows,
+        seed=seed,
+        routing=routing,
+    )
+
+
+def _with_progress(experiment: Experiment) -> Results:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from lab.sim import run
+
+    columns = (TextColumn("flows"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("flows", total=experiment.flows)
+        return run(experiment, lambda over: bar.update(task, completed=over))
+
+
+def _for_programs(experiment: Experiment, results: Results) -> dict[str, Any]:
+    from lab.sim.schemes import described
+
+    counters = {
+        key: value.tolist() if hasattr(value, "tolist") else value for key, value in vars(results.counters).items()
+    }
+    classes = [
+        {key: None if value != value else value for key, value in row.items()}  # JSON has no NaN
+        for row in results.summary()
+    ]
+    return {"scheme": described(experiment.scheme), "classes": classes, "counters": counters}
+
+
+def _show(experiment: Experiment, results: Results) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from lab.sim import FlowList
+
+    topology, counters = experiment.topology, results.counters
+    what = (
+        "a flow list" if isinstance(experiment.workload, FlowList) else f"load {experiment.load:g} of the hosts' links"
+    )
+    table = Table(
+        title=f"{experiment.scheme.name}, {topology.hosts} hosts, {experiment.flows} flows, {what}",
+        title_justify="left",
+    )
+    for name in ("flows", "FCT mean us", "FCT p99 us", "slowdown", "p99", "retransmitted", "dropped", "timeouts"):
+        table.add_column(name, justify="right")
+    for row in results.summary():
+        keys = ["fct_mean_us", "fct_p99_us", "slowdown_mean", "slowdown_p99"]
+        numbers = [f"{row[key]:.1f}" if key.startswith("fct") else f"{row[key]:.3f}" for key in keys]
+        counts = [str(row[key]) for key in ("retransmissions", "drops", "timeouts")]
+        table.add_row(f"{row['class']} {row['flows']}", *numbers, *counts)
+    console = Console()
+    console.print(table)
+    speed = counters.delivered_packets / max(counters.cpu_seconds, 1e-9)
+    console.print(
+        f"FCT: first byte at the sender to last byte at the receiver. {counters.delivered_packets:,} data packets in "
+        f"{counters.cpu_seconds:.1f} CPU s ({speed:,.0f} a second), {counters.peak_rss_kib / 1024:.0f} MB; at most "
+        f"{counters.peak_flows} flows and {counters.peak_packets} packets at once.",
+        highlight=False,
+    )

@@ -1,0 +1,224 @@
+/*
+ * Ports with queues, links, and the packets on them. Store and forward; a link is a rate and a delay.
+ *
+ * A packet costs one event a hop: when it begins to leave a port, the time at which it stands at the next one is known.
+ * A port costs an event only while its queue is not empty: it then chooses at the moment it gets free.
+ * Invariants (SIM_CHECKS): a port never idles over a queue, bytes in are bytes out, dropped or queued.
+ */
+#ifndef QCLIMB_SIM_NETWORK_H
+#define QCLIMB_SIM_NETWORK_H
+
+#include "core/pool.h"
+#include "core/topology.h"
+
+namespace sim
+{
+
+struct Counts {
+	uint64_t data_packets = 0, control_packets = 0, delivered_packets = 0; /* sent by hosts; data that arrived */
+	uint64_t drops_at[PLACES] = {}, control_drops = 0;
+	uint64_t rank_packets[64] = {}, rank_drops[64] = {}; /* by priority, where ranks are priorities */
+	uint64_t marks = 0;
+};
+
+template <class Queue> class Network
+{
+      public:
+	Network(const Config &config, Topology &topology, Calendar &calendar)
+	    : topology_(topology), calendar_(calendar), ranks_are_priorities_(Queue::RANKS_ARE_PRIORITIES)
+	{
+		for (const Link &link : topology.links)
+			ports_.emplace_back(link, config);
+	}
+
+	Time now = 0;
+	Counts counts;
+	FlowBase *over = nullptr; /* flows whose memory may be given back */
+
+	Packet *make(FlowBase *flow)
+	{
+		flow->in_flight++;
+		return packets_.make(flow);
+	}
+
+	/* A host hands a packet to its port; path and hop are set here. */
+	void launch(Packet *packet)
+	{
+		if (packet->type == Type::DATA) {
+			counts.data_packets++;
+			packet->flow->sent++;
+		} else {
+			counts.control_packets++;
+		}
+		if (ranks_are_priorities_)
+			counts.rank_packets[packet->rank & 63]++;
+		topology_.route(*packet);
+		forward(packet);
+	}
+
+	/* The packet stands at its next port. */
+	void forward(Packet *packet)
+	{
+		Port &port = ports_[packet->port[packet->hop]];
+
+		port.check_in(packet->wire_bytes);
+		if (now >= port.busy_until && !port.is_scheduled()) {
+			SIM_CHECK(port.queue.is_empty(), "a port that is free has no queue");
+			transmit(port, packet);
+			return;
+		}
+		if (Packet *lost = port.queue.push(packet)) {
+			port.check_out(lost->wire_bytes);
+			drop(lost, port.link.place);
+		}
+		if (!port.is_scheduled() && !port.queue.is_empty())
+			calendar_.put(&port, port.busy_until);
+		port.check();
+	}
+
+	/* A port got free: it serves its queue. */
+	void serve(Event *event)
+	{
+		Port &port = *static_cast<Port *>(event);
+		Packet *packet = port.queue.pop();
+
+		SIM_CHECK(port.busy_until == now, "a port serves its queue the moment it is free");
+		transmit(port, packet);
+		if (!port.queue.is_empty())
+			calendar_.put(&port, port.busy_until);
+		port.check();
+	}
+
+	/* The packet is done with. */
+	void release(Packet *packet)
+	{
+		FlowBase *flow = packet->flow;
+
+		packets_.drop(packet);
+		if (--flow->in_flight == 0 && flow->is_over)
+			retire(flow);
+	}
+
+	/* The sender needs the flow no longer. */
+	void finish(FlowBase *flow)
+	{
+		flow->is_over = true;
+		flow->deadline = NEVER;
+		if (flow->is_scheduled())
+			calendar_.cancel(flow);
+		if (flow->in_flight == 0)
+			retire(flow);
+	}
+
+	/* The flow's timer goes off at this time, unless it is set anew. */
+	void set_timer(FlowBase *flow, Time at)
+	{
+		flow->deadline = at;
+		if (!flow->is_scheduled()) {
+			calendar_.put(flow, at);
+		} else if (flow->time > at) {
+			calendar_.cancel(flow);
+			calendar_.put(flow, at);
+		}
+	}
+
+	/* True if the timer went off in earnest. */
+	bool timer_is_due(FlowBase *flow)
+	{
+		if (flow->deadline <= now) {
+			flow->deadline = NEVER;
+			return true;
+		}
+		if (flow->deadline != NEVER)
+			calendar_.put(flow, flow->deadline);
+		return false;
+	}
+
+	size_t packets_peak() const
+	{
+		return packets_.peak();
+	}
+	size_t packets_live() const
+	{
+		return packets_.live();
+	}
+	size_t packet_bytes() const
+	{
+		return packets_.bytes();
+	}
+
+      private:
+	struct Port : Event {
+		Link link;
+		Time busy_until = 0;
+		Queue queue;
+#ifdef SIM_CHECKS
+		uint64_t bytes_in = 0, bytes_out = 0;
+		void check_in(uint32_t bytes)
+		{
+			bytes_in += bytes;
+		}
+		void check_out(uint32_t bytes)
+		{
+			bytes_out += bytes;
+		}
+		void check() const
+		{
+			SIM_CHECK(queue.is_empty() || is_scheduled(), "no port idles over a queue");
+			SIM_CHECK(bytes_in == bytes_out + queue.bytes(), "a port conserves bytes");
+			SIM_CHECK(queue.bytes() == queue.counted_bytes(), "a queue knows its bytes");
+		}
+#else
+		void check_in(uint32_t)
+		{
+		}
+		void check_out(uint32_t)
+		{
+		}
+		void check() const
+		{
+		}
+#endif
+		Port(const Link &of, const Config &config) : link(of), queue(config, of.place)
+		{
+			kind = Kind::PORT;
+		}
+	};
+
+	void transmit(Port &port, Packet *packet)
+	{
+		port.check_out(packet->wire_bytes);
+		port.busy_until = now + packet->wire_bytes * port.link.ps_per_byte;
+		packet->hop++;
+		calendar_.put(packet, port.busy_until + port.link.delay);
+	}
+
+	void drop(Packet *packet, Place place)
+	{
+		if (packet->type == Type::DATA) {
+			packet->flow->drops++;
+			counts.drops_at[int(place)]++;
+		} else {
+			counts.control_drops++;
+		}
+		if (ranks_are_priorities_)
+			counts.rank_drops[packet->rank & 63]++;
+		release(packet);
+	}
+
+	void retire(FlowBase *flow)
+	{
+		flow->next_over = over;
+		over = flow;
+	}
+
+	Topology &topology_;
+	Calendar &calendar_;
+	Pool<Packet> packets_;
+	std::vector<Port> ports_;
+	const bool ranks_are_priorities_;
+};
+
+} // namespace sim
+
+#endif

@@ -1,0 +1,68 @@
+/*
+ * What moves and what lives: a packet, and the part of a flow that every scheme has.
+ *
+ * Invariant: a flow's memory is given back when it is over *and* none of its packets is in the network.
+ */
+#ifndef QCLIMB_SIM_PACKET_H
+#define QCLIMB_SIM_PACKET_H
+
+#include "core/calendar.h"
+
+namespace sim
+{
+
+struct FlowBase;
+
+enum class Type : uint8_t { DATA, ACK, PROBE, GRANT };
+
+constexpr int MAX_HOPS = 4;
+
+struct Packet : Event {
+	FlowBase *flow;
+	uint32_t seq = 0; /* which packet of its flow; in an ACK, the packet that caused it */
+	uint32_t wire_bytes = 0;
+	uint32_t rank = 0; /* served first where it is smallest: pFabric's remaining bytes, or a priority */
+	Type type = Type::DATA;
+	uint8_t hop = 0, hops = 0; /* links passed, links of the path */
+	bool to_sender = false; /* against the flow: ACK, grant */
+	uint32_t port[MAX_HOPS] = {}; /* of each link, in order */
+	uint32_t cumulative = 0; /* in an ACK: packets before this one have all arrived */
+	uint32_t sacked = 0; /* in an ACK: packets that have arrived beyond the first gap */
+	Time sent = 0; /* when the data packet left; an ACK echoes it */
+	uint32_t told_first = 0,
+		 told_end = 0; /* in an ACK: these packets the receiver counts as lost; a grant: up to end */
+	bool is_marked = false; /* ECN: congestion met; an ACK echoes it */
+	bool is_again = false; /* a retransmission */
+
+	explicit Packet(FlowBase *of) : flow(of)
+	{
+		kind = Kind::PACKET;
+	}
+};
+
+/* One flow, sender and receiver in one: they meet only in what packets carry. */
+struct FlowBase : Event { /* the event is its timer */
+	uint64_t index = 0;
+	Time start = 0;
+	Time deadline = NEVER; /* of the timer; the event may stand earlier, and is then put in again */
+	Time received = -1; /* the last byte arrived */
+	Time acked = -1; /* the sender knows */
+	uint64_t size_bytes = 0;
+	uint64_t lower_bytes = 0, upper_bytes = 0, forecast_bytes = 0;
+	uint32_t source = 0, target = 0;
+	uint32_t in_flight = 0; /* packets of it in the network, ACKs included */
+	uint32_t sent = 0, drops = 0, timeouts = 0, duplicates = 0, marked = 0;
+	uint32_t packets = 0, last_bytes = 0; /* data packets, and the payload of the last one */
+	FlowBase *next_over = nullptr;
+	FlowBase *previous = nullptr, *following = nullptr; /* among those that are not over */
+	bool is_over = false;
+
+	FlowBase()
+	{
+		kind = Kind::TIMER;
+	}
+};
+
+} // namespace sim
+
+#endif

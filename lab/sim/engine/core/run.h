@@ -1,0 +1,214 @@
+/*
+ * The loop: flows begin, packets stand at ports or hosts, ports get free, timers go off, until every flow is over or
+ * the run's end. A scheme is a class with a Queue, a Flow, and start / at_receiver / at_sender / timeout.
+ */
+#ifndef QCLIMB_SIM_RUN_H
+#define QCLIMB_SIM_RUN_H
+
+#include "core/network.h"
+#include "core/stream.h"
+
+#include <sys/resource.h>
+
+namespace sim
+{
+
+/* The most memory this program had, KiB. (getrusage's figure would be that of whoever started it, if that was more.) */
+inline uint64_t peak_memory_kib()
+{
+	std::FILE *status = std::fopen("/proc/self/status", "r");
+	char line[256];
+	unsigned long long kib = 0;
+
+	if (!status)
+		return 0;
+	while (std::fgets(line, sizeof(line), status))
+		if (std::sscanf(line, "VmHWM: %llu", &kib) == 1)
+			break;
+	std::fclose(status);
+	return kib;
+}
+
+inline std::string json_list(const uint64_t *values, size_t count)
+{
+	std::string text = "[";
+
+	for (size_t i = 0; i < count; i++)
+		text += (i ? "," : "") + std::to_string(values[i]);
+	return text + "]";
+}
+
+/* The width at which about one event falls into a bucket: the fabric's packets a second, some ten events each. */
+inline int bucket_bits(const Config &config, uint32_t hosts)
+{
+	const Time per_packet = config.number("host_ps_per_byte") * 1500 / (Time(hosts) * 10 + 1);
+	int bits = 4;
+
+	while (bits < 13 && (Time(1) << bits) < per_packet)
+		bits++;
+	return bits;
+}
+
+template <class Scheme> class Run
+{
+	using Flow = typename Scheme::Flow;
+	using Net = Network<typename Scheme::Queue>;
+
+      public:
+	explicit Run(const Config &config)
+	    : topology_(config), calendar_(bucket_bits(config, topology_.hosts())),
+	      network_(config, topology_, calendar_), scheme_(config, network_), reader_(topology_.hosts()),
+	      payload_(uint32_t(config.number("payload_bytes"))), end_(config.number("end_ps"))
+	{
+	}
+
+	int run()
+	{
+		arrival_.kind = Kind::ARRIVAL;
+		next_flow();
+		while (Event *event = calendar_.take()) {
+			if (event->time > end_)
+				break;
+			network_.now = event->time;
+			events_++;
+			switch (event->kind) {
+			case Kind::PACKET:
+				at_packet(static_cast<Packet *>(event));
+				break;
+			case Kind::PORT:
+				network_.serve(event);
+				break;
+			case Kind::TIMER:
+				at_timer(static_cast<Flow *>(event));
+				break;
+			case Kind::ARRIVAL:
+				begin();
+				break;
+			case Kind::END:
+				break;
+			}
+			while (network_.over)
+				retire();
+		}
+		finish();
+		return 0;
+	}
+
+      private:
+	void at_packet(Packet *packet)
+	{
+		if (packet->hop < packet->hops) {
+			network_.forward(packet);
+			return;
+		}
+		Flow &flow = *static_cast<Flow *>(packet->flow);
+		if (packet->to_sender) {
+			if (flow.is_over)
+				network_.release(packet);
+			else
+				scheme_.at_sender(flow, packet);
+		} else {
+			network_.counts.delivered_packets += packet->type == Type::DATA;
+			scheme_.at_receiver(flow, packet);
+		}
+	}
+
+	void at_timer(Flow *flow)
+	{
+		if (network_.timer_is_due(flow)) {
+			flow->timeouts += !flow->is_over;
+			scheme_.timeout(*flow);
+		}
+	}
+
+	void next_flow()
+	{
+		if (reader_.read(&record_))
+			calendar_.put(&arrival_, record_.start_ps);
+	}
+
+	void begin()
+	{
+		Flow *flow = flows_.make();
+
+		flow->index = begun_++;
+		flow->start = record_.start_ps;
+		flow->size_bytes = record_.size_bytes;
+		flow->lower_bytes = record_.lower_bytes;
+		flow->upper_bytes = record_.upper_bytes;
+		flow->forecast_bytes = record_.forecast_bytes;
+		flow->source = record_.source;
+		flow->target = record_.target;
+		const uint64_t packets = (flow->size_bytes + payload_ - 1) / payload_;
+		if (packets > INT32_MAX)
+			refuse("flow " + std::to_string(flow->index) + ": more than 2^31 packets");
+		flow->packets = uint32_t(packets);
+		flow->last_bytes = uint32_t(flow->size_bytes - (packets - 1) * payload_);
+		flow->previous = nullptr;
+		flow->following = first_;
+		if (first_)
+			first_->previous = flow;
+		first_ = flow;
+		next_flow();
+		scheme_.start(*flow);
+	}
+
+	void retire()
+	{
+		Flow *flow = static_cast<Flow *>(network_.over);
+
+		network_.over = flow->next_over;
+		writer_.write(*flow);
+		(flow->previous ? flow->previous->following : first_) = flow->following;
+		if (flow->following)
+			flow->following->previous = flow->previous;
+		flows_.drop(flow);
+	}
+
+	void finish()
+	{
+		rusage used = {};
+		uint64_t left = 0;
+
+		for (FlowBase *flow = first_; flow; flow = flow->following, left++)
+			writer_.write(*flow);
+		SIM_CHECK(left || network_.packets_live() == 0, "no packet outlives all flows");
+		getrusage(RUSAGE_SELF, &used);
+		const double cpu = double(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
+				   1e-6 * double(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
+		const Counts &n = network_.counts;
+		std::string text = "{\"flows\":" + std::to_string(begun_) + ",\"unfinished\":" + std::to_string(left);
+		text += ",\"events\":" + std::to_string(events_) + ",\"end_ps\":" + std::to_string(network_.now);
+		text += ",\"data_packets\":" + std::to_string(n.data_packets);
+		text += ",\"delivered_packets\":" + std::to_string(n.delivered_packets);
+		text += ",\"control_packets\":" + std::to_string(n.control_packets);
+		text += ",\"drops_at\":" + json_list(n.drops_at, PLACES);
+		text += ",\"control_drops\":" + std::to_string(n.control_drops);
+		text += ",\"marks\":" + std::to_string(n.marks);
+		text += ",\"rank_packets\":" + json_list(n.rank_packets, 64);
+		text += ",\"rank_drops\":" + json_list(n.rank_drops, 64);
+		text += ",\"peak_packets\":" + std::to_string(network_.packets_peak());
+		text += ",\"peak_flows\":" + std::to_string(flows_.peak());
+		text += ",\"peak_rss_kib\":" + std::to_string(peak_memory_kib());
+		text += ",\"cpu_seconds\":" + std::to_string(cpu) + "}";
+		writer_.close(text);
+	}
+
+	Topology topology_;
+	Calendar calendar_;
+	Net network_;
+	Scheme scheme_;
+	FlowReader reader_;
+	ResultWriter writer_;
+	Pool<Flow> flows_;
+	FlowBase *first_ = nullptr; /* of the flows that are not over */
+	FlowRecord record_ = {};
+	Event arrival_;
+	const uint32_t payload_;
+	const Time end_;
+	uint64_t begun_ = 0, events_ = 0;
+};
+
+} // namespace sim
+
+#endif

@@ -1,0 +1,15 @@
+/*
+ * qclimb-sim KEY=VALUE...: flows on stdin, results on stdout (core/stream.h). `lab.sim` is its face.
+ */
+#include "core/run.h"
+#include "schemes/pfabric.h"
+
+int main(int argc, char **argv)
+{
+	const sim::Config config = sim::Config::read(argc, argv);
+	const std::string scheme = config.text("scheme");
+
+	if (scheme == "pfabric")
+		return sim::Run<sim::Pfabric>(config).run();
+	sim::refuse("scheme is " + scheme + ", expected pfabric");
+}

@@ -1,0 +1,18 @@
+"""What can be wrong with an experiment or a run of it:
+
+SimulationError
+|-- ExperimentError   an experiment that cannot be; the sentence names the field
+`-- EngineError       the engine is not there, or stopped
+"""
+
+
+class SimulationError(Exception):
+    """The simulator can't do this."""
+
+
+class ExperimentError(SimulationError):
+    """An experiment that cannot be: the field, the value found there, what was expected."""
+
+
+class EngineError(SimulationError):
+    """The engine is not built, or broke off: its last words."""

@@ -1,0 +1,85 @@
+"""One run, stated in full: fabric, discipline, flows. Values that can't be are refused here, by the field's name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from lab.sim.errors import ExperimentError
+from lab.sim.schemes import Pfabric, Scheme, Settings
+from lab.sim.topology import Topology
+from lab.sim.workload import FlowList, Workload
+
+MOST_LOAD = 2.0
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Defaults: pFabric over web-search flows at load 0.6 in pFabric's fabric."""
+
+    topology: Topology = field(default_factory=Topology)
+    scheme: Scheme = field(default_factory=Pfabric)
+    workload: Workload | FlowList = field(default_factory=Workload)
+    load: float = 0.6
+    """As lab.sim.workload defines it; at 1 and more the fabric can't carry what is offered, which is allowed."""
+    flows: int = 10_000
+    """How many begin; of a list, the first so many."""
+    seed: int = 1
+    """Of sizes, arrivals, pairs, forecasts, and of ECMP and spraying."""
+    routing: Literal["ecmp", "spray", "priority"] = "ecmp"
+    """One path a flow; packets round the spines in turn; or Big-Spine's: a spine for each priority but the last."""
+    spine_shares: tuple[int, ...] = ()
+    """Whole-number weights of the spines under ecmp and spray, and of Big-Spine's last priority; empty: equal."""
+    payload_bytes: int = 1460
+    header_bytes: int = 40
+    """Of each packet and of an ACK: IP and TCP, as in YAPS and ns-2 (no Ethernet framing)."""
+    end_s: float | None = None
+    """Simulated time at which the run stops, flows under way or not; None: when all are over."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.load <= MOST_LOAD:
+            raise ExperimentError(f"load is {self.load}, expected above 0, up to {MOST_LOAD}")
+        most = len(self.workload.start_ps) if isinstance(self.workload, FlowList) else 10**10
+        if not 1 <= self.flows <= 10**10:
+            raise ExperimentError(f"flows is {self.flows}, expected 1 to 1e10")
+        if isinstance(self.workload, FlowList) and self.flows > most:
+            object.__setattr__(self, "flows", most)
+        if not 0 <= self.seed < 2**32:
+            raise ExperimentError(f"seed is {self.seed}, expected 0 to 2^32 - 1")
+        if self.routing not in ("ecmp", "spray", "priority"):
+            raise ExperimentError(f"routing is {self.routing!r}, expected ecmp, spray or priority")
+        if self.spine_shares:
+            if len(self.spine_shares) != self.topology.spines:
+                raise ExperimentError(
+                    f"spine_shares has {len(self.spine_shares)} values, expected {self.topology.spines}, one a spine"
+                )
+            if not (all(share >= 0 for share in self.spine_shares) and 0 < sum(self.spine_shares) < 2**32):
+                raise ExperimentError(f"spine_shares are {self.spine_shares}, expected 0 or more, not all 0")
+        if not 1 <= self.payload_bytes <= 65_535:
+            raise ExperimentError(f"payload_bytes is {self.payload_bytes}, expected 1 to 65535")
+        if not 1 <= self.header_bytes <= 1_000:
+            raise ExperimentError(f"header_bytes is {self.header_bytes}, expected 1 to 1000")
+        if self.end_s is not None and not 0 < self.end_s <= 10**6:
+            raise ExperimentError(f"end_s is {self.end_s}, expected above 0, up to 1e6")
+        if isinstance(self.workload, Workload):
+            self.workload.flows_per_second(self.topology, self.load, self.payload_bytes, self.header_bytes)
+
+    def settings(self) -> Settings:
+        """As the engine reads them."""
+        topology = self.topology
+        return {
+            "leaves": topology.leaves,
+            "spines": topology.spines,
+            "hosts_per_leaf": topology.hosts_per_leaf,
+            "host_ps_per_byte": topology.host_ps_per_byte,
+            "uplink_ps_per_byte": topology.uplink_ps_per_byte,
+            "edge_delay_ps": topology.edge_delay_ns * 1000,
+            "core_delay_ps": topology.core_delay_ns * 1000,
+            "seed": self.seed,
+            "routing": self.routing,
+            "spine_shares": ",".join(str(share) for share in self.spine_shares),
+            "payload_bytes": self.payload_bytes,
+            "header_bytes": self.header_bytes,
+            "end_ps": 2**62 if self.end_s is None else round(self.end_s * 1e12),
+            **self.scheme.settings(),
+        }

@@ -1,0 +1,140 @@
+"""Who sends to whom. Each draws sources and targets for as many flows as are asked for, from a generator given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lab.sim.errors import ExperimentError
+from lab.sim.topology import Topology
+
+Hosts = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class AllToAll:
+    """Uniform over ordered pairs of distinct hosts."""
+
+    def pairs(self, random: np.random.Generator, count: int, topology: Topology) -> tuple[Hosts, Hosts]:
+        """Sources and targets."""
+        source = random.integers(0, topology.hosts, count)
+        other = random.integers(0, topology.hosts - 1, count)
+        return source, other + (other >= source)
+
+    def busiest_share(self, topology: Topology) -> float:
+        """The share of all bytes that the busiest host sends or receives, on average."""
+        return 1 / topology.hosts
+
+    def core_share(self, topology: Topology) -> float:
+        """The share of flows that cross the core."""
+        return 1 - (topology.hosts_per_leaf - 1) / (topology.hosts - 1)
+
+
+@dataclass(frozen=True)
+class Permutation:
+    """Each host sends to one other, and each is sent to by one: a cycle through all hosts, drawn from `seed`."""
+
+    seed: int = 1
+
+    def pairs(self, random: np.random.Generator, count: int, topology: Topology) -> tuple[Hosts, Hosts]:
+        """Sources and targets."""
+        source = random.integers(0, topology.hosts, count)
+        return source, self.follower(topology)[source]
+
+    def follower(self, topology: Topology) -> Hosts:
+        """Whom each host sends to."""
+        order = np.random.default_rng([self.seed, topology.hosts]).permutation(topology.hosts)
+        follower = np.empty(topology.hosts, np.int64)
+        follower[order] = np.roll(order, -1)
+        return follower
+
+    def busiest_share(self, topology: Topology) -> float:
+        """As above."""
+        return 1 / topology.hosts
+
+    def core_share(self, topology: Topology) -> float:
+        """As above."""
+        source = np.arange(topology.hosts)
+        return float(topology.crosses_core(source, self.follower(topology)).mean())
+
+
+@dataclass(frozen=True)
+class Stride:
+    """Host i sends to host i + step, around the fabric."""
+
+    step: int
+
+    def pairs(self, random: np.random.Generator, count: int, topology: Topology) -> tuple[Hosts, Hosts]:
+        """Sources and targets. Raises: ExperimentError."""
+        if self.step % topology.hosts == 0:
+            raise ExperimentError(f"workload.matrix.step is {self.step}: hosts would send to themselves")
+        source = random.integers(0, topology.hosts, count)
+        return source, (source + self.step) % topology.hosts
+
+    def busiest_share(self, topology: Topology) -> float:
+        """As above."""
+        return 1 / topology.hosts
+
+    def core_share(self, topology: Topology) -> float:
+        """As above."""
+        source = np.arange(topology.hosts)
+        return float(topology.crosses_core(source, (source + self.step) % topology.hosts).mean())
+
+
+@dataclass(frozen=True)
+class Staggered:
+    """A flow stays in its rack with probability `in_rack`, else its target is uniform over the other racks' hosts."""
+
+    in_rack: float
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.in_rack <= 1:
+            raise ExperimentError(f"workload.matrix.in_rack is {self.in_rack}, expected 0 to 1")
+
+    def pairs(self, random: np.random.Generator, count: int, topology: Topology) -> tuple[Hosts, Hosts]:
+        """Sources and targets. Raises: ExperimentError."""
+        per_leaf, hosts = topology.hosts_per_leaf, topology.hosts
+        if (per_leaf < 2 and self.in_rack > 0) or (topology.leaves < 2 and self.in_rack < 1):
+            raise ExperimentError(f"workload.matrix.in_rack is {self.in_rack}: the topology has no such pair of hosts")
+        source = random.integers(0, hosts, count)
+        rack = source // per_leaf
+        near = random.integers(0, max(1, per_leaf - 1), count)
+        near = rack * per_leaf + near + (near >= source % per_leaf)
+        far = random.integers(0, max(1, hosts - per_leaf), count)
+        far = far + np.where(far >= rack * per_leaf, per_leaf, 0)
+        return source, np.where(random.random(count) < self.in_rack, near, far)
+
+    def busiest_share(self, topology: Topology) -> float:
+        """As above."""
+        return 1 / topology.hosts
+
+    def core_share(self, topology: Topology) -> float:
+        """As above."""
+        return 1 - self.in_rack
+
+
+@dataclass(frozen=True)
+class Incast:
+    """All hosts but `target` send to it."""
+
+    target: int = 0
+
+    def pairs(self, random: np.random.Generator, count: int, topology: Topology) -> tuple[Hosts, Hosts]:
+        """Sources and targets. Raises: ExperimentError."""
+        if not 0 <= self.target < topology.hosts:
+            raise ExperimentError(f"workload.matrix.target is {self.target}, expected one of {topology.hosts} hosts")
+        source = random.integers(0, topology.hosts - 1, count)
+        return source + (source >= self.target), np.full(count, self.target)
+
+    def busiest_share(self, topology: Topology) -> float:
+        """All bytes come to one host."""
+        return 1.0
+
+    def core_share(self, topology: Topology) -> float:
+        """As above."""
+        return (topology.hosts - topology.hosts_per_leaf) / (topology.hosts - 1)
+
+
+Matrix = AllToAll | Permutation | Stride | Staggered | Incast

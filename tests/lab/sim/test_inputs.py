@@ -1,0 +1,102 @@
+"""Experiments that can't be, and workloads that are what they say."""
+
+import numpy as np
+import pytest
+
+from lab.sim import (
+    AllToAll,
+    Bursty,
+    Experiment,
+    ExperimentError,
+    FlowList,
+    Incast,
+    Leaves,
+    Permutation,
+    Pfabric,
+    Staggered,
+    Stride,
+    Topology,
+    Workload,
+)
+from lab.sim.runner import flows_of
+from lab.sim.schemes import changed, scheme_named
+from lab.sim.sizes import size_table, table_names
+
+ONE = np.array([0])
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda: Experiment(load=0), "load is 0, expected above 0"),
+        (lambda: Experiment(load=float("nan")), "load is nan"),
+        (lambda: Experiment(flows=0), "flows is 0"),
+        (lambda: Experiment(seed=-1), "seed is -1"),
+        (lambda: Experiment(routing="best"), "routing is 'best', expected ecmp, spray or priority"),
+        (lambda: Experiment(spine_shares=(1, 2)), "spine_shares has 2 values, expected 4"),
+        (lambda: Experiment(spine_shares=(0, 0, 0, 0)), "spine_shares are"),
+        (lambda: Experiment(workload=Workload("websearch")), "workload.sizes is 'websearch', expected one of"),
+        (lambda: Topology(spines=0), "topology.spines is 0: 9 leaves are disconnected"),
+        (lambda: Topology(host_rate_bps=7), "topology.host_rate_bps is 7: a byte must take whole picoseconds"),
+        (lambda: Topology(1, 0, 1), "a flow needs two hosts"),
+        (lambda: Pfabric(max_window=3), "scheme.max_window is 3, expected 12"),
+        (lambda: Leaves(width=2), "workload.forecast.width is 2"),
+        (lambda: FlowList(ONE, np.array([0]), ONE, ONE), r"workload.size_bytes\[0\] is 0"),
+        (lambda: FlowList(np.array([2, 1]), ONE, ONE, ONE), "workload.size_bytes has 1 values for 2 flows"),
+        (lambda: scheme_named("pfabrik"), "scheme is 'pfabrik', expected one of pfabric"),
+        (lambda: changed(Pfabric(), ["max_windw=3"]), "did you mean max_window"),
+        (lambda: changed(Pfabric(), ["max_window=x"]), "scheme.max_window is 'x'"),
+        (lambda: list(flows_of(Experiment(workload=FlowList(ONE, ONE + 1, ONE, ONE)))), r"workload.source\[0\]"),
+        (
+            lambda: Experiment(Topology(1, 0, 4), workload=Workload(load_of="core")),
+            "workload.load_of is 'core', but no flow",
+        ),
+    ],
+)
+def test_an_experiment_that_cannot_be_is_one_sentence_that_names_the_field(make, sentence):
+    with pytest.raises(ExperimentError, match=sentence) as caught:
+        make()
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("arrivals", [None, Bursty(1.5)])
+@pytest.mark.parametrize("matrix", [AllToAll(), Permutation(), Stride(5), Staggered(0.5), Incast(3)])
+def test_a_workload_offers_the_load_that_it_is_named_for(matrix, arrivals):
+    topology = Topology(3, 2, 4)
+    workload = Workload("fbwebserver_cw_bytes", matrix, **({"arrivals": arrivals} if arrivals else {}))
+    experiment = Experiment(topology, workload=workload, load=0.4, flows=200_000)
+    flows = np.concatenate(list(flows_of(experiment)))
+    wire = flows["size_bytes"] + 40 * -(-flows["size_bytes"].astype(np.int64) // 1460)
+    seconds = flows["start_ps"][-1] / 1e12
+    into = np.bincount(flows["target"], wire, minlength=topology.hosts)
+    busiest = into.max() if isinstance(matrix, Incast) else into.mean()
+    assert busiest * 8 / seconds / topology.host_rate_bps == pytest.approx(0.4, rel=0.05)
+    assert (flows["source"] != flows["target"]).all()
+
+
+def test_load_of_the_core_counts_flows_between_racks():
+    topology = Topology(3, 2, 4)
+    experiment = Experiment(topology, workload=Workload(load_of="core"), load=0.5, flows=200_000)
+    flows = np.concatenate(list(flows_of(experiment)))
+    crosses = topology.crosses_core(flows["source"], flows["target"])
+    wire = (flows["size_bytes"] + 40 * -(-flows["size_bytes"].astype(np.int64) // 1460))[crosses]
+    capacity = topology.leaves * topology.spines * topology.uplink_rate_bps
+    assert wire.sum() * 8 / (flows["start_ps"][-1] / 1e12) / capacity == pytest.approx(0.5, rel=0.05)
+
+
+def test_permutations_give_each_host_one_sender():
+    flows = np.concatenate(list(flows_of(Experiment(workload=Workload(matrix=Permutation(7)), flows=20_000))))
+    assert len({*zip(flows["source"].tolist(), flows["target"].tolist(), strict=True)}) == 144
+
+
+def test_leaves_cover_all_but_the_misses():
+    workload = Workload("flux_pagerank_est_bytes", forecast=Leaves(0.1, 0.01))
+    flows = np.concatenate(list(flows_of(Experiment(workload=workload, flows=100_000))))
+    inside = (flows["lower_bytes"] <= flows["size_bytes"]) & (flows["size_bytes"] <= flows["upper_bytes"])
+    assert 0.985 < inside.mean() < 0.995
+    assert (flows["lower_bytes"] <= flows["upper_bytes"]).all()
+
+
+def test_every_table_has_a_mean():
+    for name in table_names():
+        assert 100 < size_table(name).mean_bytes() < 20e6, name

@@ -1,0 +1,75 @@
+"""pFabric against YAPS on two fixed flow lists (144 hosts, 10G/40G, spraying), and the rules of its own."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lab.sim import Experiment, FlowList, Pfabric, run, star
+from lab.sim.flowlist import read_flow_list
+
+LISTS = Path(__file__).parents[4] / "shared/data/flowlists"
+
+YAPS = {
+    # list, routing: mean FCT us of all, small; small p99; mean of medium, large. FCT as in YAPS: until the last ACK.
+    ("websearch", "spray"): (3460, 42.7, 96.6, 4113, 54910),
+    ("websearch", "ecmp"): (3633, 42.7, 96.0, 4223, 59042),
+    ("datamining", "spray"): (8925, 17.2, 74.4, 906, 182439),
+}
+WITHIN = (0.015, 0.05, 0.15, 0.02, 0.02)
+
+
+@pytest.mark.parametrize(("name", "routing"), YAPS)
+def test_fcts_on_the_fixed_lists_are_those_of_yaps(name, routing):
+    path = LISTS / f"{name}_load0.6_10000flows_10g.txt.gz"
+    if not path.exists():
+        pytest.skip(f"the flow list {path.name} is not here")
+    flows = read_flow_list(path)
+    found = run(Experiment(scheme=Pfabric(), workload=flows, flows=10_000, routing=routing))
+    every, small, medium, large = found.summary()
+    got = (
+        every["acked_mean_us"],
+        small["acked_mean_us"],
+        small["acked_p99_us"],
+        medium["acked_mean_us"],
+        large["acked_mean_us"],
+    )
+    for mine, theirs, tolerance in zip(got, YAPS[name, routing], WITHIN, strict=True):
+        assert mine == pytest.approx(theirs, rel=tolerance)
+
+
+def incast(senders: int, size: int) -> FlowList:
+    """All at once into the last host."""
+    zeros = np.zeros(senders, np.int64)
+    return FlowList(zeros, zeros + size, np.arange(senders), zeros + senders)
+
+
+def test_a_full_buffer_drops_what_has_most_left():
+    flows = incast(10, 500_000)
+    flows.size_bytes[:5] = 40_000
+    found = run(Experiment(star(11), Pfabric(), flows, flows=10), checked=True)
+    assert found.drops[5:].sum() > 0
+    assert found.received_ps[:5].max() < found.received_ps[5:].min()
+
+
+def test_probes_end_a_row_of_timeouts():
+    flows = incast(40, 300_000)
+    without = run(Experiment(star(41), Pfabric(), flows, flows=40), checked=True)
+    probing = run(Experiment(star(41), Pfabric(probe_after=5), flows, flows=40), checked=True)
+    assert (probing.received_ps > 0).all()
+    assert probing.drops.sum() < without.drops.sum()
+
+
+def test_a_wrong_forecast_puts_a_flow_in_the_wrong_place():
+    flows = incast(2, 1_000_000)
+    told = FlowList(
+        flows.start_ps,
+        np.array([1_000_000, 2_000_000]),
+        flows.source,
+        flows.target,
+        forecast_bytes=np.array([3_000_000, 2_000_000], np.uint64),
+    )
+    true = run(Experiment(star(3), Pfabric(), told, flows=2))
+    wrong = run(Experiment(star(3), Pfabric(sizes_are_forecasts=True), told, flows=2))
+    assert true.received_ps[0] < true.received_ps[1]
+    assert wrong.received_ps[1] < wrong.received_ps[0]
