@@ -20,6 +20,7 @@
 enum pending {
 	PENDING_NONE,
 	PENDING_TRANSMISSION, /* TCP_NOTSENT_LOWAT is ours: a non-blocking writer waits until all is transmitted */
+	PENDING_PUT_OFF, /* nothing is ours: the flow went past a boundary at its old priority, from put_off_at on */
 	PENDING_ACK, /* TCP_CORK and SO_SNDBUF are ours: it waits until all but the bytes held back is ACKed */
 };
 
@@ -75,7 +76,10 @@ struct connection {
 	uint64_t cookie; /* SO_COOKIE, 0: not yet known */
 	struct flow_facts record;
 	uint32_t verified_tick; /* tick_of() the last look at the cookie; 0: none yet */
-	uint32_t pending_since_tick; /* valid while something is pending */
+	union {
+		uint32_t pending_since_tick; /* valid while something is pending */
+		uint32_t put_off_at; /* PENDING_PUT_OFF: the low half of sent_bytes there */
+	};
 	uint8_t peer_addr[16]; /* IPv4 as v4-mapped */
 	uint16_t local_port, peer_port;
 	uint16_t local_place; /* of the local address (locals.h) */

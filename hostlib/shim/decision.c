@@ -60,6 +60,10 @@ struct decision decide(struct connection *connection, int fd, const struct rules
 	    rule.bounds.lower_bytes < decision.quiet_bytes)
 		decision.quiet_bytes = rule.bounds.lower_bytes; /* a write beyond may raise L */
 
+	if (ready == READY_PUT_OFF) {
+		decision.quiet_bytes = 0;
+		return decision;
+	}
 	if (wanted < connection->priority && connection->dscp < DSCP_UNKNOWN) {
 		uint64_t until;
 
@@ -93,6 +97,8 @@ struct decision decide(struct connection *connection, int fd, const struct rules
 		}
 		connection->record.demotions++;
 	}
+	if (connection->pending == PENDING_PUT_OFF)
+		connection->pending = PENDING_NONE;
 	if (!mark(connection, fd, policy, wanted))
 		connection->quiet_bytes = 0;
 	return decision;

@@ -21,6 +21,7 @@ enum ready {
 	READY_TRANSMITTED,
 	READY_DRAINED,
 	READY_NEVER, /* a drain was given up */
+	READY_PUT_OFF, /* goes on at the priority that it has: the next call asks again */
 	READY_LATER, /* nothing may be written now */
 	READY_HOLD, /* the next bytes may be written to be held back */
 };

@@ -242,15 +242,24 @@ enum waited wait_drained(struct connection *connection, int fd, uint64_t timeout
 	return waited;
 }
 
-bool poll_transmitted(struct connection *connection, int fd)
+bool is_transmitted(struct connection *connection, int fd)
 {
-	bool is_pushed;
-
 	if (unsent_bytes(fd) <= 0)
 		return true;
-	is_pushed = push(connection, fd);
-	unpush(fd, is_pushed);
-	if (unsent_bytes(fd) <= 0)
+	unpush(fd, push(connection, fd));
+	return unsent_bytes(fd) <= 0;
+}
+
+bool has_room(int fd, size_t len)
+{
+	const int bytes = unacked_bytes(fd);
+
+	return bytes >= 0 && len <= DRAIN_ROOM_BYTES && (size_t)bytes <= DRAIN_ROOM_BYTES - len;
+}
+
+bool poll_transmitted(struct connection *connection, int fd)
+{
+	if (is_transmitted(connection, fd))
 		return true;
 	if (connection->pending != PENDING_TRANSMISSION) {
 		drain_release(connection, fd);
@@ -290,6 +299,8 @@ void drain_release(struct connection *connection, int fd)
 {
 	const int saved = errno;
 
+	if (connection->pending == PENDING_PUT_OFF)
+		return;
 	if (connection->pending == PENDING_TRANSMISSION)
 		return_lowat(connection, fd);
 	if (connection->pending == PENDING_ACK) {

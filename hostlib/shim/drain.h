@@ -34,8 +34,18 @@ uint64_t drain_cost_bytes(struct connection *connection, int fd);
 enum waited wait_transmitted(struct connection *connection, int fd, uint64_t timeout_ns);
 enum waited wait_drained(struct connection *connection, int fd, uint64_t timeout_ns);
 
-/* For the others: true if all is transmitted; false: nothing may be written, and the kernel will say when. */
+/* For the others. All is transmitted, if need be by a push now. */
+bool is_transmitted(struct connection *connection, int fd);
+/* True if all is transmitted; false: nothing may be written, and the kernel will say when. */
 bool poll_transmitted(struct connection *connection, int fd);
+
+/*
+ * What a bare kernel takes whole is not refused at a boundary: a program that never saw EAGAIN from a nearly empty socket may not have been
+ * tested for it (curl 7.88 loses an HTTP/2 request that gets one). 16 KiB is the first size of Linux's send buffer (tcp_wmem, ip-sysctl);
+ * kernel 6.18 took 43 KB and more of any size of pieces, on fresh connections whose peer did not answer.
+ */
+#define DRAIN_ROOM_BYTES 16384
+bool has_room(int fd, size_t len);
 
 /*
  * An event for "everything ACKed", which the kernel has none for. A socket with the smallest buffer is writable again when two thirds of it

@@ -22,12 +22,36 @@ static bool is_blocking(const struct write_call *call)
 	return flags >= 0 && !(flags & O_NONBLOCK);
 }
 
+/*
+ * A boundary at which the write may not be refused. A demotion comes once so much has gone past it that whatever is unsent lies past it
+ * too: nothing is served later than it should be. A promotion waits for a call that finds everything ACKed, or no room.
+ */
+static enum ready put_off(struct connection *connection, int fd, const struct decision *decision, size_t left)
+{
+	if (decision->step == WAIT_TRANSMITTED) {
+		if (connection->pending == PENDING_NONE) {
+			connection->pending = PENDING_PUT_OFF;
+			connection->put_off_at = (uint32_t)connection->sent_bytes;
+		}
+		if ((uint32_t)connection->sent_bytes - connection->put_off_at + left >= DRAIN_ROOM_BYTES)
+			return READY_TRANSMITTED;
+	}
+	LOG("fd=%d puts off at=%llu", fd, (unsigned long long)connection->sent_bytes);
+	return READY_PUT_OFF;
+}
+
 /* What a caller that does not wait may do about the step that a decision needs. READY_LATER: EAGAIN, an event is sure to come. */
 static enum ready ready_at_once(struct connection *connection, int fd, const struct decision *decision, size_t left,
 				uint64_t now)
 {
-	if (connection->pending == PENDING_NONE)
+	if (connection->pending == PENDING_NONE || connection->pending == PENDING_PUT_OFF) {
+		if (decision->step == WAIT_TRANSMITTED && is_transmitted(connection, fd))
+			return READY_TRANSMITTED;
+		if (has_room(fd, left))
+			return put_off(connection, fd, decision, left);
+		connection->pending = PENDING_NONE;
 		connection->pending_since_tick = tick_of(now);
+	}
 	if (tick_of(now) - connection->pending_since_tick > tick_of(decision->promote_wait_ns)) {
 		connection->record.flags |= QCLIMB_RECORD_WAIT_RAN_OUT;
 		return decision->step == WAIT_DRAINED ? READY_NEVER : READY_TRANSMITTED;

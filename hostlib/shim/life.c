@@ -182,6 +182,8 @@ void life_start(struct connection *connection, int fd, size_t call_bytes, uint64
 	connection->sent_bytes = 0;
 	connection->quiet_bytes = 0;
 	connection->kept_bytes = 0;
+	if (connection->pending == PENDING_PUT_OFF)
+		connection->pending = PENDING_NONE;
 	connection->last_write_ns = now;
 	connection->gap_us = policy->flow_gap_us;
 	LOG("fd=%d flow starts call=%zu", fd, call_bytes);
