@@ -54,7 +54,7 @@ def encode_policy(policy: Policy) -> bytes:
         policy.priorities,
         policy.flow_gap_us,
         policy.promote_wait_us,
-        0,
+        policy.deadline_step_us,
         policy.slack_bytes,
         policy.small_coflow_bytes,
         policy.model_generation,
@@ -70,9 +70,8 @@ def decode_policy(data: bytes) -> Policy:
     """The policy of a file's bytes; raises PolicyError."""
     if len(data) != POLICY.size:
         raise PolicyError(f"policy file has {len(data)} bytes, expected {POLICY.size}")
-    magic, version, size, generation, mode, flags, priorities, gap, wait, _, slack, small, model, *rest = POLICY.unpack(
-        data
-    )
+    magic, version, size, generation, mode, flags, priorities, gap, wait, step, *rest = POLICY.unpack(data)
+    slack, small, model, *rest = rest
     _check_kind("policy file", magic, POLICY_MAGIC, version, PolicyError)
     _check_equal("policy file struct_bytes", size, POLICY.size, PolicyError)
     _check_crc("policy file", data, PolicyError)
@@ -96,6 +95,7 @@ def decode_policy(data: bytes) -> Policy:
         use_footprint=bool(flags & USE_FOOTPRINT),
         quickack=bool(flags & QUICKACK),
         model_generation=model,
+        deadline_step_us=step,
     )
 
 

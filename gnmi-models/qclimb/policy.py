@@ -59,6 +59,9 @@ class Policy:
     use_forest, use_footprint   which of the two forecasts count in mode `qclimb`
     quickack         receivers re-arm TCP_QUICKACK, so that drains are short
     model_generation the forest that belongs to it, 0: none
+    deadline_step_us deadlines that applications tell are honoured in mode `qclimb`: the last so many us before one
+                     belong to priority 0, and each later priority begins where twice as much time is left (deadline.h);
+                     0: not honoured, for who tells false ones is served before others
     """
 
     generation: int
@@ -73,6 +76,7 @@ class Policy:
     use_footprint: bool = True
     quickack: bool = True
     model_generation: int = 0
+    deadline_step_us: int = 0
 
     def __post_init__(self) -> None:
         if not isinstance(self.mode, Mode):
@@ -80,6 +84,7 @@ class Policy:
         for name in ("generation", "slack_bytes", "small_coflow_bytes", "model_generation"):
             integer(getattr(self, name), name, 0, UINT64_MAX, PolicyError)
         integer(self.flow_gap_us, "flow_gap_us", 0, UINT32_MAX, PolicyError)
+        integer(self.deadline_step_us, "deadline_step_us", 0, UINT32_MAX, PolicyError)
         integer(self.promote_wait_us, "promote_wait_us", 0, MAX_PROMOTE_WAIT_US, PolicyError)
         for name in ("use_forest", "use_footprint", "quickack"):
             boolean(getattr(self, name), name, PolicyError)
@@ -95,8 +100,13 @@ class Policy:
         return len(self.dscp)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON: the fields by name, tuples as lists."""
+        """Plain JSON: the fields by name, tuples as lists.
+
+        deadline_step_us only where it is used, so that a hostd that doesn't know the word reads all other policies.
+        """
         found = asdict(self)
+        if not self.deadline_step_us:
+            del found["deadline_step_us"]
         return {
             **found,
             "mode": self.mode.value,

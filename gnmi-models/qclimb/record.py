@@ -15,6 +15,7 @@ WAIT_RAN_OUT = 2
 HAD_FOREST_BOUNDS = 4
 HAD_SIZE_HINT = 8
 PARTLY_UNOBSERVED = 16
+HAD_DEADLINE = 32
 
 _LARGEST = {
     "pid": UINT32_MAX,
@@ -41,7 +42,8 @@ class FlowRecord:
     wait_ns                     time that the application's data waited at boundaries
     role                        1: this side accepted the connection, 0: it connected
     flags                       ENDED_BY_CLOSE, WAIT_RAN_OUT, HAD_FOREST_BOUNDS, HAD_SIZE_HINT, PARTLY_UNOBSERVED: of
-                                size_bytes, some went past the library, by the kernel's count; one flow or many
+                                size_bytes, some went past the library, by the kernel's count; one flow or many;
+                                HAD_DEADLINE: one that the application told, honoured or not
     local_addr, peer_addr       text; IPv4 in dotted form, also where the socket was a v4-mapped IPv6 one
     comm                        the process's name, at most 15 bytes
     """

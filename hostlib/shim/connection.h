@@ -70,7 +70,7 @@ struct connection {
 	uint64_t
 		kept_bytes; /* a drain was given up: until this offset a promotion comes only where one is not needed */
 	uint64_t unseen_bytes; /* went past the library since the last flow ended, by the kernel's count (unseen.h) */
-	_Atomic uint64_t told_bytes; /* hint.c: the next write begins a flow of this size; 0: nothing was told */
+	_Atomic uint64_t told; /* of the flow that the next write begins (told.h); 0: nothing */
 
 	/* The socket. */
 	uint64_t cookie; /* SO_COOKIE, 0: not yet known */

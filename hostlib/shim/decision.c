@@ -1,5 +1,7 @@
 #include "decision.h"
 
+#include <qclimb/deadline.h>
+
 #include "drain.h"
 #include "mark.h"
 
@@ -40,10 +42,48 @@ static bool promotion_pays(struct connection *connection, int fd, const struct q
 	return true;
 }
 
-struct decision decide(struct connection *connection, int fd, const struct rules *rules, enum ready ready)
+/* A flow with a deadline is written in pieces of what the path carries in a round trip, a burst at the least. */
+static uint64_t piece_bytes(struct connection *connection, int fd)
+{
+	const uint64_t bytes = drain_cost_bytes(connection, fd);
+
+	return bytes > QCLIMB_BURST_BYTES ? bytes : QCLIMB_BURST_BYTES;
+}
+
+/* Whether the flow goes beyond this offset, for all that is known: its end would come no sooner by a drain before it. */
+static bool has_more_than(const struct connection *connection, uint64_t offset)
+{
+	const struct qclimb_footprint *flow = &connection->footprint;
+
+	return flow->asked_bytes > offset || (flow->has_hint && flow->foretold.lower_bytes > offset);
+}
+
+/*
+ * The priority of a flow with a deadline. Time goes on while the kernel's buffer holds bytes, so it is asked for anew with each piece,
+ * once what came before is transmitted (false: it is not). After the deadline nothing changes any more.
+ */
+static bool decide_by_time(struct connection *connection, int fd, const struct qclimb_policy *policy, enum ready ready,
+			   uint64_t now, uint32_t *wanted, struct decision *decision)
+{
+	const int32_t left = (int32_t)(connection->footprint.deadline_tick - tick_of(now));
+
+	*wanted = qclimb_deadline_priority(policy->deadline_step_us, policy->priorities,
+					   left > 0 ? (uint64_t)left * 1024 / 1000 : 0);
+	decision->until_bytes = left > 0 ? connection->sent_bytes + piece_bytes(connection, fd) : UINT64_MAX;
+	decision->quiet_bytes = left > 0 ? 0 : UINT64_MAX;
+	if (left <= 0 || ready != READY_NOT || !connection->sent_bytes || connection->pending == PENDING_ACK ||
+	    unsent_bytes(fd) <= 0)
+		return true;
+	decision->step = WAIT_TRANSMITTED;
+	return false;
+}
+
+struct decision decide(struct connection *connection, int fd, const struct rules *rules, enum ready ready, uint64_t now)
 {
 	const struct qclimb_policy *policy = &rules->policy;
 	struct decision decision = { UINT64_MAX, UINT64_MAX, GO, policy->promote_wait_us * QCLIMB_NS_PER_US };
+	const bool has_deadline =
+		policy->mode == QCLIMB_FULL && policy->deadline_step_us && connection->footprint.deadline_tick;
 	struct qclimb_flow_rule rule;
 	uint32_t wanted;
 
@@ -59,6 +99,8 @@ struct decision decide(struct connection *connection, int fd, const struct rules
 	if (policy->mode == QCLIMB_FULL && !connection->footprint.is_fixed &&
 	    rule.bounds.lower_bytes < decision.quiet_bytes)
 		decision.quiet_bytes = rule.bounds.lower_bytes; /* a write beyond may raise L */
+	if (has_deadline && !decide_by_time(connection, fd, policy, ready, now, &wanted, &decision))
+		return decision;
 
 	if (ready == READY_PUT_OFF) {
 		decision.quiet_bytes = 0;
@@ -80,7 +122,9 @@ struct decision decide(struct connection *connection, int fd, const struct rules
 				decision.quiet_bytes = 0; /* a later call may find everything ACKed */
 				return decision;
 			}
-			if (!promotion_pays(connection, fd, policy, &rule, wanted, &until)) {
+			if (has_deadline && !has_more_than(connection, decision.until_bytes))
+				return decision;
+			if (!has_deadline && !promotion_pays(connection, fd, policy, &rule, wanted, &until)) {
 				decision.until_bytes = until;
 				if (until < decision.quiet_bytes || connection->footprint.is_fixed)
 					decision.quiet_bytes = until;

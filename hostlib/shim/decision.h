@@ -27,6 +27,7 @@ enum ready {
 };
 
 /* Decides for the next byte. Sets the socket's priority where that may be done now. */
-struct decision decide(struct connection *connection, int fd, const struct rules *rules, enum ready ready);
+struct decision decide(struct connection *connection, int fd, const struct rules *rules, enum ready ready,
+		       uint64_t now);
 
 #endif

@@ -85,7 +85,7 @@ static size_t grant(struct connection *connection, const struct write_call *call
 
 	for (;; now = now_ns()) {
 		rules = rules_acquire(now);
-		decision = decide(connection, fd, rules, ready);
+		decision = decide(connection, fd, rules, ready, now);
 		rules_release(rules);
 		if (decision.step == GO)
 			break;
@@ -224,7 +224,7 @@ static ssize_t write_decided(struct connection *connection, const struct write_c
 		connection->error_next = 0;
 		return -1;
 	}
-	told = atomic_exchange(&connection->told_bytes, 0);
+	told = atomic_exchange(&connection->told, 0);
 	rules = rules_acquire(now);
 	if (rules->policy.mode == QCLIMB_OFF) {
 		mark_nothing(connection, call->fd);
@@ -248,7 +248,7 @@ static ssize_t write_decided(struct connection *connection, const struct write_c
 		if (connection->pending != PENDING_NONE && !is_waiting)
 			drain_release(connection, call->fd);
 		life_start(connection, call->fd, call->len, now, rules);
-		life_is_told(connection, told);
+		life_is_told(connection, told, now);
 		/* Told to begin while earlier bytes are under way: the drain before a promotion holds across flows. */
 		ready = told && !is_drained(connection, call->fd, now) ? READY_NOT : READY_DRAINED;
 	}

@@ -10,6 +10,7 @@
 #include "log.h"
 #include "process.h"
 #include "records.h"
+#include "told.h"
 #include "unseen.h"
 
 #define VERIFY_TICKS (tick_of(50 * QCLIMB_NS_PER_MS))
@@ -189,21 +190,29 @@ void life_start(struct connection *connection, int fd, size_t call_bytes, uint64
 	LOG("fd=%d flow starts call=%zu", fd, call_bytes);
 }
 
-void life_is_told(struct connection *connection, uint64_t told_bytes)
+void life_is_told(struct connection *connection, uint64_t told, uint64_t now)
 {
-	if (told_bytes == 0 || told_bytes == QCLIMB_UNKNOWN_BYTES)
-		return;
-	qclimb_footprint_tell(&connection->footprint, told_bytes);
-	connection->is_forecast = true; /* nobody else need be asked */
-	connection->record.flags |= QCLIMB_RECORD_HINT;
-	LOG("told size=%llu", (unsigned long long)told_bytes);
+	const uint64_t size_bytes = size_told(told);
+	const uint32_t deadline_tick = deadline_told(told, now);
+
+	if (size_bytes) {
+		qclimb_footprint_tell(&connection->footprint, size_bytes);
+		connection->is_forecast = true; /* nobody else need be asked */
+		connection->record.flags |= QCLIMB_RECORD_HINT;
+		LOG("told size=%llu", (unsigned long long)size_bytes);
+	}
+	if (deadline_tick) {
+		connection->footprint.deadline_tick = deadline_tick;
+		connection->record.flags |= QCLIMB_RECORD_DEADLINE;
+		LOG("told deadline_us=%lld", (long long)(int32_t)(deadline_tick - tick_of(now)) * 1024 / 1000);
+	}
 }
 
-void life_keep_told(struct connection *connection, uint64_t told_bytes)
+void life_keep_told(struct connection *connection, uint64_t told)
 {
 	uint64_t nothing = 0;
 
-	(void)atomic_compare_exchange_strong(&connection->told_bytes, &nothing, told_bytes);
+	(void)atomic_compare_exchange_strong(&connection->told, &nothing, told);
 }
 
 void life_forecast_if_due(struct connection *connection, const struct rules *rules)

@@ -22,11 +22,11 @@ void life_start(struct connection *connection, int fd, size_t call_bytes, uint64
 /* Ends the flow under way, if there is one, and records it with these flags beside its own. */
 void life_finish(struct connection *connection, uint64_t now, uint8_t flags);
 
-/* The application has said where this flow begins, and perhaps its size. */
-void life_is_told(struct connection *connection, uint64_t told_bytes);
+/* The application has said where this flow begins, and perhaps its size and deadline. */
+void life_is_told(struct connection *connection, uint64_t told, uint64_t now);
 
 /* What was told is used by the next write that begins a flow: this one wrote nothing of it. What was told since then counts. */
-void life_keep_told(struct connection *connection, uint64_t told_bytes);
+void life_keep_told(struct connection *connection, uint64_t told);
 
 /*
  * Asks the forest, once a flow, and only when the application has asked to send more than the first threshold: up to there the flow

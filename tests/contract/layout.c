@@ -61,7 +61,7 @@ EXPORT const char *policy_fields(const void *bytes)
 	used = 0;
 	say("{");
 	NUMBER(magic), NUMBER(version), NUMBER(struct_bytes), NUMBER(generation), NUMBER(mode), NUMBER(flags);
-	NUMBER(priorities), NUMBER(flow_gap_us), NUMBER(promote_wait_us), NUMBER(reserved0), NUMBER(slack_bytes);
+	NUMBER(priorities), NUMBER(flow_gap_us), NUMBER(promote_wait_us), NUMBER(deadline_step_us), NUMBER(slack_bytes);
 	NUMBER(small_coflow_bytes), NUMBER(model_generation), NUMBERS(threshold_bytes), BYTES(dscp), NUMBER(reserved1);
 	NUMBER(crc32);
 	return said(sizeof(*of));
@@ -143,6 +143,7 @@ EXPORT const char *constants(void)
 	say("\"features\": %d, \"service_port\": %d, ", QCLIMB_FEATURES, QCLIMB_SERVICE_PORT);
 	say("\"modes\": [%d, %d, %d, %d], ", QCLIMB_OFF, QCLIMB_OBSERVE, QCLIMB_PIAS, QCLIMB_FULL);
 	say("\"record_flags\": [%d, %d, ", QCLIMB_RECORD_CLOSED, QCLIMB_RECORD_WAIT_RAN_OUT);
-	say("%d, %d], ", QCLIMB_RECORD_FOREST, QCLIMB_RECORD_HINT);
+	say("%d, %d, ", QCLIMB_RECORD_FOREST, QCLIMB_RECORD_HINT);
+	say("%d, %d], ", QCLIMB_RECORD_UNOBSERVED, QCLIMB_RECORD_DEADLINE);
 	return said(sizeof(struct qclimb_model_header));
 }

@@ -31,6 +31,7 @@ def policies(draw: st.DrawFn) -> Policy:
         use_footprint=draw(st.booleans()),
         quickack=draw(st.booleans()),
         model_generation=draw(u(U64)),
+        deadline_step_us=draw(u(U32)),
     )
 
 

@@ -77,6 +77,7 @@ def test_c_reads_each_field_of_a_policy_where_python_wrote_it(c: ctypes.CDLL, va
     assert (found["mode"], found["priorities"]) == (value.mode.number, value.priorities)
     assert found["flags"] == value.use_forest + 2 * value.use_footprint + 4 * value.quickack
     same = ("generation", "slack_bytes", "small_coflow_bytes", "flow_gap_us", "promote_wait_us", "model_generation")
+    same += ("deadline_step_us",)
     assert {name: found[name] for name in same} == {name: getattr(value, name) for name in same}
 
 
@@ -178,6 +179,8 @@ def test_both_sides_spell_out_the_same_numbers(c: ctypes.CDLL) -> None:
             record.WAIT_RAN_OUT,
             record.HAD_FOREST_BOUNDS,
             record.HAD_SIZE_HINT,
+            record.PARTLY_UNOBSERVED,
+            record.HAD_DEADLINE,
         ],
         "sizeof": MODEL_HEADER.size,
     }

@@ -34,6 +34,7 @@ struct qclimb_footprint {
 	uint8_t is_fixed;
 	uint8_t has_forest;
 	uint8_t has_hint; /* L and U are the application's word */
+	uint32_t deadline_tick; /* of the application, in the caller's clock, for deadline.h; 0: none */
 };
 
 /* What Algorithm 1 needs for one flow, now. */
@@ -52,6 +53,7 @@ static inline void qclimb_footprint_start(struct qclimb_footprint *flow)
 	flow->is_fixed = 0;
 	flow->has_forest = 0;
 	flow->has_hint = 0;
+	flow->deadline_tick = 0;
 }
 
 /* The forest's forecast. Where lower > upper, or the application knows better, the flow stays without. */

@@ -43,7 +43,7 @@ struct qclimb_policy {
 	uint32_t priorities; /* 1 to QCLIMB_MAX_PRIORITIES */
 	uint32_t flow_gap_us; /* a quiet time that ends a flow */
 	uint32_t promote_wait_us; /* longest wait for a drain, 0 to QCLIMB_MAX_PROMOTE_WAIT_US */
-	uint32_t reserved0;
+	uint32_t deadline_step_us; /* deadline.h; 0: deadlines that applications tell are not honoured */
 	uint64_t slack_bytes;
 	uint64_t small_coflow_bytes;
 	uint64_t model_generation; /* 0: none */
@@ -77,7 +77,7 @@ static inline void qclimb_policy_default(struct qclimb_policy *policy)
 	policy->priorities = 8;
 	policy->flow_gap_us = 5000;
 	policy->promote_wait_us = 100000;
-	policy->reserved0 = 0;
+	policy->deadline_step_us = 0;
 	policy->slack_bytes = 0;
 	policy->small_coflow_bytes = 1 << 20;
 	policy->model_generation = 0;

@@ -19,6 +19,7 @@ enum qclimb_record_flag {
 	QCLIMB_RECORD_HINT = 8, /* had the application's own size */
 	QCLIMB_RECORD_UNOBSERVED =
 		16, /* size_bytes has bytes that went past the library, by the kernel's count: one flow or many */
+	QCLIMB_RECORD_DEADLINE = 32, /* had the application's own deadline, honoured or not */
 };
 
 struct qclimb_record_header {
