@@ -116,15 +116,12 @@ void connection_set(int fd, struct connection *connection)
 struct connection *connection_new(int fd, bool is_ipv6, uint8_t role)
 {
 	struct connection *connection = qclimb_process.is_passive ? NULL : pool_take();
-	uint32_t slot;
 
 	if (!connection) {
 		connection_set(fd, NULL);
 		return NULL;
 	}
-	slot = connection->slot;
-	memset(connection, 0, sizeof(*connection));
-	connection->slot = slot;
+	memset(connection, 0, offsetof(struct connection, slot));
 	connection->is_ipv6 = is_ipv6;
 	connection->role = role;
 	connection->dscp = DSCP_NOT_SET;

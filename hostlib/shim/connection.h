@@ -3,7 +3,8 @@
  *
  * Memory is type-stable: a connection is never unmapped, so that a thread that still holds one whose descriptor another thread closed
  * reads and writes a connection, at worst the next one: a wrong priority for a while, as the application's own race deserves.
- * Invariant: the fields of the flow are changed only by the one writer that holds the gate (or by nobody).
+ * Invariant: the fields of the flow are changed only by the one writer that holds the gate (or by nobody). Atomic are those that others
+ * read or change meanwhile: writers that write on without a decision, a reader, a thread that forks. No order is asked of them.
  */
 #ifndef QCLIMB_CONNECTION_H
 #define QCLIMB_CONNECTION_H
@@ -28,7 +29,8 @@ enum pending {
 struct flow_facts {
 	uint32_t first_write_bytes; /* as asked, 4 GiB at most */
 	uint32_t gap_us; /* since the history's previous flow ended */
-	uint32_t drained_us, wait_us; /* since the start, 0: not seen; sum of waits at boundaries */
+	_Atomic uint32_t drained_us; /* since the start, 0: not seen */
+	uint32_t wait_us; /* sum of waits at boundaries */
 	uint32_t last_sizes[QCLIMB_LAST_SIZES]; /* the history's, newest first, packed (history.h) */
 	uint16_t promotions, demotions;
 	uint8_t mode; /* enum qclimb_mode */
@@ -37,27 +39,28 @@ struct flow_facts {
 
 struct connection {
 	/* On the path of every call: one cache line. */
-	uint64_t sent_bytes; /* of the flow, as libc accepted them */
-	uint64_t quiet_bytes; /* up to here the flow may be written without a decision; 0 forces one */
-	uint64_t last_write_ns;
+	_Atomic uint64_t sent_bytes; /* of the flow, as libc accepted them */
+	_Atomic uint64_t quiet_bytes; /* up to here the flow may be written without a decision; 0 forces one */
+	_Atomic uint64_t last_write_ns;
 	_Atomic uint64_t seen_bytes; /* of the connection, that came through calls of ours */
 	uint32_t gap_us; /* a longer pause may end the flow */
 	_Atomic uint32_t gate; /* the thread that decides and splits; 0: none */
 	_Atomic uint32_t fds; /* descriptors of this process; 0: free */
 	_Atomic uint16_t writers; /* threads in a writing call */
-	uint16_t read_bytes; /* since the last write, saturating: is this a request or bulk */
+	_Atomic uint16_t read_bytes; /* since the last write, saturating: is this a request or bulk */
 	atomic_bool is_turned; /* something was read since the last write */
 	bool is_open; /* a flow has begun */
 	bool is_forecast; /* the forest was asked for it */
-	uint8_t priority; /* in force on the socket */
-	uint8_t dscp; /* in force, or one of the two above */
+	_Atomic uint8_t priority; /* in force on the socket */
+	_Atomic uint8_t dscp; /* in force, or one of the two above */
 	uint8_t pending; /* enum pending */
 	uint8_t role : 1; /* 1: accepted */
 	bool is_ipv6 : 1; /* in one byte with role: both are set before anybody else sees the connection */
 	int8_t own_nodelay; /* as own_lowat; -1: not yet asked */
 	bool is_listener;
 	bool is_released; /* the application chose its own DSCP: records only */
-	bool is_foreign; /* shared with another process, or the kernel writes itself (kTLS): its count proves nothing */
+	atomic_bool
+		is_foreign; /* shared with another process, or the kernel writes itself (kTLS): its count proves nothing */
 	bool is_fastopen; /* TCP_FASTOPEN_CONNECT: the first write connects */
 	bool has_unseen; /* something went past the library: each flow is looked at */
 	bool has_peer; /* the call that made the connection told its peer */
@@ -84,8 +87,6 @@ struct connection {
 	uint16_t local_port, peer_port;
 	uint16_t local_place; /* of the local address (locals.h) */
 	uint16_t segment_bytes; /* of TCP, 0: not yet known */
-	uint32_t slot; /* of the pool */
-	uint32_t next_free; /* of the pool: a slot + 1, 0: none */
 	uint32_t flows; /* ended ones */
 
 	/* What the application set, so that it is found again. -1: nothing. */
@@ -96,6 +97,10 @@ struct connection {
 	uint16_t error_next; /* a later piece of a split write failed: the next write says so; 0: none */
 	uint8_t old_buf_lock; /* SO_BUF_LOCK */
 	uint8_t old_cork; /* TCP_CORK */
+
+	/* The pool's, and no use of the connection changes them. */
+	uint32_t slot;
+	_Atomic uint32_t next_free; /* a slot + 1, 0: none */
 };
 
 /*

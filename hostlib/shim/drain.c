@@ -312,6 +312,13 @@ void drain_release(struct connection *connection, int fd)
 	errno = saved;
 }
 
+/* Of a signal that a fault raises: its handler runs in the thread that faults, and says nothing of the one that ended our wait. */
+static bool is_fault(int signal)
+{
+	return signal == SIGSEGV || signal == SIGBUS || signal == SIGFPE || signal == SIGILL || signal == SIGTRAP ||
+	       signal == SIGSYS;
+}
+
 bool signal_interrupts(int fd)
 {
 	struct sigaction action;
@@ -319,8 +326,8 @@ bool signal_interrupts(int fd)
 	if (send_timeout_ns(fd) != UINT64_MAX)
 		return true; /* as the kernel does: a call with a timeout is never restarted */
 	for (int signal = 1; signal < NSIG; signal++)
-		if (!sigaction(signal, NULL, &action) && action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN &&
-		    !(action.sa_flags & SA_RESTART))
+		if (!is_fault(signal) && !sigaction(signal, NULL, &action) && action.sa_handler != SIG_DFL &&
+		    action.sa_handler != SIG_IGN && !(action.sa_flags & SA_RESTART))
 			return true;
 	return false;
 }

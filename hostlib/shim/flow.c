@@ -147,8 +147,8 @@ static ssize_t write_whole(struct connection *connection, const struct write_cal
 
 	if (wrote > 0) {
 		seen(connection, (uint64_t)wrote);
-		connection->sent_bytes += (uint64_t)wrote;
-		connection->last_write_ns = now;
+		atomic_fetch_add_explicit(&connection->sent_bytes, (uint64_t)wrote, memory_order_relaxed);
+		atomic_store_explicit(&connection->last_write_ns, now, memory_order_relaxed);
 	}
 	return wrote;
 }
@@ -181,7 +181,7 @@ static ssize_t write_pieces(struct connection *connection, struct write_call *ca
 			return (ssize_t)done;
 		}
 		seen(connection, (uint64_t)wrote);
-		connection->sent_bytes += (uint64_t)wrote;
+		atomic_fetch_add_explicit(&connection->sent_bytes, (uint64_t)wrote, memory_order_relaxed);
 		done += (size_t)wrote;
 		call->is_started = true;
 		if ((size_t)wrote < len)
@@ -305,13 +305,18 @@ ssize_t flow_write(struct connection *connection, const struct write_call *call)
 void flow_read(struct connection *connection, int fd, size_t got, size_t asked)
 {
 	const int saved = errno;
+	size_t read_bytes;
 	uint64_t now;
 	struct rules *rules;
 
 	if (!atomic_load_explicit(&connection->is_turned, memory_order_relaxed))
 		atomic_store_explicit(&connection->is_turned, true, memory_order_relaxed);
-	connection->read_bytes += got < (size_t)(UINT16_MAX - connection->read_bytes) ? (uint16_t)got : 0;
-	if (got < asked && connection->read_bytes > 2 * 1448 && rules_quickack()) {
+	read_bytes = atomic_load_explicit(&connection->read_bytes, memory_order_relaxed);
+	if (got < UINT16_MAX - read_bytes) {
+		read_bytes += got;
+		atomic_store_explicit(&connection->read_bytes, (uint16_t)read_bytes, memory_order_relaxed);
+	}
+	if (got < asked && read_bytes > 2 * 1448 && rules_quickack()) {
 		/* Bulk that paused: its last segment's ACK must not wait for a timer. A request's ACK rides on the answer. */
 		(void)sys_setsockopt(fd, IPPROTO_TCP, TCP_QUICKACK, 1);
 	}

@@ -8,7 +8,8 @@ static const struct {
 	const char *name;
 	void (*run)(unsigned int seed);
 } scenarios[] = {
-	{ "streams", streams_scenario },     { "fork", fork_scenario },
+	{ "streams", streams_scenario },     { "duplex", duplex_scenario },
+	{ "churn", churn_scenario },	     { "fork", fork_scenario },
 	{ "shared", shared_scenario },	     { "both-write", both_write_scenario },
 	{ "close-all", close_all_scenario }, { "reset", reset_scenario },
 	{ "signals", signals_scenario },     { "signals-restart", signals_restart_scenario },

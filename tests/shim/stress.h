@@ -37,12 +37,15 @@ struct side {
 	uint64_t total;
 	unsigned int seed;
 };
-void *reader(void *side); /* checks each byte, closes at the end */
+void *reader(void *side); /* checks each byte, answers now and then, closes at the end */
+void check_stream(int fd, uint64_t total, unsigned int *seed);
 void one_stream(unsigned int *seed);
 void run_threads(int count, void *(*body)(void *), unsigned int seed);
 
 /* --- scenarios */
 void streams_scenario(unsigned int seed);
+void duplex_scenario(unsigned int seed);
+void churn_scenario(unsigned int seed);
 void fork_scenario(unsigned int seed);
 void shared_scenario(unsigned int seed);
 void both_write_scenario(unsigned int seed);

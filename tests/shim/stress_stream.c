@@ -148,30 +148,30 @@ size_t write_somehow(int fd, uint64_t position, size_t len, unsigned int *seed, 
 	return (size_t)wrote;
 }
 
-void *reader(void *argument)
+/* Reads by one way and another to the end, and checks each byte. */
+static void check(int fd, uint64_t total, unsigned int *seed, bool answers)
 {
-	struct side *side = argument;
-	uint8_t bytes[65536];
+	uint8_t *bytes = malloc(65536);
 	uint64_t position = 0;
 	ssize_t got;
 
 	for (;;) {
-		const size_t room = 1 + (size_t)rand_r(&side->seed) % sizeof(bytes);
+		const size_t room = 1 + (size_t)rand_r(seed) % 65536;
 		struct iovec part = { bytes, room };
 		struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1 };
 
-		switch (rand_r(&side->seed) % 4) {
+		switch (rand_r(seed) % 4) {
 		case 0:
-			got = recv(side->fd, bytes, room, 0);
+			got = recv(fd, bytes, room, 0);
 			break;
 		case 1:
-			got = read(side->fd, bytes, room);
+			got = read(fd, bytes, room);
 			break;
 		case 2:
-			got = recvmsg(side->fd, &message, 0);
+			got = recvmsg(fd, &message, 0);
 			break;
 		default:
-			got = readv(side->fd, &part, 1);
+			got = readv(fd, &part, 1);
 		}
 		MUST(got >= 0);
 		if (!got)
@@ -180,10 +180,23 @@ void *reader(void *argument)
 			MUST(bytes[i] == byte_at(position + (uint64_t)i));
 		position += (uint64_t)got;
 		atomic_fetch_add(&bytes_checked, (uint64_t)got);
-		if (rand_r(&side->seed) % 8 == 0)
-			(void)!send(side->fd, "x", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+		if (answers && rand_r(seed) % 8 == 0)
+			(void)!send(fd, "x", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
 	}
-	MUST(position == side->total);
+	MUST(position == total);
+	free(bytes);
+}
+
+void check_stream(int fd, uint64_t total, unsigned int *seed)
+{
+	check(fd, total, seed, false);
+}
+
+void *reader(void *argument)
+{
+	struct side *side = argument;
+
+	check(side->fd, side->total, &side->seed, true);
 	MUST(!close(side->fd));
 	return NULL;
 }

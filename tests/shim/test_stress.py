@@ -15,7 +15,7 @@ from qclimb.policy import Mode
 from stand import LIBRARY, ROOT, Libc, hostd, policy, put_policy
 
 SOURCES = sorted((ROOT / "tests" / "shim").glob("stress*.c"))
-SCENARIOS = ["streams", "fork", "shared", "signals", "signals-restart", "both-write", "close-all", "reset"]
+SCENARIOS = ["streams", "duplex", "fork", "shared", "signals", "signals-restart", "both-write", "close-all", "reset"]
 LOW = {"flow_gap_us": 300, "threshold_bytes": (1000, 9000, 100_000)}
 
 
@@ -26,7 +26,7 @@ class Stress:
     program: Path
     preload: tuple[Path | str, ...]
 
-    def run(self, scenario, run_dir, seconds=0.4, **env):
+    def run(self, scenario, run_dir, seconds=0.25, **env):
         done = subprocess.run(
             ["env", f"LD_PRELOAD={' '.join(map(str, self.preload))}", self.program, scenario, str(seconds), "1"],
             env={"PATH": os.environ["PATH"], "QCLIMB_RUN": str(run_dir), **env},
@@ -49,14 +49,14 @@ def runtime(name):
 
 
 @contextmanager
-def changing_policy(run_dir, seed=1):
-    """Another policy file every 20 ms or so: each mode, and now and then a damaged, short or random one."""
+def changing_policy(run_dir, seed=1, every_s=0.02):
+    """Another policy file again and again: each mode, and now and then a damaged, short or random one."""
     rng = random.Random(seed)
     stop = threading.Event()
 
     def write():
         generation = 1
-        while not stop.wait(0.02):
+        while not stop.wait(every_s):
             generation += 1
             wanted = policy(
                 rng.choice(list(Mode)),
@@ -100,6 +100,15 @@ def test_no_byte_is_lost_while_policies_change_and_come_damaged(stress, run_dir,
         assert decode_records(datagram).records
 
 
+def test_ten_thousand_connections_by_eight_threads_leave_nothing_while_the_policy_changes(stress, run_dir):
+    """The program itself compares its resident memory and its descriptors with those after the first 2,000."""
+    put_policy(run_dir, policy())
+    with changing_policy(run_dir, seed=4, every_s=0.01), hostd(run_dir) as got:
+        said = stress.run("churn", run_dir)
+    assert int(said.split(" on ")[1].split()[0]) == 12_000
+    assert sum(len(decode_records(datagram).records) for datagram in got) > 0
+
+
 def test_in_a_process_of_the_other_libc_the_library_does_nothing(tmp_path, run_dir, libc):
     """Programs start others, and LD_PRELOAD goes with them."""
     if libc.name == "glibc":
@@ -125,3 +134,23 @@ def test_address_and_undefined_behaviour_sanitizers_find_nothing(tmp_path_factor
         Stress(program, (runtime("libasan.so"), runtime("libubsan.so"), library)).run(
             scenario, run_dir, seconds=0.7, ASAN_OPTIONS="detect_leaks=0:verify_asan_link_order=0"
         )
+
+
+@pytest.fixture(scope="session")
+def raced(tmp_path_factory):
+    """Program and library with ThreadSanitizer."""
+    library = built("thread")
+    program = tmp_path_factory.mktemp("thread") / "stress"
+    Libc("glibc", ("cc", "-fsanitize=thread"), library).compiled(program, "-O1", *SOURCES)
+    try:
+        subprocess.run([program, "both-write", "0", "1"], check=True, capture_output=True)
+    except subprocess.CalledProcessError as error:
+        pytest.skip(f"ThreadSanitizer does not run here: {error.stderr[-300:]!r}")
+    return Stress(program, (library,))
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_the_thread_sanitizer_finds_nothing(raced, run_dir, scenario):
+    put_policy(run_dir, policy(Mode.QCLIMB, **LOW))
+    with changing_policy(run_dir, seed=3, every_s=0.01), hostd(run_dir):
+        raced.run(scenario, run_dir, seconds=1.0, TSAN_OPTIONS="atexit_sleep_ms=0")
