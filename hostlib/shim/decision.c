@@ -90,6 +90,8 @@ struct decision decide(struct connection *connection, int fd, const struct rules
 	if (policy->mode < QCLIMB_PIAS || connection->is_released) {
 		if (!connection->is_released)
 			mark_nothing(connection, fd);
+		if (policy->mode == QCLIMB_OBSERVE && !connection->footprint.is_fixed)
+			decision.quiet_bytes = 0; /* what is asked for before the first ACK is told in the record */
 		return decision;
 	}
 	rule = qclimb_flow_rule_of(policy, &connection->footprint);

@@ -252,7 +252,8 @@ static ssize_t write_decided(struct connection *connection, const struct write_c
 		/* Told to begin while earlier bytes are under way: the drain before a promotion holds across flows. */
 		ready = told && !is_drained(connection, call->fd, now) ? READY_NOT : READY_DRAINED;
 	}
-	if (!connection->footprint.is_fixed && rules->policy.mode == QCLIMB_FULL) {
+	if (!connection->footprint.is_fixed &&
+	    (rules->policy.mode == QCLIMB_FULL || rules->policy.mode == QCLIMB_OBSERVE)) {
 		const int left = connection->sent_bytes ? unacked_bytes(call->fd) : 0;
 
 		qclimb_footprint_ask(&connection->footprint, connection->sent_bytes, call->len,
