@@ -26,19 +26,32 @@ ORCHESTRATOR = [
     "scikit-learn>=1.4",
     "onnx>=1.16",
     "onnxruntime>=1.18",
+    "pyarrow>=16",
     "pygnmi==0.8.15",
     "grpcio>=1.66",
     "protobuf>=5.29",
     "libyang==2.7.1",
     "prometheus-client>=0.20",
 ]
-LAB = ["numpy>=1.26", "matplotlib>=3.8", "jinja2>=3.1", "rich>=13", "redis>=5", "cryptography>=42", "httpx>=0.27"]
+LAB = [
+    "numpy>=1.26",
+    "matplotlib>=3.8",
+    "jinja2>=3.1",
+    "rich>=13",
+    "redis>=5",
+    "cryptography>=42",
+    "httpx>=0.27",
+    "pyarrow>=16",
+]
+SPARK = ["pyspark>=3.5", "numpy>=1.26"]
+"""456 MB, for `qclimb lab record spark` alone."""
 DEV = [
     "pytest>=8",
     "pytest-timeout>=2.3",
     "hypothesis>=6.100",
     "trustme>=1.1",
     "schemathesis>=4",
+    "quantile-forest>=1.4",
     "pyang>=2.6",
     "mypy>=1.11",
     "ruff>=0.6",
@@ -89,6 +102,8 @@ setup(
         "orchestrator",
         "lab",
         "lab.fabric",
+        "lab.record",
+        "lab.record.programs",
         "lab.report",
         "lab.sim",
         "lab.sim.engine",
@@ -101,6 +116,7 @@ setup(
         "hostlib": ["core/include/qclimb/*.h", "include/qclimb.h"],
         "switchd": ["container/*"],
         "lab.fabric": ["*.bpf.c"],
+        "lab": ["recordings/*"],
         "lab.report": ["*.html"],
         "lab.sim": ["tables/*.txt"],
         "lab.workload": ["tables/*.txt", "app/*.c", "app/*.h", "app/Makefile"],
@@ -110,6 +126,7 @@ setup(
         "switch": SWITCH,
         "orchestrator": ORCHESTRATOR,
         "lab": LAB,
+        "spark": SPARK,
         "dev": DEV,
         "all": sorted({*SWITCH, *ORCHESTRATOR, *LAB}),
     },
@@ -123,6 +140,7 @@ setup(
         ],
         "qclimb.commands": [
             "lab = lab.cli:lab",
+            "model = orchestrator.model_cli:model",
         ],
     },
     cmdclass={"build_py": BuildWithPrograms},
