@@ -14,6 +14,7 @@ from typing import Any, NoReturn, ParamSpec, TypeVar
 import click
 
 from lab.fabric import Fabric, FabricError, Topology, guard, state
+from lab.record.cli import record
 from lab.sim.cli import sim
 from lab.workload.cli import demo, run, trace
 
@@ -220,5 +221,5 @@ def show(prefix: str, as_json: bool, switch: str, what: str) -> None:
     sys.exit(subprocess.run(fabric.exec_argv(switch, argv), check=False).returncode)
 
 
-for _command in (demo, run, sim, trace):
+for _command in (demo, record, run, sim, trace):
     lab.add_command(_command)

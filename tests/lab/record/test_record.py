@@ -1,0 +1,112 @@
+"""`qclimb lab record`: the commands' words, the programs of our own, and a short recording as it is made."""
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from qclimb import recording
+
+from lab.record import spark, web
+from lab.record.cli import record
+from lab.record.programs import parameter_server
+from lab.workload.programs import WorkloadError
+
+ROOT = Path(__file__).parents[3]
+
+
+def said(*words):
+    return CliRunner().invoke(record, [str(word) for word in words])
+
+
+@pytest.mark.parametrize("command", ["web", "kv", "training", "spark", "show", "plot"])
+def test_each_command_has_an_example(command):
+    assert "Example:" in said(command, "--help").output
+
+
+def test_what_is_no_recording_is_one_sentence_and_exit_2(tmp_path):
+    (tmp_path / "x.parquet").write_text("no")
+    for command in (["show", tmp_path / "x.parquet"], ["plot", tmp_path / "x.parquet", "-o", tmp_path / "p.png"]):
+        found = said(*command)
+        assert found.exit_code == 2
+        assert "expected a Parquet file" in found.output
+
+
+def test_a_python_without_spark_is_told_what_to_install(tmp_path):
+    empty = tmp_path / "python"
+    empty.write_text("#!/bin/sh\nexit 1\n")
+    empty.chmod(0o755)
+    with pytest.raises(WorkloadError, match=r"pip install 'qclimb\[spark\]'"):
+        spark.spark_home(str(empty))
+
+
+def test_a_web_site_is_the_same_for_the_same_seed(tmp_path):
+    pages = web.make_site(tmp_path / "a", 3)
+    assert pages == web.make_site(tmp_path / "b", 3) != web.make_site(tmp_path / "c", 4)
+    for name in {path for page in pages for path in page}:
+        assert (tmp_path / "a" / name[1:]).read_bytes() == (tmp_path / "b" / name[1:]).read_bytes()
+
+
+@pytest.mark.parametrize("model", ["perceptron", "embedding"])
+def test_a_parameter_server_learns(model):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    address = f"127.0.0.1:{port}"
+    server = parameter_server.Server(model, 1)
+    threading.Thread(target=server.serve, args=(address,), daemon=True).start()
+    import argparse
+
+    options = argparse.Namespace(address=address, seed=1, model=model, worker=0)
+    worker = None
+    while worker is None:
+        try:
+            worker = parameter_server.Worker(options)
+        except ConnectionRefusedError:
+            continue
+    step = worker.perceptron if model == "perceptron" else worker.embedding
+    losses = [step(n) for n in range(400)]
+    assert np.mean(losses[-30:]) < np.mean(losses[:30]) - 0.02
+    worker.connection.close()
+
+
+def test_the_shipped_recordings_and_their_columns_are_described():
+    folder = ROOT / "lab" / "recordings"
+    text = (folder / "README.md").read_text(encoding="utf-8")
+    shipped = sorted(folder.glob("*.parquet"))
+    assert [path.stem for path in shipped] == ["kv", "spark", "training", "web"]
+    for name, (kind, meaning) in recording.COLUMNS.items():
+        assert f"| `{name}` | {kind} | {meaning} |" in text
+    for path in shipped:
+        found = recording.read(path)
+        assert found.refused == {}
+        assert f"| {path.stem} | {found.flows:,} |" in text
+
+
+@pytest.mark.fabric
+def test_a_short_recording_holds_the_flows_of_both_directions(tmp_path):
+    import shutil
+
+    if os.geteuid() != 0:
+        pytest.skip("network namespaces need root")
+    missing = [tool for tool in ("ip", "tc", "ethtool", "memcached") if shutil.which(tool) is None]
+    if missing:
+        pytest.skip(f"missing: {', '.join(missing)}")
+    output = tmp_path / "kv.parquet"
+    script = "from lab.record.cli import record; record()"
+    argv = [sys.executable, "-c", script, "kv", "--seconds", "3", "--prefix", f"t{os.getpid()}r", "-o", str(output)]
+    path = f"{ROOT}:{ROOT / 'gnmi-models'}"
+    subprocess.run([*argv, "--seed", "1"], check=True, timeout=80, env={**os.environ, "PYTHONPATH": path})
+    found = recording.read(output)
+    assert found.flows > 200
+    assert found.refused == {}
+    assert "memcached" in set(found.texts["process"]) and len(set(found.texts["process"])) == 2
+    assert set(found.numbers["role"].tolist()) == {0, 1}
+    answers = found.numbers["role"] == 1
+    assert set(found.numbers["local_port"][answers].tolist()) == {11211}
+    assert (found.numbers["footprint_bytes"] <= found.numbers["size_bytes"]).all()
+    assert (found.numbers["size_bytes"] < 1 << 20).all()
