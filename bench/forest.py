@@ -33,7 +33,8 @@ from qclimb.features import FEATURES  # noqa: E402
 from qclimb.forest import Forest  # noqa: E402
 from qclimb.hostfile import encode_forest  # noqa: E402
 
-from orchestrator.bounds import Stretch, flat_forest, grow  # noqa: E402
+from orchestrator.bounds import flat_forest, grow  # noqa: E402
+from orchestrator.conformal import Stretch  # noqa: E402
 from orchestrator.onnx_export import to_onnx  # noqa: E402
 
 TREES, DEPTH, IDS = 100, 10, tuple(range(11))

@@ -5,6 +5,7 @@ trees, then times (1, -1): the least of the lower bounds and the largest of the 
 float32 thresholds and bounds as in the host file, so that answers are equal bit for bit, also on a split value.
 """
 
+import hashlib
 from collections.abc import Mapping
 
 import numpy as np
@@ -12,10 +13,18 @@ import numpy.typing as npt
 import onnx
 import onnxruntime
 from onnx import TensorProto, helper
+from qclimb.errors import ModelError
 from qclimb.features import FEATURES
 from qclimb.forest import Forest, float_key, key_float
+from qclimb.hostfile import decode_forest
 
 from .errors import TrainingError
+
+VERSION = 1
+"""Of the metadata."""
+
+TOLD = ("generation", "features", "unit", "beta", "split", "leaf_extremes", "seed", "target_coverage", "coverage")
+"""What a model tells of itself, beside the two hashes and the version."""
 
 RANDOM_ROWS = 1000
 EDGE_ROWS = 1000
@@ -70,12 +79,17 @@ def to_onnx(forest: Forest, metadata: Mapping[str, str]) -> bytes:
 
 
 def answers(content: bytes, rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """What onnxruntime makes of rows: float32 [rows, 2]."""
+    """What onnxruntime makes of rows: float32 [rows, 2]; refuses NaN, which has no order, as hosts' keys do."""
+    if np.isnan(rows).any():
+        raise ModelError("a float is NaN, expected a number that has an order")
+    return np.asarray(_session(content).run(["bounds"], {"features": rows})[0])
+
+
+def _session(content: bytes) -> onnxruntime.InferenceSession:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-    return np.asarray(session.run(["bounds"], {"features": rows})[0])
+    return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
 
 
 def check(forest: Forest, content: bytes, seen: npt.NDArray[np.float32], seed: int = 0) -> int:
@@ -94,6 +108,40 @@ def check(forest: Forest, content: bytes, seen: npt.NDArray[np.float32], seed: i
             f"models: onnxruntime's bounds of the row {rows[row].tolist()} are {found[row].tolist()}, not {expected}"
         )
     return len(rows)
+
+
+def validated(content: bytes, file: bytes) -> dict[str, str]:
+    """A model's metadata, once everything fits: before a model is kept, and again before it is rolled out.
+
+    The host file is whole, both are of one making (generation, features, hash of the host file), and onnxruntime
+    answers as the host file does on split values and random rows. Raises ModelError or TrainingError.
+    """
+    forest = decode_forest(file)
+    try:
+        session = _session(content)
+        told = dict(session.get_modelmeta().custom_metadata_map)
+        columns = session.get_inputs()[0].shape[1]
+    except Exception as error:  # onnxruntime's own exceptions have no common ancestor of their own
+        raise ModelError(f"model: onnxruntime can't read the ONNX file: {str(error).splitlines()[0]}") from error
+    missing = [name for name in (*TOLD, "version", "training_sha256", "forest_sha256") if name not in told]
+    if missing:
+        raise ModelError(f"model: its metadata lack {', '.join(missing)}")
+    names = ",".join(FEATURES[feature] for feature in forest.feature_ids)
+    wanted = {
+        "version": str(VERSION),
+        "generation": str(forest.generation),
+        "features": names,
+        "unit": "bytes",
+        "forest_sha256": hashlib.sha256(file).hexdigest(),
+    }
+    for name, value in wanted.items():
+        if told[name] != value:
+            raise ModelError(f"model: its metadata's {name} is {told[name]!r}, expected {value!r} as in the host file")
+    if columns != len(forest.feature_ids):
+        raise ModelError(f"model: the ONNX file takes {columns} columns, expected {len(forest.feature_ids)}")
+    rows = np.zeros((EDGE_ROWS, len(forest.feature_ids)), np.float32)
+    check(forest, content, rows)
+    return told
 
 
 def _probes(

@@ -80,6 +80,8 @@ class ModelBody(Body):
         None, description="names of qclimb.features.FEATURES; null: the paper's eleven"
     )
     seed: Annotated[StrictInt, Field(ge=0, le=UINT32_MAX)] = 0
+    beta: Annotated[float, Field(gt=0, le=1)] = Field(1.0, description="below 1: the report tells of that level, too")
+    full: bool = Field(False, description="adds depths and a learning curve to the report; takes three times as long")
     small_bytes: Bytes = Field(100_000, description="flows up to this are small in the report")
     medium_bytes: Bytes = Field(10_000_000, description="flows up to this, and not small, are medium")
 

@@ -49,7 +49,8 @@ class Runner:
 
     def start(self, revision_id: int, actor: str) -> int:
         """Begins a rollout of a stored revision; returns its id. ConflictError while another one runs."""
-        Revision.from_json(self.store.revision(revision_id)["document"])
+        revision = Revision.from_json(self.store.revision(revision_id)["document"])
+        self._check_model(revision.policy.model_generation)
         with self._lock:
             if self._current is not None:
                 raise ConflictError(f"rollout {self._current[0]} is still running, wait for its end")
@@ -63,6 +64,15 @@ class Runner:
             self._begin(number, rollout, revision_id)
         log.info("rollout id=%d revision=%d event=started by=%s", number, revision_id, actor)
         return number
+
+    def _check_model(self, generation: int) -> None:
+        """What is stored of a model is still what was made, by onnxruntime's answers too; ModelError, TrainingError."""
+        if generation:
+            from .onnx_export import validated  # onnxruntime: 50 MB, only where there is a model
+
+            model = self.store.model(generation)
+            told = validated(bytes(model["onnx"]), bytes(model["forest"]))
+            log.info("model generation=%d event=validated coverage=%s", generation, told["coverage"])
 
     def recover(self) -> None:
         """At start-up: ends, in the background, what an orchestrator that died left running (at most one)."""

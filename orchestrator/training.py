@@ -1,18 +1,21 @@
 """From a recording's rows to a checked model; runs in the training process."""
 
+import hashlib
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from qclimb.features import FEATURES
-from qclimb.forest import Forest
 from qclimb.hostfile import decode_forest, encode_forest
 from qclimb.record import PARTLY_UNOBSERVED
 
-from . import bounds, onnx_export
+from . import bounds, conformal, onnx_export, quantiles, report
 from .errors import TrainingError
 from .flows import Rows
+
+SPLIT = "each host's flows by time: 64 % grow, 16 % calibrate, 20 % test"
 
 
 @dataclass(frozen=True)
@@ -33,13 +36,17 @@ def train(
     depth: int = 10,
     features: list[str] | None = None,
     seed: int = 0,
-    small_bytes: int = 100_000,
-    medium_bytes: int = 10_000_000,
+    small_bytes: int = report.SMALL_BYTES,
+    medium_bytes: int = report.MEDIUM_BYTES,
+    beta: float = 1.0,
+    full: bool = False,
+    say: Callable[[str], None] = lambda text: None,
 ) -> Trained:
     """Grows, calibrates, tests and checks a model; the same arguments give the same bytes.
 
-    Flows that the library saw only in part teach nothing.
-    `small_bytes`, `medium_bytes`: the classes of the report. Raises TrainingError.
+    Flows that the library saw only in part teach nothing. `small_bytes`, `medium_bytes`: the classes of the report.
+    `beta` < 1 adds to the report how the quantile regression forest's interval of that level does; the files hold
+    beta = 1. `full` adds depths and a learning curve, which take as long again. Raises TrainingError.
     """
     begun = time.perf_counter()
     ids = bounds.feature_ids(features)
@@ -55,68 +62,96 @@ def train(
         raise TrainingError(
             f"label: {len(rows)} flows of {len(set(hosts))} hosts, expected some for each of three parts"
         )
+    say(f"{len(parts.grow)} flows: growing {trees} trees")
     grown, importance = bounds.grow(matrix[parts.grow], sizes[parts.grow], trees, depth, seed)
     held = matrix[parts.calibrate], sizes[parts.calibrate]
-    stretch = bounds.calibrated(grown, *held, depth, bounds.TARGET_COVERAGE)
+    test = matrix[parts.test], sizes[parts.test]
+    if beta < 1:
+        say(f"quantile regression forest, beta = {beta}")
+        remembered = quantiles.remember(grown, matrix[parts.grow], sizes[parts.grow], depth)
+    say(f"calibrating on {len(parts.calibrate)}")
+    stretch = conformal.calibrated(grown, *held, depth, bounds.TARGET_COVERAGE)
     for tree in grown:
         tree.learn(*held, depth)
     forest = bounds.flat_forest(grown, stretch, generation, ids, depth)
     file = encode_forest(forest)
     if decode_forest(file) != forest:
         raise TrainingError("models: the host file does not read back as the forest that it was made of")
-    report: dict[str, Any] = {
+    digest = hashlib.sha256(matrix.tobytes() + sizes.tobytes() + rows["start_ns"].tobytes()).hexdigest()
+    found: dict[str, Any] = {
         "rows": {
             "total": len(rows),
             "grow": len(parts.grow),
             "calibrate": len(parts.calibrate),
             "test": len(parts.test),
         },
+        "left_out": {"partly unobserved": int((~whole).sum())},
         "trees": trees,
         "depth": depth,
         "nodes": forest.nodes,
         "seed": seed,
         "beta": 1,
+        "split": SPLIT,
         "leaf_extremes": "all rows learned from",
         "split_by": "log(size)",
         "min_samples_leaf": bounds.MIN_SAMPLES_LEAF,
         "stretch": {"lower": stretch.lower, "upper": stretch.upper},
+        "calibration": _calibration(stretch, len(parts.calibrate)),
         "target_coverage": bounds.TARGET_COVERAGE,
+        "training_sha256": digest,
         "importance": {FEATURES[i]: round(float(share), 6) for i, share in zip(ids, importance, strict=True)},
     }
-    report |= tested(forest, matrix[parts.test], sizes[parts.test], small_bytes, medium_bytes)
-    told = {"beta": "1", "leaf_extremes": "all rows learned from", "coverage": f"{report['coverage']:.6f}"}
-    onnx = onnx_export.to_onnx(forest, told)
-    report["checked_rows"] = onnx_export.check(forest, onnx, matrix[parts.test], seed)
-    report["seconds"] = round(time.perf_counter() - begun, 3)
-    return Trained(report, onnx, file)
+    lower, upper = forest.predict_bytes(test[0])
+    found |= report.measured(lower, upper, test[1], small_bytes, medium_bytes)
+    found["windows"] = report.windows(lower, upper, test[1], rows["start_ns"][parts.test])
+    if beta < 1:
+        found["quantile"] = _quantile(remembered, test, beta, small_bytes, medium_bytes)
+    if full:
+        say("depths and learning curve")
+        shown = np.concatenate([parts.grow, parts.calibrate])
+        shown = shown[np.argsort(rows["start_ns"][shown], kind="stable")]
+        learned = matrix[shown], sizes[shown]
+        found["by_depth"] = report.by_depth(learned, test, trees, seed)
+        found["learning_curve"] = report.learning_curve(learned, test, trees, depth, seed)
+    say("ONNX, checked by onnxruntime")
+    onnx = onnx_export.to_onnx(forest, _metadata(found, file))
+    found["checked_rows"] = onnx_export.check(forest, onnx, test[0], seed)
+    onnx_export.validated(onnx, file)
+    found["seconds"] = round(time.perf_counter() - begun, 3)
+    return Trained(found, onnx, file)
 
 
-def tested(
-    forest: Forest, matrix: bounds.Float32s, sizes: bounds.Floats, small_bytes: int, medium_bytes: int
+def _calibration(stretch: conformal.Stretch, flows: int) -> dict[str, Any]:
+    """What may be said of the coverage, and why."""
+    needed = conformal.needed(bounds.TARGET_COVERAGE)
+    if flows < needed:
+        said = f"too few flows to calibrate: {flows}, needs {needed} for {100 * bounds.TARGET_COVERAGE:g} %"
+    elif not all(stretch.reached):
+        said = "calibration can't reach the target: too many flows lie beyond what their leaves know exactly"
+    else:
+        share = 100 * bounds.TARGET_COVERAGE
+        said = f"calibrated on {flows} flows: {share:g} % of further ones, if they are exchangeable with these"
+    return {"flows": flows, "needed": needed, "reached": list(stretch.reached), "said": said}
+
+
+def _quantile(
+    forest: quantiles.QuantileForest,
+    test: tuple[bounds.Float32s, bounds.Floats],
+    beta: float,
+    small_bytes: int,
+    medium_bytes: int,
 ) -> dict[str, Any]:
-    """How well a forest bounds flows that it was not shown: as hosts decode the bounds, in bytes."""
-    lower, upper = (bound.astype(np.float64) for bound in forest.predict_bytes(matrix))
-    within = (lower <= sizes) & (sizes <= upper)
-    classes = {
-        "small": sizes <= small_bytes,
-        "medium": (sizes > small_bytes) & (sizes <= medium_bytes),
-        "large": sizes > medium_bytes,
-    }
-    by_class = {}
-    for name, mine in classes.items():
-        if mine.any():
-            by_class[name] = {
-                "flows": int(mine.sum()),
-                "coverage": float(within[mine].mean()),
-                "mean_lower_bytes": float(lower[mine].mean()),
-                "mean_gap_to_lower_bytes": float((sizes - lower)[mine].mean()),
-                "mean_lower_share": float((lower / sizes)[mine].mean()),
-                "median_upper_ratio": float(np.median((upper / sizes)[mine])),
-            }
+    made = report.measured(*forest.interval(test[0], beta), test[1], small_bytes, medium_bytes)
+    return {"beta": beta, **made}
+
+
+def _metadata(found: dict[str, Any], file: bytes) -> dict[str, str]:
+    """What the ONNX file tells of itself."""
+    told = {name: str(found[name]) for name in ("beta", "split", "leaf_extremes", "seed", "target_coverage")}
     return {
-        "coverage": float(within.mean()),
-        "below_lower": float((sizes < lower).mean()),
-        "above_upper": float((sizes > upper).mean()),
-        "class_limits_bytes": {"small": small_bytes, "medium": medium_bytes},
-        "classes": by_class,
+        **told,
+        "coverage": f"{found['coverage']:.6f}",
+        "training_sha256": found["training_sha256"],
+        "forest_sha256": hashlib.sha256(file).hexdigest(),
+        "version": str(onnx_export.VERSION),
     }

@@ -6,7 +6,7 @@ from qclimb.hostfile import check_forest_file
 from qclimb.policy import Policy
 from qclimb.record import FlowRecord
 
-from orchestrator import auth
+from orchestrator import auth, schema
 from orchestrator.auth import Role
 
 FLOW = {"start_ns": 1, "last_write_ns": 5, "size_bytes": 1000}
@@ -244,6 +244,25 @@ def test_a_model_is_trained_in_a_process_of_its_own_and_can_be_fetched(admin, re
     revision = {"priorities": 2, "thresholds": [5], "mode": "qclimb", "model": generation}
     assert admin.post("/v1/revisions", json=revision).json()["policy"]["model_generation"] == generation
     assert "is unknown" in detail(admin.post("/v1/models", json={"label": "seen", "features": ["port"]}), 422)
+
+
+def test_a_model_that_was_damaged_in_the_store_is_not_rolled_out(admin, service, records):
+    deliver(admin, [record.to_json() for record in records[:200]], label="seen")
+    generation = admin.post("/v1/models", json={"label": "seen", "trees": 3, "depth": 4}).json()["generation"]
+    revision = {"priorities": 2, "thresholds": [5], "mode": "qclimb", "model": generation}
+    number = admin.post("/v1/revisions", json=revision).json()["id"]
+    model = service.store.model(generation)
+    table = schema.models
+    for column, content, reason in (
+        ("forest", model["forest"][:-9] + b"x" + model["forest"][-8:], "crc32"),
+        ("onnx", b"no model", "onnxruntime can't read"),
+        ("onnx", model["onnx"].replace(b"forest_sha256", b"forest_sha257"), "metadata lack forest_sha256"),
+    ):
+        with service.store.writing() as connection:
+            whole = {"forest": model["forest"], "onnx": model["onnx"], column: content}
+            connection.execute(table.update().values(**whole))
+        assert reason in detail(admin.post("/v1/rollouts", json={"revision": number}), 422)
+    assert admin.get("/v1/rollouts").json() == []
 
 
 def test_what_was_done_by_whom_is_in_the_audit_log_without_secrets(admin):

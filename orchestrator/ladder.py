@@ -1,0 +1,130 @@
+"""The ladder of bounds: each rung measured against the one before, on flows that come later than all that was learned.
+
+    a  the paper's features: start time, gap, five last sizes, five-tuple; 80 % of each host's flows by time learned
+    b  + the length of the first write as a feature
+    c  + what system calls prove: L = max(L, F), U = max(U, F), F being what the application had asked to send when the
+       first ACK was seen (DESIGN.md 3.1); F can't be wrong, the size is at least F
+    d  + calibration (conformal.py): 64 % grow the trees, 16 % calibrate, then count for the extremes, too
+
+Means over seeds of the forests; the flows are the same ones.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from qclimb.features import DEFAULT_FEATURE_IDS, FEATURES
+
+from . import bounds, conformal, report
+from .errors import TrainingError
+
+FIRST_WRITE = FEATURES.index("first_write_bytes")
+RUNGS = {
+    "a": "paper's features",
+    "b": "+ first write",
+    "c": "+ proven lower bound",
+    "d": "+ calibration",
+}
+
+
+@dataclass(frozen=True)
+class Flows:
+    """What a ladder stands on: features [n, 12], sizes and footprints [n] in bytes, times, hosts."""
+
+    name: str
+    features: bounds.Float32s
+    size_bytes: bounds.Floats
+    footprint_bytes: npt.NDArray[np.uint64]
+    start_ns: npt.NDArray[np.uint64]
+    hosts: list[str]
+
+
+def climb(
+    flows: Flows,
+    trees: int = 100,
+    depth: int = 10,
+    seeds: Sequence[int] = (0, 1, 2),
+    target: float = bounds.TARGET_COVERAGE,
+    say: Callable[[str], None] = lambda text: None,
+) -> dict[str, Any]:
+    """All rungs of one traffic: JSON. Raises TrainingError where there are too few flows."""
+    if len(flows.size_bytes) < 5 * bounds.LEAST_ROWS:
+        raise TrainingError(
+            f"{flows.name}: {len(flows.size_bytes)} flows, expected at least {5 * bounds.LEAST_ROWS} for a ladder"
+        )
+    parts = bounds.split(flows.start_ns, flows.hosts)
+    by_seed = []
+    for seed in seeds:
+        say(f"{flows.name}: seed {seed}")
+        by_seed.append(_rungs(flows, parts, trees, depth, seed, target))
+    needed = conformal.needed(target)
+    enough = len(parts.calibrate) >= needed
+    shown = np.concatenate([parts.grow, parts.calibrate])
+    return {
+        "name": flows.name,
+        "flows": {name: len(getattr(parts, name)) for name in ("grow", "calibrate", "test")},
+        "trees": trees,
+        "depth": depth,
+        "seeds": list(seeds),
+        "target": target,
+        "calibration": {
+            "flows": len(parts.calibrate),
+            "needed": needed,
+            "enough": enough,
+            "reached": [bool(np.mean([run["d"]["reached"][end] for run in by_seed]) == 1) for end in (0, 1)],
+        },
+        "threshold_bytes": list(report.thresholds_of(flows.size_bytes[shown])),
+        "rungs": {rung: _mean([run[rung] for run in by_seed]) for rung in RUNGS},
+    }
+
+
+def _rungs(
+    flows: Flows, parts: bounds.Parts, trees: int, depth: int, seed: int, target: float
+) -> dict[str, dict[str, Any]]:
+    shown = np.concatenate([parts.grow, parts.calibrate])
+    test = parts.test
+    sizes, proven = flows.size_bytes, flows.footprint_bytes.astype(np.float64)
+    edges = report.thresholds_of(sizes[shown])
+    columns = {"a": list(DEFAULT_FEATURE_IDS), "b": [*DEFAULT_FEATURE_IDS, FIRST_WRITE]}
+
+    def judged(lower: bounds.Floats, upper: bounds.Floats) -> dict[str, Any]:
+        by_time = report.windows(lower, upper, sizes[test], flows.start_ns[test])
+        return {
+            **report.measured(lower, upper, sizes[test]),
+            **report.tightness(lower, upper, edges),
+            "windows": by_time,
+        }
+
+    found = {}
+    for rung, ids in columns.items():
+        grown, _ = bounds.grow(flows.features[shown][:, ids], sizes[shown], trees, depth, seed)
+        lower, upper = report.predicted(grown, flows.features[test][:, ids], depth)
+        found[rung] = judged(lower, upper)
+    found["c"] = judged(np.maximum(lower, proven[test]), np.maximum(upper, proven[test]))
+
+    ids = columns["b"]
+    matrix = np.ascontiguousarray(flows.features[:, ids])
+    grown, _ = bounds.grow(matrix[parts.grow], sizes[parts.grow], trees, depth, seed)
+    held = matrix[parts.calibrate], sizes[parts.calibrate]
+    stretch = conformal.calibrated(grown, *held, depth, target, flows.footprint_bytes[parts.calibrate])
+    for tree in grown:
+        tree.learn(*held, depth)
+    forest = bounds.flat_forest(grown, stretch, 1, tuple(ids), depth)
+    lower, upper = (bound.astype(np.float64) for bound in forest.predict_bytes(matrix[test]))
+    found["d"] = judged(np.maximum(lower, proven[test]), np.maximum(upper, proven[test]))
+    found["d"] |= {"stretch": [stretch.lower, stretch.upper], "reached": list(stretch.reached)}
+    return found
+
+
+def _mean(runs: Sequence[Any]) -> Any:
+    """Runs of one shape as their mean: numbers averaged, what is no number from the first."""
+    first = runs[0]
+    if isinstance(first, dict):
+        return {key: _mean([run[key] for run in runs]) for key in first}
+    if isinstance(first, list):
+        return [_mean([run[place] for run in runs]) for place in range(len(first))]
+    if isinstance(first, bool) or not isinstance(first, int | float):
+        return first
+    return float(np.mean(runs)) if isinstance(first, float) else first

@@ -1,0 +1,205 @@
+"""The command `qclimb model`: train, check and measure forests on recordings, without a running orchestrator."""
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 120}
+EXAMPLE = "\b\nExample:\n  qclimb model train lab/recordings/kv.parquet -o models/\n  qclimb model check models/kv.onnx"
+RECORDINGS = click.argument("recordings", nargs=-1, required=True, type=click.Path(path_type=Path))
+json_option = click.option("--json", "as_json", is_flag=True, help="For programs.")
+
+
+@click.group(context_settings=SETTINGS, epilog=EXAMPLE)
+def model() -> None:
+    """Bounds on flow sizes: forests, their reports, the ladder of bounds."""
+
+
+@contextmanager
+def _one_sentence() -> Iterator[None]:
+    from qclimb.errors import QclimbError
+
+    try:
+        yield
+    except QclimbError as error:
+        click.echo(f"Error: {error}", err=True)
+        sys.exit(2)
+
+
+def _progress() -> Callable[[str], None]:
+    begun = time.monotonic()
+    return lambda text: click.echo(f"{time.monotonic() - begun:5.0f} s  {text}", err=True)
+
+
+@model.command(epilog="\b\nExample:\n  qclimb model train lab/recordings/web.parquet --seed 3 --report full -o models/")
+@RECORDINGS
+@click.option("--trees", type=click.IntRange(1, 1024), default=100, show_default=True)
+@click.option("--depth", type=click.IntRange(1, 16), default=10, show_default=True)
+@click.option("--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True)
+@click.option("--features", help="Names with commas; default: the paper's, which leaves out first_write_bytes.")
+@click.option("--beta", type=click.FloatRange(0, 1, min_open=True), default=1.0, show_default=True, help="Level.")
+@click.option("--generation", type=click.IntRange(1), default=1, show_default=True, help="Of the model.")
+@click.option("--report", "how", type=click.Choice(["short", "full"]), default="short", help="full: + depths, curve.")
+@click.option("-o", "--output", type=click.Path(path_type=Path, file_okay=False), help="Folder for NAME.onnx, .forest.")
+@json_option
+def train(
+    recordings: tuple[Path, ...],
+    trees: int,
+    depth: int,
+    seed: int,
+    features: str | None,
+    beta: float,
+    generation: int,
+    how: str,
+    output: Path | None,
+    as_json: bool,
+) -> None:
+    """Train a forest on RECORDINGS, test it on their later flows, check it by onnxruntime."""
+    with _one_sentence():
+        import numpy as np
+        from qclimb import recording
+
+        from . import recorded
+        from .training import train as make
+
+        say = _progress()
+        rows: list[Any] = []
+        hosts: list[str] = []
+        refused: dict[str, int] = {}
+        for path in recordings:
+            found = recording.read(path)
+            mine, names = recorded.rows_of(found)
+            rows.append(mine)
+            # Clocks of different recordings have nothing to do with each other.
+            hosts += [f"{path.stem}/{name}" for name in names]
+            refused |= {f"{path.name}: {reason}": count for reason, count in found.refused.items()}
+        wanted = None if features is None else features.split(",")
+        made = make(
+            np.concatenate(rows),
+            hosts,
+            generation,
+            trees=trees,
+            depth=depth,
+            features=wanted,
+            seed=seed,
+            beta=beta,
+            full=how == "full",
+            say=say,
+        )
+        report = {**made.report, "refused": refused}
+        if output is not None:
+            output.mkdir(parents=True, exist_ok=True)
+            stem = "-".join(path.stem for path in recordings)
+            (output / f"{stem}.onnx").write_bytes(made.onnx)
+            (output / f"{stem}.forest").write_bytes(made.forest)
+            (output / f"{stem}.json").write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+            say(f"{output}/{stem}.onnx, .forest, .json")
+    click.echo(json.dumps(report, indent=1) if as_json else _described(report))
+
+
+def _described(report: dict[str, Any]) -> str:
+    rows = report["rows"]
+    lines = [
+        f"{rows['total']} flows: {rows['grow']} grow, {rows['calibrate']} calibrate, {rows['test']} test",
+        f"{report['trees']} trees of depth {report['depth']}, {report['nodes']} nodes; {report['seconds']} s",
+        f"coverage {100 * report['coverage']:.4f} % of the later flows: "
+        f"{100 * report['below_lower']:.4f} % below, {100 * report['above_upper']:.4f} % above",
+        report["calibration"]["said"],
+    ]
+    for name, found in report["classes"].items():
+        lines.append(
+            f"  {name:6} {found['flows']:7} flows, coverage {100 * found['coverage']:.3f} %, mean gap to lower bound "
+            f"{found['mean_gap_to_lower_bytes']:.0f} B, U/size {found['median_upper_ratio']:.2f} in the median"
+        )
+    shares = sorted(report["importance"].items(), key=lambda each: -each[1])
+    lines.append("importance: " + ", ".join(f"{name} {share:.3f}" for name, share in shares if share >= 0.001))
+    for depth, found in report.get("by_depth", {}).items():
+        lines.append(f"depth {depth:>2}: coverage {100 * found['coverage']:.4f} %")
+    for found in report.get("learning_curve", []):
+        lines.append(f"{found['flows']:7} flows learned: coverage {100 * found['coverage']:.4f} %")
+    if "quantile" in report:
+        found = report["quantile"]
+        lines.append(f"beta {found['beta']}: coverage {100 * found['coverage']:.3f} % (quantile regression forest)")
+    lines += [f"left out: {count} flows, {reason}" for reason, count in report["refused"].items()]
+    return "\n".join(lines)
+
+
+@model.command(epilog="\b\nExample:\n  qclimb model ladder lab/recordings/*.parquet -o ladder.json")
+@RECORDINGS
+@click.option("--trees", type=click.IntRange(1, 1024), default=100, show_default=True)
+@click.option("--depth", type=click.IntRange(1, 16), default=10, show_default=True)
+@click.option("--seeds", type=click.IntRange(1, 20), default=3, show_default=True, help="How many forests.")
+@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="For all numbers, as JSON.")
+@click.option("--plot", type=click.Path(path_type=Path, dir_okay=False), help="For a picture (needs matplotlib).")
+@click.option("--markdown", is_flag=True, help="Print a table for a page.")
+@json_option
+def ladder(
+    recordings: tuple[Path, ...],
+    trees: int,
+    depth: int,
+    seeds: int,
+    output: Path | None,
+    plot: Path | None,
+    markdown: bool,
+    as_json: bool,
+) -> None:
+    """Measure each rung of the ladder of bounds on every traffic of RECORDINGS."""
+    with _one_sentence():
+        from . import recorded
+        from .ladder import RUNGS, climb
+
+        say = _progress()
+        flows, told = recorded.traffics(recordings)
+        for sentence in told:
+            say(sentence)
+        found = [climb(each, trees, depth, range(seeds), say=say) for each in flows]
+    if output is not None:
+        output.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    if plot is not None:
+        from .ladder_page import draw
+
+        draw(found, plot)
+    if as_json:
+        click.echo(json.dumps(found, indent=1))
+        return
+    if markdown:
+        from .ladder_page import table
+
+        click.echo(table(found))
+        return
+    for traffic in found:
+        counts, calibration = traffic["flows"], traffic["calibration"]
+        click.echo(f"{traffic['name']}: {sum(counts.values())} flows, {counts['test']} of them tested")
+        if not calibration["enough"]:
+            click.echo(f"  too few to calibrate: {calibration['flows']} flows, needs {calibration['needed']}")
+        for rung, name in RUNGS.items():
+            row = traffic["rungs"][rung]
+            small = row["classes"].get("small", {}).get("mean_gap_to_lower_bytes", float("nan"))
+            click.echo(
+                f"  ({rung}) {name:22} coverage {100 * row['coverage']:8.4f} %, worst window "
+                f"{100 * min(row['windows']):8.4f} %, below {100 * row['below_lower']:.4f} %, above "
+                f"{100 * row['above_upper']:.4f} %, small gap {small:8.0f} B, "
+                f"U/L {row['median_ratio']:7.2f}, one priority {100 * row['one_priority_share']:5.1f} %"
+            )
+
+
+@model.command(epilog="\b\nExample:\n  qclimb model check models/kv.onnx models/kv.forest")
+@click.argument("onnx", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.argument("forest", type=click.Path(path_type=Path, exists=True, dir_okay=False), required=False)
+@json_option
+def check(onnx: Path, forest: Path | None, as_json: bool) -> None:
+    """Tell what a model is; refuse one whose metadata, checksum or answers do not fit its host file's (exit 2)."""
+    with _one_sentence():
+        from .onnx_export import validated
+
+        place = forest or onnx.with_suffix(".forest")
+        if not place.exists():
+            raise click.UsageError(f"{place} is missing, expected the host file beside {onnx}")
+        told = validated(onnx.read_bytes(), place.read_bytes())
+    click.echo(json.dumps(told, indent=1) if as_json else "\n".join(f"{key:18} {value}" for key, value in told.items()))
