@@ -4,7 +4,8 @@
     b  + the length of the first write as a feature
     c  + what system calls prove: L = max(L, F), U = max(U, F), F being what the application had asked to send when the
        first ACK was seen (DESIGN.md 3.1); F can't be wrong, the size is at least F
-    d  + calibration (conformal.py): 64 % grow the trees, 16 % calibrate, then count for the extremes, too
+    d  + calibration (conformal.py): 64 % grow the trees, 16 % calibrate, then count for the extremes, too; never-seen
+       flows fall back to PIAS (novelty.py)
 
 Means over seeds of the forests; the flows are the same ones.
 """
@@ -17,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from qclimb.features import DEFAULT_FEATURE_IDS, FEATURES
 
-from . import bounds, conformal, report
+from . import bounds, conformal, novelty, report
 from .errors import TrainingError
 
 FIRST_WRITE = FEATURES.index("first_write_bytes")
@@ -106,7 +107,9 @@ def _rungs(
 
     ids = columns["b"]
     matrix = np.ascontiguousarray(flows.features[:, ids])
-    grown, _ = bounds.grow(matrix[parts.grow], sizes[parts.grow], trees, depth, seed)
+    watch = novelty.guard(matrix[parts.grow], sizes[parts.grow], ids, depth, seed, matrix[parts.calibrate])
+    grown, _ = bounds.grow(matrix[parts.grow], sizes[parts.grow], max(trees - (watch is not None), 1), depth, seed)
+    grown += [watch] if watch is not None else []
     held = matrix[parts.calibrate], sizes[parts.calibrate]
     stretch = conformal.calibrated(grown, *held, depth, target, flows.footprint_bytes[parts.calibrate])
     for tree in grown:
@@ -114,7 +117,11 @@ def _rungs(
     forest = bounds.flat_forest(grown, stretch, 1, tuple(ids), depth)
     lower, upper = (bound.astype(np.float64) for bound in forest.predict_bytes(matrix[test]))
     found["d"] = judged(np.maximum(lower, proven[test]), np.maximum(upper, proven[test]))
-    found["d"] |= {"stretch": [stretch.lower, stretch.upper], "reached": list(stretch.reached)}
+    found["d"] |= {
+        "fallback_share": float(novelty.is_fallback(upper).mean()),
+        "stretch": [stretch.lower, stretch.upper],
+        "reached": list(stretch.reached),
+    }
     return found
 
 

@@ -9,7 +9,7 @@ from .ladder import RUNGS
 PAPER_COVERAGE = {"kmeans": 99.9301, "pagerank": 99.9055, "sgd": 99.9877}
 """Percent at depth 10, Table 2."""
 
-PAPER_SMALL_GAP_BYTES = {"kmeans": 12_983, "pagerank": 12_630, "sgd": 213}
+PAPER_SMALL_GAP_BYTES: dict[str, float] = {"kmeans": 12_983, "pagerank": 12_630, "sgd": 213}
 """Mean of size - lower bound of small flows (O2 to O5, the best case)."""
 
 
@@ -20,8 +20,9 @@ def _paper(name: str, numbers: dict[str, float]) -> float | None:
 def table(found: Sequence[dict[str, Any]]) -> str:
     """Markdown: a row a rung and traffic."""
     lines = [
-        "| traffic | rung | coverage % (paper) | worst quarter % | below L % | above U % | small: mean size - L, B (paper) "
-        "| medium: the same | L / size, small | U/L, median | mean log10 U/L | one priority % |",
+        "| traffic | rung | coverage % (paper) | worst quarter % | below L % | above U % "
+        "| small: mean size - L, B (paper) | medium: the same | L / size, small "
+        "| U/L, median | mean log10 U/L | one priority % |",
         "|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for traffic in found:

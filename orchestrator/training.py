@@ -11,7 +11,7 @@ from qclimb.features import FEATURES
 from qclimb.hostfile import decode_forest, encode_forest
 from qclimb.record import PARTLY_UNOBSERVED
 
-from . import bounds, conformal, onnx_export, quantiles, report
+from . import bounds, conformal, novelty, onnx_export, quantiles, report
 from .errors import TrainingError
 from .flows import Rows
 
@@ -63,12 +63,17 @@ def train(
             f"label: {len(rows)} flows of {len(set(hosts))} hosts, expected some for each of three parts"
         )
     say(f"{len(parts.grow)} flows: growing {trees} trees")
-    grown, importance = bounds.grow(matrix[parts.grow], sizes[parts.grow], trees, depth, seed)
+    watch = novelty.guard(matrix[parts.grow], sizes[parts.grow], ids, depth, seed, matrix[parts.calibrate])
+    if trees == 1:
+        watch = None
+    plain = trees - (watch is not None)
+    grown, importance = bounds.grow(matrix[parts.grow], sizes[parts.grow], plain, depth, seed)
     held = matrix[parts.calibrate], sizes[parts.calibrate]
     test = matrix[parts.test], sizes[parts.test]
     if beta < 1:
         say(f"quantile regression forest, beta = {beta}")
         remembered = quantiles.remember(grown, matrix[parts.grow], sizes[parts.grow], depth)
+    grown += [watch] if watch is not None else []
     say(f"calibrating on {len(parts.calibrate)}")
     stretch = conformal.calibrated(grown, *held, depth, bounds.TARGET_COVERAGE)
     for tree in grown:
@@ -96,6 +101,7 @@ def train(
         "split_by": "log(size)",
         "min_samples_leaf": bounds.MIN_SAMPLES_LEAF,
         "stretch": {"lower": stretch.lower, "upper": stretch.upper},
+        "never_seen": "fall back to PIAS" if watch is not None else "not recognised",
         "calibration": _calibration(stretch, len(parts.calibrate)),
         "target_coverage": bounds.TARGET_COVERAGE,
         "training_sha256": digest,
@@ -103,6 +109,7 @@ def train(
     }
     lower, upper = forest.predict_bytes(test[0])
     found |= report.measured(lower, upper, test[1], small_bytes, medium_bytes)
+    found["fallback_share"] = float(novelty.is_fallback(upper).mean())
     found["windows"] = report.windows(lower, upper, test[1], rows["start_ns"][parts.test])
     if beta < 1:
         found["quantile"] = _quantile(remembered, test, beta, small_bytes, medium_bytes)

@@ -8,7 +8,7 @@ from qclimb.features import DEFAULT_FEATURE_IDS, FEATURES
 from qclimb.hostfile import decode_forest
 from qclimb.record import PARTLY_UNOBSERVED, FlowRecord
 
-from orchestrator import bounds, conformal, onnx_export
+from orchestrator import bounds, conformal, novelty, onnx_export
 from orchestrator.errors import TrainingError
 from orchestrator.flows import feature_rows, pack
 from orchestrator.training import train
@@ -99,7 +99,8 @@ def test_onnxruntime_agrees_bit_for_bit_also_on_split_values(rows, trained):
     assert trained.report["checked_rows"] > 2000
 
 
-def test_the_check_finds_a_single_threshold_that_is_off_by_one(rows, trained):
+def test_the_check_finds_a_single_threshold_that_is_off_by_one(rows):
+    trained = train(rows, ["h1"] * len(rows), 3, trees=1, depth=8)  # of many trees another one may hide it
     forest = decode_forest(trained.forest)
     matrix, _ = bounds.select(rows, DEFAULT_FEATURE_IDS)
     model = onnx.load_from_string(trained.onnx)
@@ -144,7 +145,9 @@ def test_flows_all_of_one_size_have_exact_bounds(records):
     made = train(rows, ["h1"] * 100, 1, **QUICK)
     forest = decode_forest(made.forest)
     lower, upper = forest.predict_bytes(rows["features"][:, :11])
-    assert set(lower.tolist()) == set(upper.tolist()) == {4096}
+    known = ~novelty.is_fallback(upper)
+    assert known.mean() > 0.9
+    assert set(lower[known].tolist()) == set(upper[known].tolist()) == {4096}
     assert made.report["coverage"] == 1.0
 
 
@@ -154,7 +157,8 @@ def test_flows_that_were_observed_in_part_teach_nothing(records):
     rows["size_bytes"][::2], rows["flags"][::2] = 1 << 30, PARTLY_UNOBSERVED
     made = train(rows, ["h1", "h2"] * 100, 1, **QUICK)
     assert made.report["rows"]["total"] == 100
-    assert set(decode_forest(made.forest).predict_bytes(rows["features"][:, :11])[1].tolist()) == {4096}
+    upper = decode_forest(made.forest).predict_bytes(rows["features"][:, :11])[1]
+    assert set(upper[~novelty.is_fallback(upper)].tolist()) == {4096}
 
 
 def test_calibration_widens_only_what_is_wide():
