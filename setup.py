@@ -101,6 +101,7 @@ setup(
         "switchd.show",
         "orchestrator",
         "lab",
+        "lab.deadline",
         "lab.fabric",
         "lab.record",
         "lab.record.programs",

@@ -1,5 +1,5 @@
-"""Commands that `qclimb lab` gets from here: `demo`, `run fct`, `trace make`, `trace show`. Heavy imports wait until
-needed."""
+"""Commands that `qclimb lab` gets from here: `demo`, `run fct`, `run deadline`, `trace make`, `trace show`. Heavy imports
+wait until needed."""
 
 from __future__ import annotations
 
@@ -129,6 +129,29 @@ def fct(as_json: bool, host_rate_mbps: int, **options: Any) -> None:
         run_fct(settings, Console(stderr=True, width=150) if as_json else console_for_tables(), topology)
         if as_json:
             click.echo((settings.folder / "results.json").read_text(encoding="utf-8"))
+
+
+@run.command(epilog="\b\nExample:\n  qclimb lab run deadline --trials 30 --flows 4,8,12,16,20,24,32")
+@click.option("--trials", type=click.IntRange(1, 1000), default=30, show_default=True, help="Of each number of flows.")
+@click.option("--flows", type=Numbers(int), default="4,8,12,16,20,24,32", show_default=True, help="At once, to 64.")
+@click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Of sizes and deadlines.")
+@click.option("--rate-mbps", type=click.IntRange(1, 200), default=50, show_default=True, help="Of the receiver's port.")
+@click.option("--step-us", type=click.IntRange(1), default=25_000, show_default=True, help="deadline_step_us.")
+@click.option("--prefix", default="qcdl", show_default=True, help="Of the network namespaces' names.")
+@click.option(
+    "--results", "folder", type=click.Path(path_type=Path), default=Path("lab-results/deadline"), show_default=True
+)
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+def deadline(as_json: bool, **options: Any) -> None:
+    """Share of deadlines met by flows that meet at one port: earliest deadline first by priorities, against none.
+
+    PDQ's query aggregation (SIGCOMM'12): sizes U[2, 198] KB, deadlines exponential of mean 20 ms and 3 ms at the least,
+    at 1 Gb/s; at a slower port times are longer by as much. A rerun goes on where it stopped.
+    """
+    with _one_sentence():
+        from lab.deadline.run import run_and_report
+
+        run_and_report(options, as_json)
 
 
 @click.group()

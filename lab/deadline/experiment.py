@@ -1,0 +1,189 @@
+"""`qclimb lab run deadline`: the share of deadlines met over the number of flows at once, earliest deadline first by
+priorities against none. A trial a line in a file: a run that was stopped goes on."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from qclimb.hostfile import encode_policy
+from qclimb.policy import Mode, Policy, default_dscp
+
+from lab.deadline.ideal import Flow, draw
+from lab.deadline.star import Star, argv_in, star
+from lab.fabric.topology import FabricError
+
+ROOT = Path(__file__).parents[2]
+LIBRARY = ROOT / "hostlib" / "build" / "libqclimb.so"
+LEAD_NS = 60_000_000
+"""For connections and threads, before a trial's flows begin together."""
+PORT = 5300
+THRESHOLDS = tuple(24_500 * n for n in range(1, 8))
+"""Bytes: they cut sizes of U[2, 198] KB into eight alike."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is run. step_us: the policy's deadline_step_us; queues of a factor 64 in time above it."""
+
+    flows: tuple[int, ...] = (4, 8, 12, 16, 20, 24, 32)
+    trials: int = 30
+    seed: int = 1
+    rate_mbps: int = 50
+    step_us: int = 25_000
+    prefix: str = "qcdl"
+    folder: Path = Path("lab-results/deadline")
+
+    def __post_init__(self) -> None:
+        if not all(1 <= count <= 64 for count in self.flows):
+            raise FabricError(f"flows is {self.flows}, expected numbers in 1..64")
+
+    @property
+    def file(self) -> Path:
+        """Where the trials of these settings and this library are kept."""
+        decides: dict[str, Any] = {name: getattr(self, name) for name in ("seed", "rate_mbps", "step_us")}
+        decides |= {"thresholds": THRESHOLDS, "library": sha256(LIBRARY.read_bytes()).hexdigest()}
+        return self.folder / f"trials-{sha256(json.dumps(decides).encode()).hexdigest()[:12]}.jsonl"
+
+
+SCHEMES = ("tcp", "pias", "qclimb", "edf")
+TITLES = {
+    "tcp": "plain TCP",
+    "pias": "PIAS",
+    "qclimb": "QCLIMB, no deadlines",
+    "edf": "earliest deadline first by priority",
+}
+
+
+def policy_of(scheme: str, step_us: int) -> Policy | None:
+    """None: without the library."""
+    if scheme == "tcp":
+        return None
+    return Policy(
+        generation=1,
+        mode=Mode.PIAS if scheme == "pias" else Mode.QCLIMB,
+        threshold_bytes=THRESHOLDS,
+        dscp=default_dscp(8),
+        slack_bytes=0,
+        use_forest=False,
+        deadline_step_us=step_us if scheme == "edf" else 0,
+    )
+
+
+class Bed:
+    """One scheme's receiver and senders, waiting for trials."""
+
+    def __init__(self, place: Star, scheme: str, port: int, run_dir: Path, step_us: int, stack: ExitStack) -> None:
+        environment = {"PYTHONPATH": f"{ROOT}:{ROOT / 'gnmi-models'}", "QCLIMB_RUN": str(run_dir)}
+        policy = policy_of(scheme, step_us)
+        run_dir.mkdir()
+        run_dir.chmod(0o755)
+        if policy:
+            (run_dir / "policy").write_bytes(encode_policy(policy))
+            environment["LD_PRELOAD"] = str(LIBRARY)
+        app = [sys.executable, "-m", "lab.deadline.app"]
+
+        def start(name: str, *argv: str) -> subprocess.Popen[str]:
+            program = subprocess.Popen(
+                argv_in(name, [*app, *argv], environment), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            )
+            stack.callback(program.wait)
+            stack.callback(program.kill)
+            assert program.stdout
+            if program.stdout.readline() != "ready\n":
+                raise FabricError(f"the {argv[0]}ing application of {scheme} did not start")
+            return program
+
+        start(place.receiver, "receive", str(port))
+        self._senders = [start(name, "send", place.address, str(port)) for name in place.senders]
+
+    def run(self, flows: Sequence[Flow]) -> list[list[Any]]:
+        """[size, deadline_us, fct_us, whether the deadline was taken] of each flow; fct 0: it never came."""
+        at_ns = time.monotonic_ns() + LEAD_NS
+        for n, sender in enumerate(self._senders):
+            mine = [[i, f.size_bytes, f.deadline_us] for i, f in enumerate(flows) if i % len(self._senders) == n]
+            assert sender.stdin
+            sender.stdin.write(json.dumps({"at": at_ns, "flows": mine}) + "\n")
+            sender.stdin.flush()
+        rows: list[list[Any]] = [[flow.size_bytes, flow.deadline_us, 0, False] for flow in flows]
+        for sender in self._senders:
+            assert sender.stdout
+            line = sender.stdout.readline()
+            if not line:
+                raise FabricError("a sending application ended in a trial")
+            for number, start_ns, end_ns, taken in json.loads(line):
+                rows[number][2:] = [max(0, end_ns - start_ns) // 1000, taken]
+        return rows
+
+
+@contextmanager
+def beds(settings: Settings) -> Iterator[dict[str, Bed]]:
+    """All schemes' applications, in one star; idle but for the scheme whose turn it is."""
+    with ExitStack() as stack:
+        place = stack.enter_context(star(settings.prefix, settings.rate_mbps * 1_000_000))
+        runs = Path(stack.enter_context(TemporaryDirectory(prefix="qclimb-deadline-")))
+        runs.chmod(0o755)
+        yield {
+            scheme: Bed(place, scheme, PORT + n, runs / scheme, settings.step_us, stack)
+            for n, scheme in enumerate(SCHEMES)
+        }
+
+
+def stored(settings: Settings) -> list[dict[str, Any]]:
+    """The trials there are."""
+    if not settings.file.exists():
+        return []
+    lines = settings.file.read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in lines if line.endswith("}")]
+
+
+def wanted(settings: Settings) -> Iterator[tuple[int, int, str]]:
+    """(trial, flows, scheme) in order: rounds over everything, the order of schemes rotated."""
+    turn = 0
+    for trial in range(settings.trials):
+        for count in settings.flows:
+            turn += 1
+            for n in range(len(SCHEMES)):
+                yield trial, count, SCHEMES[(n + turn) % len(SCHEMES)]
+
+
+def idle_jiffies() -> tuple[int, int]:
+    """(idle, all) of /proc/stat."""
+    fields = [int(word) for word in Path("/proc/stat").read_text().split("\n")[0].split()[1:]]
+    return fields[3], sum(fields)
+
+
+def run_deadline(settings: Settings, say: Any) -> list[dict[str, Any]]:
+    """Runs what is missing; all trials. `say(done, of)` after each."""
+    if os.geteuid() != 0:
+        raise FabricError("the star needs root, for it makes network namespaces; run it with sudo")
+    if not LIBRARY.exists():
+        raise FabricError(f"{LIBRARY} is missing: make -C hostlib")
+    settings.folder.mkdir(parents=True, exist_ok=True)
+    have = {(row["trial"], row["flows"], row["scheme"]) for row in stored(settings)}
+    jobs = list(wanted(settings))
+    missing = [job for job in jobs if job not in have]
+    if missing:
+        with beds(settings) as there, settings.file.open("a", encoding="utf-8") as file:
+            for done, (trial, count, scheme) in enumerate(missing, len(jobs) - len(missing) + 1):
+                flows = draw(count, settings.seed, trial, settings.rate_mbps * 1_000_000)
+                before = idle_jiffies()
+                rows = there[scheme].run(flows)
+                after = idle_jiffies()
+                idle = (after[0] - before[0]) / max(1, after[1] - before[1])
+                row = {"trial": trial, "flows": count, "scheme": scheme, "idle": round(idle, 3), "rows": rows}
+                file.write(json.dumps(row) + "\n")
+                file.flush()
+                say(done, len(jobs))
+    wanted_jobs = set(jobs)
+    return [row for row in stored(settings) if (row["trial"], row["flows"], row["scheme"]) in wanted_jobs]
