@@ -1,5 +1,5 @@
-"""Commands that `qclimb lab` gets from here: `demo`, `run fct`, `run deadline`, `trace make`, `trace show`. Heavy imports
-wait until needed."""
+"""Commands that `qclimb lab` gets from here: `demo`, `run fct`, `run deadline`, `trace make`, `trace show`. Heavy
+imports wait until needed."""
 
 from __future__ import annotations
 
