@@ -1,5 +1,6 @@
 """Installs qclimb: the Python packages, the console commands and libqclimb.so."""
 
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -65,10 +66,15 @@ class BuildWithPrograms(build_py):
     def run(self) -> None:
         self.make("hostlib", "lib", "libqclimb.so")
         self.make("lab/sim/engine", "sim", "qclimb-sim")
+        has_clang = shutil.which("clang") is not None  # without it hostd says that there is no tagger
+        if has_clang:
+            self.make("hostlib", "tagger", "tagger.bpf.o")
         super().run()
         if not self.editable_mode:
             self.lay("hostlib", "libqclimb.so")
             self.lay("lab/sim/engine", "qclimb-sim")
+            if has_clang:
+                self.lay("hostlib", "tagger.bpf.o")
 
     def make(self, folder: str, target: str, made: str) -> None:
         try:

@@ -49,6 +49,18 @@ Example:
     help="Seconds between two polls of the orchestrator.",
 )
 @click.option("--quickack-dev", metavar="DEV", multiple=True, help="Set `quickack 1` on this device's routes (root).")
+@click.option(
+    "--tagger-dev",
+    metavar="DEV",
+    multiple=True,
+    help="Mark packets in the kernel as they leave by this device (root; README: the tagger).",
+)
+@click.option(
+    "--tagger-filter/--no-tagger-filter",
+    default=True,
+    show_default=True,
+    help="Hide the SACKs of what was only overtaken.",
+)
 @click.pass_context
 def main(
     context: click.Context,
@@ -59,6 +71,8 @@ def main(
     run_dir: Path,
     poll_interval_s: float,
     quickack_dev: tuple[str, ...],
+    tagger_dev: tuple[str, ...],
+    tagger_filter: bool,
 ) -> None:
     """Keep this host's policy and model, and bring its flow records to the orchestrator."""
     if context.invoked_subcommand is not None:
@@ -72,7 +86,7 @@ def main(
     assert name is not None and orchestrator is not None and token_file is not None
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     try:
-        serve(name, orchestrator, ca, token_file, run_dir, poll_interval_s, quickack_dev)
+        serve(name, orchestrator, ca, token_file, run_dir, poll_interval_s, quickack_dev, tagger_dev, tagger_filter)
     except QclimbError as error:
         click.echo(f"qclimb-hostd: {error}", err=True)
         sys.exit(2)
@@ -86,12 +100,15 @@ def serve(
     run_dir: Path,
     poll_interval_s: float,
     quickack_devices: tuple[str, ...],
+    tagger_devices: tuple[str, ...],
+    use_filter: bool,
 ) -> None:
     """Runs the daemon until SIGTERM."""
     # Imported here, for `status` and `--help` need neither TLS nor sockets.
     from hostlib.hostd.daemon import Daemon
     from hostlib.hostd.orchestrator import Orchestrator
     from hostlib.hostd.state import State
+    from hostlib.hostd.tagger import Tagger
 
     door = Orchestrator(url, name, token_file, ca)
     place = Place(run_dir)
@@ -100,7 +117,7 @@ def serve(
     state = State(name=name, orchestrator=url, pid=os.getpid(), started_at=time.time(), poll_interval_s=poll_interval_s)
     state.quickack = "; ".join(_quickack(device) for device in quickack_devices)
     try:
-        Daemon(place, door, state).run()
+        Daemon(place, door, state, Tagger(place, tagger_devices, use_filter=use_filter)).run()
     finally:
         os.close(lock)
 
@@ -133,6 +150,24 @@ def status(group_run_dir: Path, run_dir: Path | None, as_json: bool) -> None:
     found["runs"] = place.is_served()
     click.echo(json.dumps(found, indent=1) if as_json else as_table(found, time.time()))
     sys.exit(1 if found["runs"] is False else 0)
+
+
+@main.command("tagger-off", epilog="Example: qclimb-hostd tagger-off --run-dir /run/qclimb")
+@click.option("--run-dir", type=click.Path(path_type=Path, file_okay=False), help="Instead of the one before it.")
+@click.pass_obj
+def tagger_off(group_run_dir: Path, run_dir: Path | None) -> None:
+    """Take the tagger from this host's devices: it stays there when hostd stops, and only goes by this."""
+    from hostlib.hostd.tagger import remove
+
+    place = Place(run_dir or group_run_dir)
+    if place.is_served():
+        click.echo("qclimb-hostd: a hostd runs and would load it again; expected it stopped first", err=True)
+        sys.exit(2)
+    try:
+        click.echo("the tagger was taken away" if remove(place) else "there was no tagger")
+    except QclimbError as error:
+        click.echo(f"qclimb-hostd: {error}", err=True)
+        sys.exit(2)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from hostlib.hostd.inbox import TURN, Inbox
 from hostlib.hostd.orchestrator import Away, Orchestrator, Refused
 from hostlib.hostd.place import Place
 from hostlib.hostd.state import State
+from hostlib.hostd.tagger import Tagger
 
 log = logging.getLogger("qclimb-hostd")
 
@@ -37,10 +38,11 @@ TRY_AGAIN = (401, 403, 404, 408, 425, 429)
 class Daemon:
     """One host's hostd, from `run` to SIGTERM."""
 
-    def __init__(self, place: Place, orchestrator: Orchestrator, state: State) -> None:
+    def __init__(self, place: Place, orchestrator: Orchestrator, state: State, tagger: Tagger) -> None:
         self._place = place
         self._orchestrator = orchestrator
         self._state = state
+        self._tagger = tagger
         self._collected = Collected()
         self._collected_lock = threading.Lock()
         self._stop = threading.Event()
@@ -93,12 +95,16 @@ class Daemon:
     def _poll_once(self) -> float:
         """One exchange; returns the seconds to the next."""
         state = self._state
-        before = state.error
+        before, tagger_before = state.error, self._tagger.problem
+        self._tagger.follow(self._applied.policy)
         try:
             problem = self._exchange()
         except Exception as error:  # a defect of ours must not end the host's records: it stands in the status instead
             log.exception("defect")
             problem = f"{type(error).__name__}: {error}"
+        self._tagger.follow(self._applied.policy)
+        if self._tagger.problem != tagger_before:
+            log.warning("tagger status=%r", self._tagger.status)
         if problem:
             state.failures_in_a_row += 1
             state.fails(problem)
@@ -166,6 +172,7 @@ class Daemon:
         state.policy_written_at = applied.written_at
         state.datagrams, state.records, state.dropped_by_shims = inbox.datagrams, inbox.records, inbox.dropped_by_shims
         state.malformed, state.last_malformed = inbox.malformed, inbox.last_malformed
+        state.tagger = self._tagger.status
         state.shim_policy_generation = inbox.shim_policy_generation
         with self._collected_lock:
             state.waiting = self._collected.waiting.offered

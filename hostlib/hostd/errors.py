@@ -3,7 +3,9 @@
 QclimbError
 └── HostdError            one sentence for the operator
     ├── PlaceError        the run directory or a file in it can't be used
-    └── FleetError        the orchestrator is away, refuses, or answers what can't be used
+    ├── FleetError        the orchestrator is away, refuses, or answers what can't be used
+    ├── RouteError        routes can't be read or changed (routes.py)
+    └── TaggerError       the tagger can't be loaded, attached or told a policy (tagger.py)
 """
 
 from qclimb.errors import QclimbError

@@ -47,6 +47,8 @@ class State:
     last_error: str = ""
     last_error_at: float = 0.0
     quickack: str = ""
+    #: what marks packets at this host's devices, or why it is the library alone.
+    tagger: str = ""
 
     def fails(self, sentence: str) -> None:
         """Notes a reason that holds until `works` clears it."""
@@ -94,6 +96,7 @@ def as_table(found: dict[str, Any], now: float) -> str:
         "drops": f"{found['dropped_by_shims']} by shims, {found['left_out']} left out, {found['refused']} refused",
         "malformed": f"{found['malformed']} datagrams; last: {found['last_malformed'] or 'none'}",
         "quick ACKs": found["quickack"] or "not asked for",
+        "tagger": found["tagger"] or "not asked for",
         "error": found["error"] or "none",
         "last error": f"{found['last_error'] or 'none'} ({ago(found['last_error_at'], now)})",
     }

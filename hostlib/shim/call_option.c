@@ -4,6 +4,7 @@
  */
 #include "drain.h"
 #include "mark.h"
+#include "tagger.h"
 
 #include <netinet/ip.h>
 #include <netinet/tcp.h>
@@ -52,6 +53,7 @@ QCLIMB_EXPORT int setsockopt(int fd, int level, int option, const void *value, s
 	if (!connection)
 		return real()->setsockopt(fd, level, option, value, len);
 	if (is_dscp(level, option) && !connection->is_released) {
+		tagger_forget(connection, fd);
 		mark_nothing(connection, fd);
 		connection->is_released = true;
 		connection->quiet_bytes = 0;

@@ -70,8 +70,12 @@ struct connection {
 	/* The flow. */
 	struct qclimb_footprint footprint;
 	uint64_t start_ns;
-	uint64_t
-		kept_bytes; /* a drain was given up: until this offset a promotion comes only where one is not needed */
+	union {
+		uint64_t
+			kept_bytes; /* a drain was given up: until this offset a promotion comes only where one is not needed */
+		uint64_t
+			tagged_from; /* is_tagged: the flow's position in the stream + 1; 0: the tagger was not told of it */
+	};
 	uint64_t unseen_bytes; /* went past the library since the last flow ended, by the kernel's count (unseen.h) */
 	_Atomic uint64_t told; /* of the flow that the next write begins (told.h); 0: nothing */
 
@@ -95,8 +99,13 @@ struct connection {
 	/* What a pending change replaced. */
 	int old_sndbuf; /* as getsockopt gives it */
 	uint16_t error_next; /* a later piece of a split write failed: the next write says so; 0: none */
-	uint8_t old_buf_lock; /* SO_BUF_LOCK */
-	uint8_t old_cork; /* TCP_CORK */
+	uint8_t old_buf_lock : 2; /* SO_BUF_LOCK */
+	uint8_t old_cork : 1; /* TCP_CORK */
+
+	/* tagger.c; changed by the gate's holder */
+	uint8_t is_tagged : 1; /* its packets are the tagger's to mark */
+	uint8_t tagged_has_before : 1; /* the flow before is told of, too */
+	uint8_t tagger_epoch : 6; /* of the tagger that is_tagged holds for; 0: not yet asked */
 
 	/* The pool's, and no use of the connection changes them. */
 	uint32_t slot;

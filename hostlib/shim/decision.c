@@ -4,6 +4,7 @@
 
 #include "drain.h"
 #include "mark.h"
+#include "tagger.h"
 
 /*
  * A promotion costs a drain: about a round trip in which the path stays empty. It is made where at least this many times the bytes
@@ -101,6 +102,15 @@ struct decision decide(struct connection *connection, int fd, const struct rules
 	if (policy->mode == QCLIMB_FULL && !connection->footprint.is_fixed &&
 	    rule.bounds.lower_bytes < decision.quiet_bytes)
 		decision.quiet_bytes = rule.bounds.lower_bytes; /* a write beyond may raise L */
+	if (has_deadline) {
+		tagger_forget(connection, fd); /* it knows bytes, not time */
+	} else if (tagger_takes(connection, fd, &rule)) {
+		if (connection->pending == PENDING_PUT_OFF)
+			connection->pending = PENDING_NONE;
+		mark_nothing(connection, fd);
+		decision.until_bytes = UINT64_MAX;
+		return decision;
+	}
 	if (has_deadline && !decide_by_time(connection, fd, policy, ready, now, &wanted, &decision))
 		return decision;
 

@@ -84,6 +84,8 @@ bool life_identify(struct connection *connection, int fd, uint64_t now)
 		connection->pending = PENDING_NONE;
 		connection->flows = 0;
 		connection->own_nodelay = -1;
+		connection->tagger_epoch = 0;
+		connection->is_tagged = false;
 		unseen_forget(connection, fd);
 	}
 	if (!ask_addresses(connection, fd))

@@ -9,6 +9,7 @@
 
 #include "log.h"
 #include "process.h"
+#include "tagger.h"
 
 #define LOOK_NS (200 * QCLIMB_NS_PER_MS)
 #define RULES_SLOTS 16 /* a slot that a killed thread left acquired is lost; with none free the last rules stay */
@@ -247,6 +248,7 @@ void rules_start(void)
 	for (int i = 0; i < RULES_SLOTS; i++)
 		slots[i].model = -1;
 	look(true);
+	tagger_look();
 	atomic_store(&looked_ns, now_ns());
 }
 
@@ -267,6 +269,7 @@ struct rules *rules_acquire(uint64_t now)
 
 		atomic_store(&looked_ns, now);
 		look(false);
+		tagger_look();
 		atomic_flag_clear(&is_looking);
 		errno = saved;
 	}

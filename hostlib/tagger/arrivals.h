@@ -1,0 +1,141 @@
+/*
+ * Lost or only overtaken (QCLIMB, NSDI'24, 3.2.1): what a receiver can tell of a gap in a flow from the priorities at which bytes came.
+ * Plain state of one flow and pure functions; knows nothing of packets, maps or clocks.
+ *
+ * Packets of one priority stay in order on one path; those of a priority served earlier overtake those served later. A climbing flow
+ * sends each chunk at one priority, so the byte before a gap belongs to the priority P whose highest end is the nearest at or past the
+ * gap. Where a byte past the gap came at P, or at one served later, the gap is a loss: what is missing was sent before it, and was
+ * served no later. Where all that passed was served earlier, what is missing may still wait in a queue.
+ *
+ * It may also have been lost there, at the end of its chunk, and nothing of that priority will ever tell. So a verdict of "overtaken"
+ * holds only for as long as the overtaken priority was seen to be silent before it went on: mean + 4 mean deviations of such silences
+ * at this host and priority, as TCP takes its timeout from round trips (RFC 6298, 2.3). They are kept per host, since a flow is over
+ * before it has learned, and what keeps a priority silent is mostly the queue at the host's own port, which all its flows share.
+ */
+#ifndef QCLIMB_TAGGER_ARRIVALS_H
+#define QCLIMB_TAGGER_ARRIVALS_H
+
+#include <stdint.h>
+
+#include <qclimb/priority.h>
+
+#define ARRIVALS_PRIORITIES 16 /* a policy with more has no filter beyond: SACKs are shown */
+#define HOLD_FIRST_NS UINT64_C(5000000) /* before anything was measured */
+#define HOLD_LEAST_NS UINT64_C(500000)
+#define HOLD_MOST_NS UINT64_C(100000000) /* half of TCP's least timeout, 200 ms on Linux: it must not come first */
+
+struct arrivals {
+	uint64_t top; /* highest end of all; positions are sequence numbers widened to 64 bits */
+	uint64_t end[ARRIVALS_PRIORITIES]; /* highest end of each priority, 0: none came */
+	uint64_t gap; /* the first missing byte while a SACK past it is hidden; 0: none */
+	uint64_t since_ns; /* when the gap was first seen, or last moved */
+	uint32_t waiting; /* the priority before the gap */
+	uint32_t reserved;
+};
+
+/* How long a priority is silent while it is overtaken. */
+struct silence {
+	uint64_t mean_ns, deviation_ns;
+	uint64_t samples;
+};
+
+enum verdict {
+	VERDICT_LOST, /* show the SACK */
+	VERDICT_HELD, /* show it: nothing came for longer than the hold */
+	VERDICT_OVERTAKEN, /* hide it */
+};
+
+static inline uint64_t arrivals_position(const struct arrivals *flow, uint32_t sequence)
+{
+	return flow->top + (uint64_t)(int64_t)(int32_t)(sequence - (uint32_t)flow->top);
+}
+
+static inline void arrivals_start(struct arrivals *flow, uint32_t sequence)
+{
+	*flow = (struct arrivals){ .top = (UINT64_C(1) << 32) + sequence };
+}
+
+static inline void silence_note(struct silence *silence, uint64_t ns)
+{
+	const uint64_t mean = silence->mean_ns;
+	uint64_t off;
+
+	if (ns > HOLD_MOST_NS)
+		ns = HOLD_MOST_NS;
+	off = ns > mean ? ns - mean : mean - ns;
+
+	if (!silence->samples) {
+		silence->mean_ns = ns;
+		silence->deviation_ns = ns / 2;
+	} else {
+		silence->deviation_ns = silence->deviation_ns - silence->deviation_ns / 4 + off / 4;
+		silence->mean_ns = mean - mean / 8 + ns / 8;
+	}
+	silence->samples++;
+}
+
+static inline uint64_t silence_hold_ns(const struct silence *silence)
+{
+	const uint64_t hold = silence->mean_ns + 4 * silence->deviation_ns;
+
+	if (!silence->samples)
+		return HOLD_FIRST_NS;
+	return hold < HOLD_LEAST_NS ? HOLD_LEAST_NS : hold > HOLD_MOST_NS ? HOLD_MOST_NS : hold;
+}
+
+/*
+ * Bytes [sequence, sequence + len) came at a priority < ARRIVALS_PRIORITIES. Returns the silence that they ended, 0 if none: bytes that
+ * fill a gap at priority 0 were sent again, and tell nothing.
+ */
+static inline uint64_t arrivals_note(struct arrivals *flow, uint32_t sequence, uint32_t len, uint32_t priority,
+				     uint64_t now_ns)
+{
+	const uint64_t first = arrivals_position(flow, sequence);
+	const uint64_t end = first + len;
+	uint64_t silent_ns = 0;
+
+	if (flow->gap && first <= flow->gap && flow->gap < end) {
+		if (priority && now_ns > flow->since_ns)
+			silent_ns = now_ns - flow->since_ns;
+		flow->gap = end;
+		flow->since_ns = now_ns;
+	}
+	priority &= ARRIVALS_PRIORITIES - 1;
+	if (end > flow->end[priority])
+		flow->end[priority] = end;
+	if (end > flow->top)
+		flow->top = end;
+	return silent_ns;
+}
+
+/* What an ACK of everything before `ack` with a SACK past it says. `silences`: of each priority. */
+static inline enum verdict arrivals_judge(struct arrivals *flow, const struct silence *silences, uint32_t ack,
+					  uint64_t now_ns)
+{
+	const uint64_t gap = arrivals_position(flow, ack);
+	uint64_t nearest = UINT64_MAX, before = 0, last = 0, has_passed = 0;
+
+	/* Without branches, as qclimb_priority_of(): the kernel's verifier would follow each. */
+	for (uint64_t p = 0; p < ARRIVALS_PRIORITIES; p++) {
+		const uint64_t end = flow->end[p];
+		const uint64_t passed = 0 - qclimb_at_most(gap + 1, end);
+		const uint64_t nearer = 0 - (qclimb_at_most(gap, end) & qclimb_at_most(end + 1, nearest));
+
+		has_passed |= passed;
+		last = (last & ~passed) | (p & passed); /* the last-served one that has passed */
+		nearest = (nearest & ~nearer) | (end & nearer);
+		before = (before & ~nearer) | (p & nearer);
+	}
+	if (!has_passed || last >= before)
+		return VERDICT_LOST;
+	if (flow->gap != gap) {
+		flow->gap = gap;
+		flow->since_ns = now_ns;
+	}
+	flow->waiting = (uint32_t)before;
+	return now_ns - flow->since_ns > silence_hold_ns(&silences[before & (ARRIVALS_PRIORITIES - 1)])
+		       ? VERDICT_HELD
+		       : VERDICT_OVERTAKEN;
+}
+
+#endif

@@ -1,0 +1,286 @@
+/*
+ * The tagger: QCLIMB's Algorithm 1 on each packet that leaves (clsact egress), and its receiver's half, which tells loss from overtaking
+ * (clsact ingress) and hides the SACKs of what was only overtaken (egress). DESIGN.md 3.3.
+ *
+ * The rule of a flow is what the library left at the socket; where in the flow a packet lies, and whether it is sent for the first time,
+ * is asked of the socket itself: a program at egress runs within TCP's own call, before TCP moves snd_nxt. So it keeps nothing for each
+ * flow. It must therefore be at the device that the socket's packets reach first without a queue in between.
+ * Invariant: every packet goes on, whatever happens here; one of a socket without a rule goes as it is.
+ */
+#include <stdint.h>
+
+#include <linux/bpf.h>
+#include <linux/pkt_cls.h>
+#include <bpf/bpf_helpers.h>
+
+#include "arrivals.h"
+#include "packet.h"
+#include "tagger.h"
+
+#define OPTION_END 0
+#define OPTION_NOP 1
+#define OPTION_SACK 5
+#define OPTIONS_STEPS 12
+#define OPTIONS_ROOM 64 /* a power of two past 40, for the verifier */
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, uint32_t);
+	__type(value, struct tagger_policy);
+} policy SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct tagger_socket);
+} flows SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 16384);
+	__type(key, struct tagger_path);
+	__type(value, uint32_t); /* the device's index */
+} paths SEC(".maps");
+
+struct connection_key {
+	uint8_t local[16], peer[16];
+	uint32_t ports; /* as in the packet that came in: peer's, ours */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 16384);
+	__type(key, struct connection_key);
+	__type(value, struct arrivals);
+} arrivals SEC(".maps");
+
+struct silences {
+	struct silence of[ARRIVALS_PRIORITIES];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, uint32_t);
+	__type(value, struct silences);
+} silences SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, TAGGER_COUNTS);
+	__type(key, uint32_t);
+	__type(value, uint64_t);
+} counts SEC(".maps");
+
+/* The one value of an array of one. */
+#define ONLY(map)                                                                                                      \
+	({                                                                                                             \
+		const uint32_t zero = 0;                                                                               \
+		bpf_map_lookup_elem(map, &zero);                                                                       \
+	})
+
+static __always_inline void count(uint32_t what)
+{
+	uint64_t *number = bpf_map_lookup_elem(&counts, &what);
+
+	if (number)
+		(*number)++;
+}
+
+/* --- what leaves */
+
+/* A connection begins here: the library may leave what flows between these addresses to the tagger. */
+static __always_inline void note_path(struct __sk_buff *skb, const struct packet *packet)
+{
+	const uint32_t device = skb->ifindex;
+	struct tagger_path path;
+	uint32_t *known;
+
+	if (packet_addresses(skb, packet, path.local, path.peer))
+		return;
+	known = bpf_map_lookup_elem(&paths, &path);
+	if (!known || *known != device)
+		bpf_map_update_elem(&paths, &path, &device, BPF_ANY);
+}
+
+static __always_inline uint32_t priority_at(const struct tagger_policy *rules, const struct tagger_socket *told,
+					    uint64_t position)
+{
+	const struct tagger_flow *flow = position >= told->now.start ? &told->now : &told->before;
+	uint64_t sent, demotion;
+
+	if (position < flow->start)
+		return 0;
+	sent = position - flow->start;
+	demotion = sent > flow->footprint_bytes ? sent : flow->footprint_bytes;
+	return qclimb_priority(rules->threshold_bytes, rules->priorities, &flow->bounds, sent, demotion);
+}
+
+/* ACKs and what is sent again go first (QCLIMB 3.2.3); a FIN has its place in the stream, and must not overtake what comes before. */
+static __always_inline void tag(struct __sk_buff *skb, const struct packet *packet, const struct tagger_policy *rules)
+{
+	struct bpf_sock *sk = skb->sk;
+	struct tagger_socket *told;
+	struct bpf_tcp_sock *tcp;
+	uint32_t priority = 0;
+
+	if (!sk || !(sk = bpf_sk_fullsock(sk)))
+		return;
+	told = bpf_sk_storage_get(&flows, sk, 0, 0);
+	tcp = told ? bpf_tcp_sock(sk) : 0;
+	if (!tcp)
+		return;
+	if ((packet->payload_bytes || packet->tcp_flags & TCP_FIN) && (int32_t)(packet->seq - tcp->snd_nxt) >= 0)
+		priority = priority_at(rules, told,
+				       tcp->bytes_acked + (uint64_t)(int64_t)(int32_t)(packet->seq - tcp->snd_una));
+	if (!skb->priority)
+		skb->priority = qclimb_so_priority(priority);
+	if (packet_mark(skb, packet, qclimb_dscp_of(rules->dscp, rules->priorities, priority)))
+		count(TAGGER_TAGGED);
+}
+
+/* --- what arrives */
+
+static __always_inline long key_of(struct __sk_buff *skb, const struct packet *packet, int is_ingress,
+				   struct connection_key *key)
+{
+	uint8_t *source = is_ingress ? key->peer : key->local;
+	uint8_t *destination = is_ingress ? key->local : key->peer;
+	long error = packet_addresses(skb, packet, source, destination);
+
+	error = error ?: bpf_skb_load_bytes(skb, packet->transport, &key->ports, sizeof(key->ports));
+	if (!is_ingress)
+		key->ports = key->ports << 16 | key->ports >> 16;
+	return error;
+}
+
+/* Overwrites the SACK by NOPs. */
+static __always_inline void hide(struct __sk_buff *skb, const struct packet *packet, uint8_t *options, uint32_t at)
+{
+	const uint32_t from = packet->transport + (uint32_t)sizeof(struct tcphdr);
+	const uint32_t bytes = packet->options_bytes & 60;
+	uint32_t len = options[(at + 1) & (OPTIONS_ROOM - 1)];
+	uint8_t old[OPTIONS_ROOM];
+	int64_t difference;
+
+	if (bytes < 4 || bytes > OPTIONS_BYTES || len < 2 || len > OPTIONS_BYTES)
+		return;
+	__builtin_memcpy(old, options, sizeof(old));
+	for (uint64_t i = 0; i < OPTIONS_BYTES; i++) {
+		const uint8_t within = (uint8_t)(0 - qclimb_at_most(i + 1, len));
+		uint8_t *option = &options[(at + i) & (OPTIONS_ROOM - 1)];
+
+		*option = (uint8_t)((*option & ~within) | (OPTION_NOP & within));
+	}
+	difference = bpf_csum_diff((__be32 *)(void *)old, bytes, (__be32 *)(void *)options, bytes, 0);
+	if (difference < 0 || bpf_skb_store_bytes(skb, from, options, bytes, 0))
+		return;
+	(void)bpf_l4_csum_replace(skb, packet->transport + offsetof(struct tcphdr, check), 0, (uint64_t)difference, 0);
+	count(TAGGER_HIDDEN);
+}
+
+/* Hides the packet's SACK if what it tells of was only overtaken. */
+static __always_inline void filter(struct __sk_buff *skb, const struct packet *packet)
+{
+	uint8_t options[OPTIONS_ROOM] = { 0 };
+	const uint32_t bytes = packet->options_bytes & 60;
+	const struct silences *known;
+	struct connection_key key;
+	struct arrivals *flow;
+	enum verdict verdict;
+	uint32_t at = 0;
+
+	if (bytes < 12 || bytes > OPTIONS_BYTES ||
+	    bpf_skb_load_bytes(skb, packet->transport + (uint32_t)sizeof(struct tcphdr), options, bytes))
+		return;
+	for (int i = 0; i < OPTIONS_STEPS; i++) {
+		const uint8_t kind = options[at & (OPTIONS_ROOM - 1)];
+
+		if (kind == OPTION_SACK)
+			break;
+		if (kind == OPTION_END)
+			return;
+		at += kind == OPTION_NOP ? 1 : options[(at + 1) & (OPTIONS_ROOM - 1)];
+	}
+	at &= OPTIONS_ROOM - 1;
+	if (options[at] != OPTION_SACK || key_of(skb, packet, 0, &key))
+		return;
+	flow = bpf_map_lookup_elem(&arrivals, &key);
+	known = ONLY(&silences);
+	if (!flow || !known)
+		return;
+	verdict = arrivals_judge(flow, known->of, packet->ack, bpf_ktime_get_ns());
+	if (verdict == VERDICT_OVERTAKEN)
+		hide(skb, packet, options, at);
+	else
+		count(verdict == VERDICT_HELD ? TAGGER_HELD : TAGGER_LOST);
+}
+
+static __always_inline void note_arrival(struct __sk_buff *skb, const struct packet *packet,
+					 const struct tagger_policy *rules)
+{
+	const uint32_t priority = rules->priority_of_dscp[packet->dscp & 63];
+	const uint32_t bytes = packet->payload_bytes + (packet->tcp_flags & TCP_FIN);
+	struct connection_key key;
+	struct silences *known;
+	struct arrivals *flow;
+	uint64_t silent_ns;
+
+	if (packet->tcp_flags & TCP_SYN) {
+		if (!key_of(skb, packet, 1, &key))
+			(void)bpf_map_delete_elem(&arrivals, &key); /* the ports' last connection is over */
+		return;
+	}
+	if (!bytes || priority >= ARRIVALS_PRIORITIES || key_of(skb, packet, 1, &key))
+		return;
+	flow = bpf_map_lookup_elem(&arrivals, &key);
+	if (!flow) {
+		struct arrivals begun;
+
+		if (!priority)
+			return; /* a flow that has not left priority 0 can't overtake itself */
+		arrivals_start(&begun, packet->seq);
+		bpf_map_update_elem(&arrivals, &key, &begun, BPF_NOEXIST);
+		flow = bpf_map_lookup_elem(&arrivals, &key);
+		if (!flow)
+			return;
+	}
+	silent_ns = arrivals_note(flow, packet->seq, bytes, priority, flow->gap ? bpf_ktime_get_ns() : 0);
+	known = silent_ns ? ONLY(&silences) : 0;
+	if (known)
+		silence_note(&known->of[flow->waiting & (ARRIVALS_PRIORITIES - 1)], silent_ns);
+}
+
+SEC("tc")
+int egress(struct __sk_buff *skb)
+{
+	const struct tagger_policy *rules = ONLY(&policy);
+	struct packet packet;
+
+	if (!rules || !rules->priorities || !packet_read(skb, &packet))
+		return TC_ACT_UNSPEC;
+	if (packet.tcp_flags & TCP_SYN) {
+		if (skb->sk)
+			note_path(skb, &packet);
+		return TC_ACT_UNSPEC;
+	}
+	if (rules->flags & TAGGER_FILTER && packet.tcp_flags & TCP_ACK)
+		filter(skb, &packet);
+	tag(skb, &packet, rules);
+	return TC_ACT_UNSPEC;
+}
+
+SEC("tc")
+int ingress(struct __sk_buff *skb)
+{
+	const struct tagger_policy *rules = ONLY(&policy);
+	struct packet packet;
+
+	if (rules && rules->priorities && rules->flags & TAGGER_FILTER && packet_read(skb, &packet))
+		note_arrival(skb, &packet, rules);
+	return TC_ACT_UNSPEC;
+}
+
+char _license[] SEC("license") = "Dual MIT/GPL";

@@ -1,0 +1,59 @@
+/*
+ * What the tagger's programs, hostd and the library agree on: plain data in pinned maps, below <run directory>/bpf.
+ * hostlib/hostd/tagger.py mirrors `struct tagger_policy` and the counters. Invariant: a wrong value in any map gives a wrong
+ * priority, never a wrong packet.
+ *
+ *   flows     socket storage, group qclimb 0660: the library leaves a flow's rule at its own socket. Key: the socket's descriptor,
+ *             so that nobody reaches another one's flows, and the kernel takes the rule away with the socket.
+ *   paths     group qclimb 0640: between which addresses the tagger has seen a connection begin. Only those are left to it.
+ *   policy, counts, silences, arrivals   0600: hostd's.
+ */
+#ifndef QCLIMB_TAGGER_H
+#define QCLIMB_TAGGER_H
+
+#include <stdint.h>
+
+#include <qclimb/priority.h>
+
+#define TAGGER_NOT_OURS 255 /* priority_of_dscp: a DSCP that the policy does not name */
+
+enum tagger_flag {
+	TAGGER_FILTER = 1, /* hide the SACKs of what was only overtaken */
+};
+
+struct tagger_policy {
+	uint64_t threshold_bytes[QCLIMB_MAX_PRIORITIES]; /* as in struct qclimb_policy */
+	uint32_t priorities; /* 0: every packet is left as it is */
+	uint32_t flags; /* enum tagger_flag, or-ed */
+	uint8_t dscp[QCLIMB_MAX_PRIORITIES];
+	uint8_t priority_of_dscp[64];
+};
+
+/* The rule of one flow: struct qclimb_flow_rule and where it begins. */
+struct tagger_flow {
+	uint64_t
+		start; /* position of its first byte in the connection's stream, by the kernel's count of bytes ACKed */
+	struct qclimb_bounds bounds;
+	uint64_t footprint_bytes; /* demotion goes by max(B, this) */
+};
+
+struct tagger_socket {
+	struct tagger_flow now;
+	struct tagger_flow
+		before; /* bytes before now.start that are still to be sent; start UINT64_MAX: there are none */
+};
+
+/* IPv4 as v4-mapped IPv6 addresses. */
+struct tagger_path {
+	uint8_t local[16], peer[16];
+};
+
+enum tagger_count {
+	TAGGER_TAGGED, /* packets whose DSCP was changed */
+	TAGGER_HIDDEN, /* SACKs hidden: overtaken so far */
+	TAGGER_LOST, /* SACKs shown: a gap within a priority */
+	TAGGER_HELD, /* SACKs shown: hidden for long enough */
+	TAGGER_COUNTS,
+};
+
+#endif

@@ -1,0 +1,39 @@
+"""Two hosts with a shaped link between them, and the tagger at the sender's device, the receiver's, or both."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "shim"))
+sys.path.insert(0, str(Path(__file__).parent))
+import stand
+from hosts import Host, hosts
+
+
+@pytest.fixture(scope="session", autouse=True)
+def built():
+    """The library and the tagger's object as the sources say they are now."""
+    subprocess.run(["make", "-s", "-C", str(stand.ROOT / "hostlib"), "lib"], check=True)
+    if shutil.which("clang"):
+        subprocess.run(["make", "-s", "-C", str(stand.ROOT / "hostlib"), "tagger"], check=True)
+
+
+@pytest.fixture
+def pair(tmp_path) -> tuple[Host, Host]:
+    """(sender, receiver), each with a run directory of its own in which nothing is yet."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root: makes network namespaces")
+    for tool in ("ip", "tc", "tcpdump", "clang", "bpftool", "nsenter"):
+        if not shutil.which(tool):
+            pytest.skip(f"needs {tool}")
+    try:
+        with hosts(tmp_path) as made:
+            yield made
+    except subprocess.CalledProcessError as error:
+        if error.cmd[0] in ("ip", "tc", "mount"):
+            pytest.skip(f"this kernel refuses {' '.join(error.cmd)}: {error.stderr}")
+        raise
