@@ -14,7 +14,7 @@ import click
 from tabulate import tabulate
 
 HERE = Path(__file__).parent
-NAMES = ("shim", "forest", "forest_sizes")
+NAMES = ("shim", "shim_connections", "shim_programs", "forest", "forest_sizes")
 
 Row = dict[str, Any]
 

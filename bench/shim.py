@@ -4,82 +4,75 @@ Both ends of the connection are one thread's, and CPU time is counted: no schedu
 
 inside  no call starts a flow (goal: at most 1.03 of bare)
 flow    each message is a flow of its own with a record of its own: the most that an application can ask for
+full    the same, and the socket that the records go to is full: they are counted as dropped, nobody waits
 other   a descriptor that is none of ours, on the cheapest call there is: read the difference in ns
 """
 
-import os
+import socket
 import statistics
 import subprocess
+import sys
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from qclimb.hostfile import encode_policy
-from qclimb.policy import Mode, Policy, default_dscp
+from qclimb.policy import Mode
 
 HERE = Path(__file__).parent
-HOSTLIB = HERE.parent / "hostlib"
-KINDS = {"inside": 40_000, "flow": 20_000, "other": 300_000}
-MODES = (None, Mode.OBSERVE, Mode.PIAS, Mode.QCLIMB)
+sys.path.insert(0, str(HERE))
+from beside import HOSTLIB, compared, environments, in_turns, last_cpu  # noqa: E402
+
+KINDS = {"inside": 40_000, "flow": 20_000, "full": 20_000, "other": 300_000}
+MODES = (Mode.OBSERVE, Mode.PIAS, Mode.QCLIMB)
 REPEATS = 15
-GOAL = 1.03
+GOALS = {"inside": "<= 1.03"}
 
 
-def policy(mode: Mode) -> Policy:
-    """Web search's thresholds of PIAS; what matters here is that 64 bytes cross none."""
-    packets = (46, 1084, 1717, 1943, 1989, 1999, 2001)
-    return Policy(
-        generation=1,
-        mode=mode,
-        threshold_bytes=tuple(1460 * n for n in packets),
-        dscp=default_dscp(8),
-        slack_bytes=0,
-    )
-
-
-def round_ns(program: Path, kind: str, run_dir: Path | None) -> float:
-    """CPU nanoseconds of one round, under the library where a run directory is given."""
-    preload = (
-        {} if run_dir is None else {"LD_PRELOAD": str(HOSTLIB / "build" / "libqclimb.so"), "QCLIMB_RUN": str(run_dir)}
-    )
-    cpu = str(max(os.sched_getaffinity(0)))
-    command = ["taskset", "-c", cpu, str(program), kind, str(KINDS[kind])]
-    return float(subprocess.run(command, env=preload, check=True, capture_output=True, text=True).stdout)
+def full_socket(run_dir: Path) -> socket.socket:
+    """A hostd that never reads: its socket holds as many datagrams as the kernel lets wait."""
+    inbox = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    inbox.bind(str(run_dir / "records"))
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:
+        other.setblocking(False)
+        try:
+            while True:
+                other.sendto(b"x", str(run_dir / "records"))
+        except BlockingIOError:
+            return inbox
 
 
 def run() -> list[dict[str, Any]]:
-    """Rows of the benchmark: the median of the ratios to the bare run beside it, and their quartiles."""
+    """Rows of the benchmark: the median of the ratios to the bare run beside it, and its interval."""
     subprocess.run(["make", "-s", "-C", str(HOSTLIB), "lib"], check=True)
+    rows = []
     with tempfile.TemporaryDirectory() as place:
         program = Path(place) / "shim_pingpong"
         subprocess.run(["cc", "-O2", "-o", program, HERE / "shim_pingpong.c"], check=True)
-        dirs: dict[Mode | None, Path | None] = {None: None}
-        for mode in MODES:
-            if mode is not None:
-                dirs[mode] = Path(place) / mode
-                (Path(place) / mode).mkdir()
-                (Path(place) / mode / "policy").write_bytes(encode_policy(policy(mode)))
-        rows = []
-        for kind in KINDS:
-            times: dict[Mode | None, list[float]] = {mode: [] for mode in MODES}
-            for _ in range(REPEATS):
-                for mode in MODES:
-                    times[mode].append(round_ns(program, kind, dirs[mode]))
-            for mode in MODES[1:]:
-                ratios = [ours / bare for ours, bare in zip(times[mode], times[None], strict=True)]
-                low, _, high = statistics.quantiles(ratios, n=4)
-                rows.append(
-                    {
-                        "calls": kind,
-                        "mode": str(mode),
-                        "bare_ns": statistics.median(times[None]),
-                        "ns": statistics.median(times[mode]),
-                        "ratio": statistics.median(ratios),
-                        "quartiles": f"{low:.3f} .. {high:.3f}",
-                        "goal": f"<= {GOAL}" if kind == "inside" else "",
-                    }
-                )
-        return rows
+        for kind, rounds in KINDS.items():
+            with environments(MODES) as environment, ExitStack() as stack:
+                if kind == "full":
+                    for mode in MODES:
+                        stack.enter_context(full_socket(Path(environment[mode]["QCLIMB_RUN"])))
+                command = ["taskset", "-c", last_cpu(), str(program), kind.replace("full", "flow"), str(rounds)]
+
+                def round_ns(mode: Mode | None, command: list[str] = command, environment: Any = environment) -> float:
+                    done = subprocess.run(command, env=environment[mode], check=True, capture_output=True, text=True)
+                    return float(done.stdout)
+
+                times = in_turns(MODES, REPEATS, round_ns)
+            rows += [
+                {
+                    "calls": kind,
+                    "mode": str(mode),
+                    "bare_ns": statistics.median(times[None]),
+                    "ns": statistics.median(times[mode]),
+                    **compared(times, mode),
+                    "goal": GOALS.get(kind, ""),
+                }
+                for mode in MODES
+            ]
+    return rows
 
 
 if __name__ == "__main__":

@@ -5,8 +5,8 @@
 
 #include "process.h"
 
-#define POOL_CHUNK 256u
-#define POOL_CHUNKS 1024u /* 262,144 sockets; more pass through */
+#define POOL_CHUNK 512u /* of 248 bytes: whole pages */
+#define POOL_CHUNKS 512u /* 262,144 sockets; more pass through */
 
 _Atomic(struct connection_slot_chunk *) qclimb_fd_chunks[FD_CHUNKS];
 

@@ -11,6 +11,9 @@
 #define BATCH_NS (200 * QCLIMB_NS_PER_MS)
 #define CLOSE_NS (20 * QCLIMB_NS_PER_MS)
 #define RETRY_NS (1000 * QCLIMB_NS_PER_MS)
+#define FULL_NS                                                                                                        \
+	(5 *                                                                                                           \
+	 QCLIMB_NS_PER_MS) /* a full socket is left alone for: a refused datagram costs as much as one that is taken */
 
 enum { SLOT_FREE, SLOT_FILLING, SLOT_READY };
 
@@ -22,6 +25,7 @@ static _Atomic uint32_t head;
 static _Atomic uint32_t waiting;
 static _Atomic uint32_t dropped;
 static _Atomic uint64_t flushed_ns;
+static _Atomic uint64_t full_ns; /* the socket was full then; 0: it was not, last time */
 static _Atomic uint64_t policy_generation;
 static atomic_flag is_flushing = ATOMIC_FLAG_INIT; /* tried, never waited for */
 
@@ -73,10 +77,13 @@ static bool send_datagram(const struct msghdr *message, uint64_t now)
 		}
 		if (syscall(SYS_sendmsg, socket_fd, message, MSG_NOSIGNAL | MSG_DONTWAIT) > 0) {
 			failed_ns = 0;
+			atomic_store(&full_ns, 0);
 			return true;
 		}
-		if (errno == EAGAIN || errno == ENOBUFS)
+		if (errno == EAGAIN || errno == ENOBUFS) {
+			atomic_store(&full_ns, now);
 			return false; /* hostd is slow, not gone */
+		}
 		(void)syscall(SYS_close, socket_fd);
 		socket_fd = -1;
 	}
@@ -105,6 +112,13 @@ static void send_slots(struct slot *const *slots, uint32_t count, uint64_t now)
 	atomic_fetch_sub(&waiting, count);
 }
 
+static bool is_full(uint64_t now)
+{
+	const uint64_t since_ns = atomic_load_explicit(&full_ns, memory_order_relaxed);
+
+	return since_ns && now - since_ns < FULL_NS;
+}
+
 static void flush(uint64_t now)
 {
 	struct slot *slots[BATCH];
@@ -124,6 +138,8 @@ static void flush(uint64_t now)
 		if (count == BATCH) {
 			send_slots(slots, count, now);
 			count = 0;
+			if (is_full(now))
+				break; /* the others stay in the ring */
 		}
 	}
 	if (count)
@@ -145,8 +161,9 @@ void records_add(const struct qclimb_record *record, uint64_t generation, uint64
 	slot->record = *record;
 	atomic_store_explicit(&policy_generation, generation, memory_order_relaxed);
 	atomic_store_explicit(&slot->state, SLOT_READY, memory_order_release);
-	if (atomic_fetch_add(&waiting, 1) + 1 >= BATCH ||
-	    now - atomic_load_explicit(&flushed_ns, memory_order_relaxed) > BATCH_NS)
+	if ((atomic_fetch_add(&waiting, 1) + 1 >= BATCH ||
+	     now - atomic_load_explicit(&flushed_ns, memory_order_relaxed) > BATCH_NS) &&
+	    !is_full(now))
 		flush(now);
 }
 
@@ -158,7 +175,7 @@ void records_flush(void)
 
 void records_flush_if_due(uint64_t now)
 {
-	if (atomic_load(&waiting) && now - atomic_load(&flushed_ns) >= CLOSE_NS)
+	if (atomic_load(&waiting) && now - atomic_load(&flushed_ns) >= CLOSE_NS && !is_full(now))
 		flush(now);
 }
 

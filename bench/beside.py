@@ -1,0 +1,68 @@
+"""What the shim's benchmarks share: runs under the library beside bare ones, and the ratio with its interval."""
+
+import os
+import random
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from qclimb.hostfile import encode_policy
+from qclimb.policy import Mode, Policy, default_dscp
+
+HERE = Path(__file__).parent
+HOSTLIB = HERE.parent / "hostlib"
+LIBRARY = HOSTLIB / "build" / "libqclimb.so"
+RESAMPLES = 2000
+
+
+def policy(mode: Mode) -> Policy:
+    """Web search's thresholds of PIAS; what matters here is that small messages cross none."""
+    packets = (46, 1084, 1717, 1943, 1989, 1999, 2001)
+    return Policy(
+        generation=1,
+        mode=mode,
+        threshold_bytes=tuple(1460 * n for n in packets),
+        dscp=default_dscp(8),
+        slack_bytes=0,
+    )
+
+
+@contextmanager
+def environments(modes: Sequence[Mode]) -> Iterator[dict[Mode | None, dict[str, str]]]:
+    """The environment of a program under each mode, and under None that of a bare one."""
+    with TemporaryDirectory(prefix="qclimb-bench-") as place:
+        found: dict[Mode | None, dict[str, str]] = {None: dict(os.environ)}
+        for mode in modes:
+            run_dir = Path(place) / mode
+            run_dir.mkdir()
+            (run_dir / "policy").write_bytes(encode_policy(policy(mode)))
+            found[mode] = {**os.environ, "LD_PRELOAD": str(LIBRARY), "QCLIMB_RUN": str(run_dir)}
+        yield found
+
+
+def in_turns(modes: Sequence[Mode], repeats: int, measure: Callable[[Mode | None], float]) -> dict[Any, list[float]]:
+    """`measure` of a bare program and of each mode, `repeats` times, their order turned by one each time."""
+    order: list[Mode | None] = [None, *modes]
+    values: dict[Mode | None, list[float]] = {mode: [] for mode in order}
+    for turn in range(repeats):
+        for n in range(len(order)):
+            mode = order[(turn + n) % len(order)]
+            values[mode].append(measure(mode))
+    return values
+
+
+def compared(values: dict[Any, list[float]], mode: Mode) -> dict[str, Any]:
+    """The median of the ratios to the bare run of the same turn, with a 95 % bootstrap interval."""
+    ratios = [ours / bare for ours, bare in zip(values[mode], values[None], strict=True)]
+    drawn = random.Random(1)
+    medians = sorted(statistics.median(drawn.choices(ratios, k=len(ratios))) for _ in range(RESAMPLES))
+    low, high = medians[round(0.025 * RESAMPLES)], medians[round(0.975 * RESAMPLES) - 1]
+    return {"ratio": statistics.median(ratios), "95 %": f"{low:.3f} .. {high:.3f}"}
+
+
+def last_cpu() -> str:
+    """The processor that programs are bound to."""
+    return str(max(os.sched_getaffinity(0)))
