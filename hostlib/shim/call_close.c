@@ -1,6 +1,8 @@
 /* close, close_range, closefrom, dup, dup2, dup3, fcntl, shutdown: which descriptors mean which connection. */
 #include "flow.h"
+#include "optax.h"
 #include "process.h"
+#include "withheld.h"
 
 #include <fcntl.h>
 #include <stdarg.h>
@@ -15,6 +17,8 @@ QCLIMB_EXPORT int close(int fd)
 
 	/* Before libc's: afterwards another thread may have the number. */
 	connection_drop(fd);
+	if (optax_is_on())
+		withheld_loop_closed(fd);
 	errno = saved;
 	return real()->close(fd);
 }

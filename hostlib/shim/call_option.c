@@ -4,6 +4,7 @@
  */
 #include "drain.h"
 #include "mark.h"
+#include "optax.h"
 #include "tagger.h"
 
 #include <netinet/ip.h>
@@ -18,6 +19,13 @@ static bool is_borrowed(int level, int option)
 {
 	return (level == SOL_SOCKET && (option == SO_SNDBUF || option == SO_SNDBUFFORCE)) ||
 	       (level == IPPROTO_TCP && (option == TCP_NOTSENT_LOWAT || option == TCP_CORK));
+}
+
+/* An application that chooses these has its reasons: a small window of ours could keep it waiting. */
+static bool is_receive_buffer(int level, int option)
+{
+	return (level == SOL_SOCKET && (option == SO_RCVBUF || option == SO_RCVBUFFORCE || option == SO_RCVLOWAT)) ||
+	       (level == IPPROTO_TCP && option == TCP_WINDOW_CLAMP);
 }
 
 static bool is_value(const void *value, socklen_t len)
@@ -60,6 +68,8 @@ QCLIMB_EXPORT int setsockopt(int fd, int level, int option, const void *value, s
 	}
 	if (connection->pending != PENDING_NONE && is_borrowed(level, option))
 		drain_release(connection, fd); /* the writer asks again */
+	if (optax_is_on() && is_receive_buffer(level, option))
+		optax_release(connection, fd);
 	result = real()->setsockopt(fd, level, option, value, len);
 	if (!result)
 		note(connection, level, option, value, len);
@@ -79,6 +89,8 @@ static bool shown(const struct connection *connection, int level, int option, in
 		*number = connection->old_cork;
 	else if (connection->pending == PENDING_TRANSMISSION && level == IPPROTO_TCP && option == TCP_NOTSENT_LOWAT)
 		*number = connection->own_lowat;
+	else if (optax_is_on() && level == SOL_SOCKET && option == SO_RCVBUF)
+		return optax_shows_rcvbuf(connection, number);
 	else
 		return false;
 	return true;

@@ -1,15 +1,24 @@
 /* recv, recvfrom, recvmsg, recvmmsg, read, readv and what _FORTIFY_SOURCE turns them into: libc's call, then a note of the turn. */
 #include "flow.h"
+#include "optax.h"
 
 #include <limits.h>
 
 static inline ssize_t noted(int fd, ssize_t got, size_t asked, int flags)
 {
-	struct connection *connection;
+	struct connection *connection = got > 0 || optax_is_on() ? connection_of(fd) : NULL;
 
-	if (got > 0 && (connection = connection_of(fd)) && !(flags & (MSG_PEEK | MSG_ERRQUEUE)))
+	if (connection && got > 0 && !(flags & (MSG_PEEK | MSG_ERRQUEUE)))
 		flow_read(connection, fd, (size_t)got, asked);
+	if (connection && optax_is_on())
+		optax_read(connection, fd, got, asked, flags);
 	return got;
+}
+
+/* errno says why. */
+static inline bool is_withheld(int fd, int flags)
+{
+	return optax_is_on() && optax_withholds(fd, flags);
 }
 
 /* A descriptor that comes in a message is one that we know nothing of, whatever had its number before. */
@@ -38,21 +47,28 @@ static size_t room_of(const struct iovec *parts, size_t count)
 
 QCLIMB_EXPORT ssize_t recv(int fd, void *bytes, size_t len, int flags)
 {
+	if (is_withheld(fd, flags))
+		return -1;
 	return noted(fd, real()->recv(fd, bytes, len, flags), len, flags);
 }
 
 QCLIMB_EXPORT ssize_t recvfrom(int fd, void *bytes, size_t len, int flags, ADDRESS from, socklen_t *from_len)
 {
+	if (is_withheld(fd, flags))
+		return -1;
 	return noted(fd, real()->recvfrom(fd, bytes, len, flags, ADDRESS_OF(from), from_len), len, flags);
 }
 
 QCLIMB_EXPORT ssize_t recvmsg(int fd, struct msghdr *message, int flags)
 {
-	const ssize_t got = real()->recvmsg(fd, message, flags);
+	ssize_t got;
 
+	if (is_withheld(fd, flags))
+		return -1;
+	got = real()->recvmsg(fd, message, flags);
 	if (got >= 0 && message->msg_controllen)
 		forget_passed(message);
-	if (got > 0 && connection_of(fd))
+	if (got >= 0 && connection_of(fd))
 		return noted(fd, got, room_of(message->msg_iov, message->msg_iovlen), flags);
 	return got;
 }
@@ -60,8 +76,11 @@ QCLIMB_EXPORT ssize_t recvmsg(int fd, struct msghdr *message, int flags)
 QCLIMB_EXPORT int recvmmsg(int fd, struct mmsghdr *messages, unsigned int count, many_flags flags,
 			   struct timespec *timeout)
 {
-	const int got = real()->recvmmsg(fd, messages, count, flags, timeout);
+	int got;
 
+	if (is_withheld(fd, flags))
+		return -1;
+	got = real()->recvmmsg(fd, messages, count, flags, timeout);
 	for (int i = 0; i < got; i++) {
 		if (messages[i].msg_hdr.msg_controllen)
 			forget_passed(&messages[i].msg_hdr);
@@ -72,14 +91,19 @@ QCLIMB_EXPORT int recvmmsg(int fd, struct mmsghdr *messages, unsigned int count,
 
 QCLIMB_EXPORT ssize_t read(int fd, void *bytes, size_t len)
 {
+	if (is_withheld(fd, 0))
+		return -1;
 	return noted(fd, real()->read(fd, bytes, len), len, 0);
 }
 
 QCLIMB_EXPORT ssize_t readv(int fd, const struct iovec *parts, int count)
 {
-	const ssize_t got = real()->readv(fd, parts, count);
+	ssize_t got;
 
-	if (got > 0 && connection_of(fd))
+	if (is_withheld(fd, 0))
+		return -1;
+	got = real()->readv(fd, parts, count);
+	if (got >= 0 && connection_of(fd))
 		return noted(fd, got, room_of(parts, (size_t)count), 0);
 	return got;
 }
@@ -87,6 +111,8 @@ QCLIMB_EXPORT ssize_t readv(int fd, const struct iovec *parts, int count)
 QCLIMB_EXPORT ssize_t __recv_chk(int fd, void *bytes, size_t len, size_t room, int flags);
 QCLIMB_EXPORT ssize_t __recv_chk(int fd, void *bytes, size_t len, size_t room, int flags)
 {
+	if (is_withheld(fd, flags))
+		return -1;
 	return noted(fd, real()->__recv_chk(fd, bytes, len, room, flags), len, flags);
 }
 
@@ -95,11 +121,15 @@ QCLIMB_EXPORT ssize_t __recvfrom_chk(int fd, void *bytes, size_t len, size_t roo
 QCLIMB_EXPORT ssize_t __recvfrom_chk(int fd, void *bytes, size_t len, size_t room, int flags, ADDRESS from,
 				     socklen_t *from_len)
 {
+	if (is_withheld(fd, flags))
+		return -1;
 	return noted(fd, real()->__recvfrom_chk(fd, bytes, len, room, flags, ADDRESS_OF(from), from_len), len, flags);
 }
 
 QCLIMB_EXPORT ssize_t __read_chk(int fd, void *bytes, size_t len, size_t room);
 QCLIMB_EXPORT ssize_t __read_chk(int fd, void *bytes, size_t len, size_t room)
 {
+	if (is_withheld(fd, 0))
+		return -1;
 	return noted(fd, real()->__read_chk(fd, bytes, len, room), len, 0);
 }

@@ -1,6 +1,21 @@
 /* socket, connect, listen, accept, accept4: where a connection comes to be, and is put to rest at priority 0 before its first packet. */
 #include "flow.h"
 #include "life.h"
+#include "optax.h"
+
+static void begun(struct connection *connection)
+{
+	if (connection && optax_is_on())
+		optax_begin(connection);
+}
+
+/* Before the handshake. */
+static void prepared(struct connection *connection, int fd)
+{
+	flow_rest(connection, fd);
+	if (optax_is_on())
+		optax_prepare(connection, fd);
+}
 
 QCLIMB_EXPORT int socket(int family, int type, int protocol)
 {
@@ -9,7 +24,7 @@ QCLIMB_EXPORT int socket(int family, int type, int protocol)
 	if (fd < 0)
 		return fd;
 	if (is_tcp(family, type, protocol))
-		(void)connection_new(fd, family == AF_INET6, 0);
+		begun(connection_new(fd, family == AF_INET6, 0));
 	else
 		connection_set(fd, NULL);
 	return fd;
@@ -23,7 +38,7 @@ QCLIMB_EXPORT int connect(int fd, CONST_ADDRESS to, socklen_t to_len)
 	if (connection) {
 		connection->has_addresses = false;
 		connection->has_peer = false;
-		flow_rest(connection, fd);
+		prepared(connection, fd);
 	}
 	result = real()->connect(fd, ADDRESS_OF(to), to_len);
 	if (!result && connection && !connection->is_fastopen)
@@ -37,7 +52,7 @@ QCLIMB_EXPORT int listen(int fd, int backlog)
 
 	if (connection) {
 		connection->is_listener = true;
-		flow_rest(connection, fd);
+		prepared(connection, fd);
 	}
 	return real()->listen(fd, backlog);
 }
@@ -52,7 +67,7 @@ static int accepted(int listener_fd, int fd, const struct sockaddr *from, sockle
 		return fd;
 	if (!listener) {
 		connection_set(fd, NULL);
-		(void)connection_adopt(fd, 1);
+		begun(connection_adopt(fd, 1));
 		return fd;
 	}
 	connection = connection_new(fd, listener->is_ipv6, 1);
@@ -64,6 +79,9 @@ static int accepted(int listener_fd, int fd, const struct sockaddr *from, sockle
 		connection->own_lowat = listener->own_lowat;
 		connection->own_nodelay = listener->own_nodelay;
 		life_met(connection, from, from_len);
+		begun(connection);
+		if (optax_is_on())
+			optax_accepted(connection, listener);
 	}
 	flow_rest(listener, listener_fd); /* a new policy may have new DSCPs */
 	return fd;

@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
@@ -27,6 +28,9 @@
 
 #define QCLIMB_NS_PER_US UINT64_C(1000)
 #define QCLIMB_NS_PER_MS UINT64_C(1000000)
+
+struct pollfd;
+struct epoll_event;
 
 /* libc's functions under our names: result, name, arguments. */
 #define QCLIMB_REAL(X)                                                                                                 \
@@ -63,7 +67,17 @@
 	X(int, dup3, (int, int, int))                                                                                  \
 	X(int, fcntl, (int, int, ...))                                                                                 \
 	X(int, fcntl64, (int, int, ...))                                                                               \
-	X(int, shutdown, (int, int))
+	X(int, shutdown, (int, int))                                                                                   \
+	X(int, poll, (struct pollfd *, unsigned long, int))                                                            \
+	X(int, ppoll, (struct pollfd *, unsigned long, const struct timespec *, const sigset_t *))                     \
+	X(int, __poll_chk, (struct pollfd *, unsigned long, int, size_t))                                              \
+	X(int, __ppoll_chk, (struct pollfd *, unsigned long, const struct timespec *, const sigset_t *, size_t))       \
+	X(int, select, (int, fd_set *, fd_set *, fd_set *, struct timeval *))                                          \
+	X(int, pselect, (int, fd_set *, fd_set *, fd_set *, const struct timespec *, const sigset_t *))                \
+	X(int, epoll_ctl, (int, int, int, struct epoll_event *))                                                       \
+	X(int, epoll_wait, (int, struct epoll_event *, int, int))                                                      \
+	X(int, epoll_pwait, (int, struct epoll_event *, int, int, const sigset_t *))                                   \
+	X(int, epoll_pwait2, (int, struct epoll_event *, int, const struct timespec *, const sigset_t *))
 
 #define QCLIMB_REAL_MEMBER(result, name, arguments) result(*name) arguments;
 struct real {

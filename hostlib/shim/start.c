@@ -11,6 +11,7 @@
 #include "connection.h"
 #include "flow.h"
 #include "log.h"
+#include "optax.h"
 #include "process.h"
 #include "records.h"
 #include "rules.h"
@@ -40,6 +41,14 @@ static void after_fork_in_child(void)
 	rules_after_fork();
 	records_after_fork();
 	connections_share(true);
+	optax_after_fork();
+}
+
+static void closed(struct connection *connection, int fd)
+{
+	if (optax_is_on())
+		optax_closed(connection);
+	flow_closed(connection, fd);
 }
 
 void qclimb_start(void)
@@ -61,7 +70,8 @@ void qclimb_start(void)
 		process_read_environment();
 		log_start(secure_getenv("QCLIMB_LOG"));
 		rules_start();
-		connections_start(flow_closed);
+		connections_start(closed);
+		optax_start(secure_getenv("QCLIMB_OPTAX"), secure_getenv("QCLIMB_TASK"));
 		libc_at_fork(after_fork_in_parent, after_fork_in_child);
 	}
 	atomic_store(&step, 2);
@@ -80,6 +90,7 @@ __attribute__((destructor)) static void at_exit(void)
 
 	if (is_own_process()) {
 		connections_finish();
+		optax_end();
 		records_flush();
 	}
 	errno = saved;

@@ -1,0 +1,123 @@
+/*
+ * OPTAX's rules at a receiving host (TAAS; Algorithms 1 to 3): which task's flows have the window, how large it is, and how long the others' ACKs
+ * are held back. Plain values and pure functions; knows nothing of sockets, shared memory or clocks.
+ *
+ * A *task* is the flows of one job that finish together: here those that one process (or processes of one QCLIMB_TASK) receive. It is small
+ * while each of its flows is. Small tasks stand in a line by arrival; the first one is the *head*. Serving them one after another, each task
+ * ends no later than it would with all served at once, but for the last, and most end much sooner.
+ *
+ * The papers leave out W_min, Delay_max, the interval of measurement and when a task that stalls is passed over: the callers' choice.
+ * Invariant: every result is finite and within the bounds that it was given, whatever the numbers.
+ */
+#ifndef QCLIMB_COFLOW_H
+#define QCLIMB_COFLOW_H
+
+#include <stdint.h>
+
+#define QCLIMB_TASKS 64 /* in a line; more are not held back */
+#define QCLIMB_NOT_IN_LINE UINT32_MAX
+
+/* The link is congested from alpha of its capacity on: 0.9. */
+#define QCLIMB_ALPHA_PARTS 9
+#define QCLIMB_ALPHA_WHOLE 10
+
+struct qclimb_task {
+	uint64_t id; /* 0: none */
+	uint64_t arrived_ns;
+	uint64_t active_ns; /* last time that it received, or waited for its turn */
+};
+
+/* Algorithm 1: a task is small while the largest footprint among its flows is. */
+static inline int qclimb_task_is_small(uint64_t largest_flow_bytes, uint64_t small_coflow_bytes)
+{
+	return largest_flow_bytes <= small_coflow_bytes;
+}
+
+/* Whether somebody waits for it: a task that was quiet for longer than patience_ns is passed over. */
+static inline int qclimb_task_is_active(const struct qclimb_task *task, uint64_t now_ns, uint64_t patience_ns)
+{
+	return task->id && (task->active_ns >= now_ns || now_ns - task->active_ns <= patience_ns);
+}
+
+/*
+ * Algorithm 1: how many active tasks stand before task `id` (0: it is the head); QCLIMB_NOT_IN_LINE if it has no place. By arrival, and by
+ * id among those that came at once.
+ */
+static inline uint32_t qclimb_task_rank(const struct qclimb_task *tasks, uint32_t count, uint64_t id, uint64_t now_ns,
+					uint64_t patience_ns)
+{
+	const struct qclimb_task *own = 0;
+	uint32_t before = 0;
+
+	for (uint32_t i = 0; i < count && i < QCLIMB_TASKS; i++)
+		if (tasks[i].id == id && id)
+			own = &tasks[i];
+	if (!own)
+		return QCLIMB_NOT_IN_LINE;
+	for (uint32_t i = 0; i < count && i < QCLIMB_TASKS; i++) {
+		if (&tasks[i] == own || !qclimb_task_is_active(&tasks[i], now_ns, patience_ns))
+			continue;
+		if (tasks[i].arrived_ns < own->arrived_ns ||
+		    (tasks[i].arrived_ns == own->arrived_ns && tasks[i].id < own->id))
+			before++;
+	}
+	return before;
+}
+
+/* alpha C, in bytes a second. */
+static inline uint64_t qclimb_congested_rate(uint64_t capacity)
+{
+	return capacity / QCLIMB_ALPHA_WHOLE * QCLIMB_ALPHA_PARTS +
+	       capacity % QCLIMB_ALPHA_WHOLE * QCLIMB_ALPHA_PARTS / QCLIMB_ALPHA_WHOLE;
+}
+
+/*
+ * Algorithm 2: the window of each of the head's flows after an interval in which the host received `rate` bytes a second of its `capacity`:
+ * a segment less from alpha C on, twice as many up to half of that, else one more. In [least, most] segments.
+ */
+static inline uint32_t qclimb_window_next(uint32_t window, uint64_t rate, uint64_t capacity, uint32_t least,
+					  uint32_t most)
+{
+	const uint64_t congested = qclimb_congested_rate(capacity);
+	uint64_t next;
+
+	if (rate >= congested)
+		next = window ? window - 1 : 0;
+	else if (rate <= congested / 2)
+		next = (uint64_t)window * 2;
+	else
+		next = (uint64_t)window + 1;
+	return next < least ? least : next > most ? most : (uint32_t)next;
+}
+
+/*
+ * Algorithm 3: how long a flow behind the head waits between two windows, so that all of them together take no more than alpha C leaves
+ * beside what goes first: n w / (alpha C - b) less the round trip that passes anyway, at most delay_most_ns.
+ */
+static inline uint64_t qclimb_ack_delay_ns(uint32_t flows, uint64_t window_bytes, uint64_t capacity,
+					   uint64_t rate_before, uint64_t base_rtt_ns, uint64_t delay_most_ns)
+{
+	const uint64_t congested = qclimb_congested_rate(capacity);
+	uint64_t bytes, left, delay_ns;
+
+	if (rate_before >= congested)
+		return delay_most_ns;
+	left = congested - rate_before;
+	if (flows && window_bytes > UINT64_MAX / flows)
+		return delay_most_ns;
+	bytes = flows * window_bytes;
+	if (bytes / left >= delay_most_ns / 1000000000 + 1)
+		return delay_most_ns;
+	/* Whole seconds apart, so that nothing overflows; the rest is below `left`, scaled down where it is large. */
+	delay_ns = bytes / left * 1000000000;
+	bytes %= left;
+	if (bytes > UINT64_MAX / 1000000000) {
+		bytes >>= 30;
+		left = (left >> 30) + 1;
+	}
+	delay_ns += bytes * 1000000000 / left;
+	delay_ns = delay_ns > base_rtt_ns ? delay_ns - base_rtt_ns : 0;
+	return delay_ns < delay_most_ns ? delay_ns : delay_most_ns;
+}
+
+#endif

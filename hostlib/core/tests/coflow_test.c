@@ -1,0 +1,134 @@
+/* OPTAX's rules: small tasks, their line, window and ACK delay. */
+#include "unit.h"
+
+#include <qclimb/coflow.h>
+
+#define MS UINT64_C(1000000)
+#define SECOND UINT64_C(1000000000)
+#define CAPACITY UINT64_C(1000000) /* bytes a second: alpha C is 900,000 */
+
+static void task_is_small__up_to_the_limit(void **state)
+{
+	(void)state;
+	assert_true(qclimb_task_is_small(1 << 20, 1 << 20));
+	assert_false(qclimb_task_is_small((1 << 20) + 1, 1 << 20));
+}
+
+static void task_rank__is_by_arrival(void **state)
+{
+	const struct qclimb_task line[] = { { 7, 30, 90 }, { 0, 0, 95 }, { 5, 10, 90 }, { 6, 20, 90 } };
+
+	(void)state;
+	assert_int_equal(qclimb_task_rank(line, 4, 5, 100, 50), 0);
+	assert_int_equal(qclimb_task_rank(line, 4, 6, 100, 50), 1);
+	assert_int_equal(qclimb_task_rank(line, 4, 7, 100, 50), 2);
+}
+
+static void task_rank__of_those_that_came_at_once_is_by_id(void **state)
+{
+	const struct qclimb_task line[] = { { 9, 10, 90 }, { 8, 10, 90 } };
+
+	(void)state;
+	assert_int_equal(qclimb_task_rank(line, 2, 8, 100, 50), 0);
+	assert_int_equal(qclimb_task_rank(line, 2, 9, 100, 50), 1);
+}
+
+static void task_rank__passes_over_who_is_quiet(void **state)
+{
+	const struct qclimb_task line[] = { { 5, 10, 49 }, { 6, 20, 90 }, { 7, 30, 50 } };
+
+	(void)state;
+	assert_int_equal(qclimb_task_rank(line, 3, 6, 100, 50), 0); /* 5 was quiet for 51 */
+	assert_int_equal(qclimb_task_rank(line, 3, 7, 100, 50), 1);
+	assert_int_equal(qclimb_task_rank(line, 3, 6, 99, 50), 1);
+	assert_int_equal(qclimb_task_rank(line, 3, 6, 40, 50), 1); /* a clock read before 5 was active */
+}
+
+static void task_rank__of_a_stranger_is_none(void **state)
+{
+	const struct qclimb_task line[] = { { 5, 10, 90 }, { 0, 0, 0 } };
+
+	(void)state;
+	assert_int_equal(qclimb_task_rank(line, 2, 6, 100, 50), QCLIMB_NOT_IN_LINE);
+	assert_int_equal(qclimb_task_rank(line, 2, 0, 100, 50), QCLIMB_NOT_IN_LINE);
+	assert_int_equal(qclimb_task_rank(line, 0, 5, 100, 50), QCLIMB_NOT_IN_LINE);
+}
+
+static void window_next__shrinks_by_one_when_congested(void **state)
+{
+	(void)state;
+	assert_int_equal(qclimb_window_next(10, 900000, CAPACITY, 2, 64), 9);
+	assert_int_equal(qclimb_window_next(10, UINT64_MAX, CAPACITY, 2, 64), 9);
+	assert_int_equal(qclimb_window_next(2, 900000, CAPACITY, 2, 64), 2);
+	assert_int_equal(qclimb_window_next(0, 900000, CAPACITY, 2, 64), 2);
+}
+
+static void window_next__doubles_up_to_half_and_else_grows_by_one(void **state)
+{
+	(void)state;
+	assert_int_equal(qclimb_window_next(10, 450000, CAPACITY, 2, 64), 20);
+	assert_int_equal(qclimb_window_next(10, 450001, CAPACITY, 2, 64), 11);
+	assert_int_equal(qclimb_window_next(10, 899999, CAPACITY, 2, 64), 11);
+	assert_int_equal(qclimb_window_next(40, 0, CAPACITY, 2, 64), 64);
+	assert_int_equal(qclimb_window_next(UINT32_MAX, 0, CAPACITY, 2, UINT32_MAX), UINT32_MAX);
+	assert_int_equal(qclimb_window_next(10, 0, 0, 2, 64), 9); /* no capacity known: congested */
+}
+
+static void congested_rate__is_nine_tenths_without_overflow(void **state)
+{
+	(void)state;
+	assert_bytes(qclimb_congested_rate(CAPACITY), 900000);
+	assert_bytes(qclimb_congested_rate(19), 17);
+	assert_bytes(qclimb_congested_rate(UINT64_MAX), UINT64_C(16602069666338596453));
+}
+
+static void ack_delay__fills_what_is_left_of_alpha_c(void **state)
+{
+	(void)state;
+	/* 30 flows of 3,000 bytes: 90,000 bytes at 900,000 - 450,000 bytes a second take 200 ms. */
+	assert_bytes(qclimb_ack_delay_ns(30, 3000, CAPACITY, 450000, 0, SECOND), 200 * MS);
+	assert_bytes(qclimb_ack_delay_ns(30, 3000, CAPACITY, 450000, 50 * MS, SECOND), 150 * MS);
+	assert_bytes(qclimb_ack_delay_ns(30, 3000, CAPACITY, 450000, 300 * MS, SECOND), 0);
+	assert_bytes(qclimb_ack_delay_ns(30, 3000, CAPACITY, 450000, 0, 120 * MS), 120 * MS);
+	assert_bytes(qclimb_ack_delay_ns(1000, 2250, CAPACITY, 0, 0, 9 * SECOND), 2500 * MS);
+	assert_bytes(qclimb_ack_delay_ns(0, 3000, CAPACITY, 0, 0, SECOND), 0);
+}
+
+static void ack_delay__is_the_longest_where_nothing_is_left(void **state)
+{
+	(void)state;
+	assert_bytes(qclimb_ack_delay_ns(30, 3000, CAPACITY, 900000, 0, SECOND), SECOND);
+	assert_bytes(qclimb_ack_delay_ns(30, 3000, CAPACITY, UINT64_MAX, 0, SECOND), SECOND);
+	assert_bytes(qclimb_ack_delay_ns(1, 1, 0, 0, 0, SECOND), SECOND);
+}
+
+static void ack_delay__never_overflows(void **state)
+{
+	const uint64_t huge = UINT64_MAX;
+
+	(void)state;
+	assert_bytes(qclimb_ack_delay_ns(UINT32_MAX, huge, huge, 0, 0, SECOND), SECOND);
+	assert_bytes(qclimb_ack_delay_ns(UINT32_MAX, 1 << 20, CAPACITY, 0, 0, huge / 2), UINT64_C(5003999584802133333));
+	/* Half of alpha C in one second, at rates whose products with 10^9 leave 64 bits. */
+	assert_in_range(qclimb_ack_delay_ns(1, qclimb_congested_rate(huge) / 2, huge, 0, 0, SECOND), SECOND / 2 - MS,
+			SECOND / 2 + MS);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(task_is_small__up_to_the_limit),
+		cmocka_unit_test(task_rank__is_by_arrival),
+		cmocka_unit_test(task_rank__of_those_that_came_at_once_is_by_id),
+		cmocka_unit_test(task_rank__passes_over_who_is_quiet),
+		cmocka_unit_test(task_rank__of_a_stranger_is_none),
+		cmocka_unit_test(window_next__shrinks_by_one_when_congested),
+		cmocka_unit_test(window_next__doubles_up_to_half_and_else_grows_by_one),
+		cmocka_unit_test(congested_rate__is_nine_tenths_without_overflow),
+		cmocka_unit_test(ack_delay__fills_what_is_left_of_alpha_c),
+		cmocka_unit_test(ack_delay__is_the_longest_where_nothing_is_left),
+		cmocka_unit_test(ack_delay__never_overflows),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

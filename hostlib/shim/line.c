@@ -1,0 +1,406 @@
+#include "line.h"
+
+#include <linux/futex.h>
+#include <string.h>
+#include <sys/ipc.h>
+#include <sys/shm.h>
+#include <sys/stat.h>
+
+#include "log.h"
+#include "process.h"
+
+#define LINE_MAGIC UINT64_C(0x324c584f4d4c4351) /* "QCLMOXL2" */
+#define LOOK_NS (200 * QCLIMB_NS_PER_US)
+#define WINDOW_FIRST 10u /* as a sender's initial window, RFC 6928 */
+#define WINDOW_LEAST 2u
+#define WINDOW_MOST 64u
+#define SMOOTH 8
+#define LINE_ASLEEP_NS (100 * LINE_SAMPLE_NS)
+#define PEAK_DECAY 256 /* a learned capacity sinks by a 256th a sample below alpha C: a link may have become slower */
+
+/* A place in the line, in a cache line of its own. */
+struct place {
+	_Atomic uint64_t id; /* 0: free */
+	_Atomic uint64_t arrived_ns;
+	_Atomic uint64_t active_ns;
+	_Atomic uint64_t large_ns; /* a process of this task has a large flow: until then nobody of it is held back */
+	_Atomic uint32_t processes; /* that receive small flows */
+	_Atomic uint32_t flows;
+	uint64_t unused[3];
+};
+
+struct line {
+	_Atomic uint64_t magic;
+	_Atomic uint32_t turn; /* futex: the order may have changed */
+	_Atomic uint32_t window;
+	_Atomic uint64_t sampled_ns; /* by whoever moved it on */
+	_Atomic uint64_t before_bytes, behind_bytes; /* received since ever */
+	_Atomic uint64_t sampled_before, sampled_sum;
+	_Atomic uint64_t smooth_before, smooth_sum; /* bytes a second, over SMOOTH samples or so */
+	_Atomic uint64_t rate_before; /* bytes a second, of the last sample */
+	_Atomic uint64_t peak; /* the most that was ever received in a sample: what the link can, if nobody says it */
+	struct place places[QCLIMB_TASKS];
+};
+
+static struct line *line;
+static int segment = -1;
+static uint64_t told_capacity; /* bytes a second; 0: learned */
+static uint64_t task_id; /* of QCLIMB_TASK; 0: the process is its own task */
+static uint64_t own_id;
+static _Atomic(struct place *) own_place;
+static _Atomic uint32_t own_flows, own_larges; /* that this process receives */
+static _Atomic uint32_t placed_flows; /* of them counted in its place */
+static _Atomic uint64_t told_large_ns;
+
+static uint64_t mix(uint64_t hash, const void *bytes, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		hash = (hash ^ ((const uint8_t *)bytes)[i]) * UINT64_C(0x100000001b3); /* FNV-1a */
+	return hash;
+}
+
+#define HASH_START UINT64_C(0xcbf29ce484222325)
+
+static key_t key_of_host(void)
+{
+	struct stat space = { 0 };
+	const uid_t user = geteuid();
+	uint64_t hash = HASH_START;
+
+	(void)stat("/proc/self/ns/net", &space);
+	hash = mix(hash, "qclimb optax 2", 14);
+	hash = mix(hash, &space.st_ino, sizeof(space.st_ino));
+	hash = mix(hash, &user, sizeof(user));
+	hash ^= hash >> 32;
+	return (key_t)((hash & 0x7fffffff) | 1); /* 0 is IPC_PRIVATE */
+}
+
+static void name_task(void)
+{
+	uint64_t hash = HASH_START;
+
+	if (task_id) {
+		own_id = task_id;
+		return;
+	}
+	hash = mix(hash, &qclimb_process.pid, sizeof(qclimb_process.pid));
+	hash = mix(hash, &qclimb_process.start_ns, sizeof(qclimb_process.start_ns));
+	own_id = hash | 1;
+}
+
+bool line_open(const char *task, uint64_t capacity)
+{
+	struct shmid_ds about;
+	uint64_t none = 0;
+	struct line *found;
+	int id;
+
+	id = shmget(key_of_host(), sizeof(struct line), IPC_CREAT | 0600);
+	if (id < 0 || shmctl(id, IPC_STAT, &about) || about.shm_perm.uid != geteuid() ||
+	    about.shm_perm.cuid != geteuid() || about.shm_perm.mode & 0077 || about.shm_segsz < sizeof(struct line)) {
+		LOG("optax: no memory for the line: nobody is held back");
+		return false;
+	}
+	found = shmat(id, NULL, 0);
+	if (found == (void *)-1)
+		return false;
+	if (!atomic_compare_exchange_strong(&found->magic, &none, LINE_MAGIC) && none != LINE_MAGIC) {
+		shmdt(found);
+		return false;
+	}
+	told_capacity = capacity;
+	task_id = task && *task ? mix(HASH_START, task, strlen(task)) | 1 : 0;
+	name_task();
+	segment = id;
+	line = found;
+	return true;
+}
+
+void line_after_fork(void)
+{
+	atomic_store(&own_place, NULL);
+	atomic_store(&own_flows, 0);
+	atomic_store(&own_larges, 0);
+	atomic_store(&placed_flows, 0);
+	name_task();
+}
+
+/* --- places */
+
+static void order_changed(void)
+{
+	atomic_fetch_add(&line->turn, 1);
+	(void)syscall(SYS_futex, &line->turn, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}
+
+static bool is_own(const struct place *place)
+{
+	return place && atomic_load_explicit(&place->id, memory_order_relaxed) == own_id;
+}
+
+static bool is_past(uint64_t now, uint64_t then, uint64_t ns)
+{
+	return now > then && now - then > ns;
+}
+
+/* The task's place, or a free one, made its own. NULL: the line is full, and this task is not held back. */
+static struct place *claim(uint64_t now)
+{
+	for (uint32_t i = 0; i < QCLIMB_TASKS; i++)
+		if (is_own(&line->places[i]))
+			return &line->places[i];
+	for (uint32_t i = 0; i < QCLIMB_TASKS; i++) {
+		struct place *place = &line->places[i];
+		uint64_t id = atomic_load(&place->id);
+
+		if (id && !is_past(now, atomic_load(&place->active_ns), LINE_FORGET_NS))
+			continue;
+		/* Young before it is ours, so that nobody takes it for forgotten meanwhile. */
+		atomic_store(&place->active_ns, now);
+		if (!atomic_compare_exchange_strong(&place->id, &id, own_id))
+			continue;
+		atomic_store(&place->processes, 0);
+		atomic_store(&place->flows, 0);
+		atomic_store(&place->large_ns, 0);
+		atomic_store(&place->arrived_ns, now);
+		return place;
+	}
+	return NULL;
+}
+
+/* Where the process's task stands now; one that was forgotten meanwhile has no place. */
+static struct place *place_of_own(void)
+{
+	struct place *place = atomic_load_explicit(&own_place, memory_order_relaxed);
+
+	return is_own(place) ? place : NULL;
+}
+
+bool line_has_place(void)
+{
+	return place_of_own() != NULL;
+}
+
+static void join(uint64_t now)
+{
+	struct place *place = claim(now);
+	const uint32_t flows = atomic_load(&own_flows);
+
+	if (!place)
+		return;
+	atomic_fetch_add(&place->processes, 1);
+	atomic_fetch_add(&place->flows, flows);
+	atomic_store(&placed_flows, flows);
+	if (is_past(now, atomic_load(&place->active_ns), LINE_LOSES_PLACE_NS))
+		atomic_store(&place->arrived_ns, now);
+	atomic_store(&place->active_ns, now);
+	atomic_store(&own_place, place);
+	LOG("optax: joins the line, flows=%u", flows);
+}
+
+static void leave(struct place *place)
+{
+	uint64_t id = own_id;
+
+	atomic_store(&own_place, NULL);
+	atomic_fetch_sub(&place->flows, atomic_exchange(&placed_flows, 0));
+	if (atomic_fetch_sub(&place->processes, 1) == 1)
+		atomic_compare_exchange_strong(&place->id, &id, 0);
+	LOG("optax: leaves the line");
+	order_changed();
+}
+
+/* The task's other processes are to know that it is large. */
+static void tell_large(uint64_t now)
+{
+	struct place *place = task_id ? claim(now) : NULL;
+
+	if (place)
+		atomic_store(&place->large_ns, now + LINE_LOSES_PLACE_NS);
+}
+
+void line_count(int small, int large, uint64_t now)
+{
+	const uint32_t flows = atomic_fetch_add(&own_flows, (uint32_t)small) + (uint32_t)small;
+	const uint32_t larges = atomic_fetch_add(&own_larges, (uint32_t)large) + (uint32_t)large;
+	struct place *place = place_of_own();
+
+	if (large > 0)
+		tell_large(now);
+	if (place && (larges || !flows)) {
+		leave(place);
+	} else if (!place && flows && !larges) {
+		join(now);
+	} else if (place && small) {
+		atomic_fetch_add(&place->flows, (uint32_t)small);
+		atomic_fetch_add(&placed_flows, (uint32_t)small);
+	}
+}
+
+void line_end(void)
+{
+	struct place *place = place_of_own();
+	struct shmid_ds about;
+
+	if (place)
+		leave(place);
+	/* The last one out takes the memory along; who comes at this very moment may make another line, for a while. */
+	if (!shmctl(segment, IPC_STAT, &about) && about.shm_nattch == 1)
+		shmctl(segment, IPC_RMID, NULL);
+}
+
+void line_waits(uint64_t now)
+{
+	struct place *place = place_of_own();
+
+	if (place)
+		atomic_store_explicit(&place->active_ns, now, memory_order_relaxed);
+}
+
+/* --- what the host receives */
+
+static uint64_t capacity_of_line(void)
+{
+	return told_capacity ? told_capacity : atomic_load_explicit(&line->peak, memory_order_relaxed);
+}
+
+/* Applications read in bursts: a single sample says little. */
+static uint64_t smooth(_Atomic uint64_t *rate, uint64_t found)
+{
+	const uint64_t old = atomic_load(rate);
+	const uint64_t now = old - old / SMOOTH + found / SMOOTH;
+
+	atomic_store(rate, now);
+	return now;
+}
+
+/*
+ * Once in LINE_SAMPLE_NS somebody measures, and sets the head's window. By Algorithm 3 as it stands, those behind get what the head leaves of
+ * alpha C; but while they share a full link, that is also what they took from it, and they would give it up only slowly. So, where
+ * the link is full (half way from alpha C to C), nothing is left.
+ */
+static void sample(uint64_t now)
+{
+	uint64_t then = atomic_load_explicit(&line->sampled_ns, memory_order_relaxed);
+	uint64_t before, sum, capacity, peak;
+	uint32_t window;
+	bool is_full;
+
+	if (!is_past(now, then, LINE_SAMPLE_NS) || !atomic_compare_exchange_strong(&line->sampled_ns, &then, now))
+		return;
+	before = atomic_load(&line->before_bytes);
+	sum = before + atomic_load(&line->behind_bytes);
+	before -= atomic_exchange(&line->sampled_before, before);
+	sum -= atomic_exchange(&line->sampled_sum, sum);
+	capacity = capacity_of_line();
+	if (now - then > LINE_ASLEEP_NS) {
+		/* Nothing is known: nobody is let past the head at first. */
+		atomic_store(&line->window, WINDOW_FIRST);
+		atomic_store(&line->smooth_before, capacity);
+		atomic_store(&line->smooth_sum, capacity);
+		atomic_store(&line->rate_before, capacity);
+		return;
+	}
+	before = smooth(&line->smooth_before, before * QCLIMB_NS_PER_MS * 1000 / (now - then));
+	sum = smooth(&line->smooth_sum, sum * QCLIMB_NS_PER_MS * 1000 / (now - then));
+	peak = atomic_load(&line->peak);
+	if (sum > peak)
+		atomic_store(&line->peak, sum);
+	else if (sum < qclimb_congested_rate(peak))
+		atomic_store(&line->peak, peak - peak / PEAK_DECAY);
+	is_full = sum >= (capacity + qclimb_congested_rate(capacity)) / 2;
+	atomic_store(&line->rate_before, is_full ? capacity : before);
+	window = atomic_load(&line->window);
+	atomic_store(&line->window, qclimb_window_next(window, sum, capacity, WINDOW_LEAST, WINDOW_MOST));
+}
+
+void line_received(uint64_t bytes, bool is_behind, uint64_t now)
+{
+	struct place *place = place_of_own();
+
+	atomic_fetch_add_explicit(is_behind ? &line->behind_bytes : &line->before_bytes, bytes, memory_order_relaxed);
+	if (place) {
+		if (is_past(now, atomic_load_explicit(&place->active_ns, memory_order_relaxed), LINE_LOSES_PLACE_NS))
+			atomic_store(&place->arrived_ns, now);
+		atomic_store_explicit(&place->active_ns, now, memory_order_relaxed);
+	}
+	if (task_id && atomic_load_explicit(&own_larges, memory_order_relaxed) &&
+	    is_past(now, atomic_load_explicit(&told_large_ns, memory_order_relaxed), LINE_LOSES_PLACE_NS / 2)) {
+		atomic_store(&told_large_ns, now);
+		tell_large(now);
+	}
+	sample(now);
+}
+
+/* --- where one stands */
+
+static void copy_line(struct qclimb_task *tasks)
+{
+	for (uint32_t i = 0; i < QCLIMB_TASKS; i++) {
+		struct place *place = &line->places[i];
+
+		tasks[i].id = atomic_load_explicit(&place->id, memory_order_relaxed);
+		tasks[i].arrived_ns = atomic_load_explicit(&place->arrived_ns, memory_order_relaxed);
+		tasks[i].active_ns = atomic_load_explicit(&place->active_ns, memory_order_relaxed);
+	}
+}
+
+static void look(struct place *place, uint64_t now, struct line_view *view)
+{
+	struct qclimb_task tasks[QCLIMB_TASKS];
+	uint32_t flows = 0, head_flows = 0;
+	uint64_t head_ns = UINT64_MAX;
+
+	copy_line(tasks);
+	view->rank = qclimb_task_rank(tasks, QCLIMB_TASKS, own_id, now, LINE_PATIENCE_NS);
+	if (view->rank == QCLIMB_NOT_IN_LINE || atomic_load(&place->large_ns) > now)
+		view->rank = 0;
+	for (uint32_t i = 0; i < QCLIMB_TASKS; i++) {
+		const uint32_t has = atomic_load_explicit(&line->places[i].flows, memory_order_relaxed);
+
+		if (!qclimb_task_is_active(&tasks[i], now, LINE_PATIENCE_NS))
+			continue;
+		flows += has;
+		if (tasks[i].arrived_ns < head_ns) {
+			head_ns = tasks[i].arrived_ns;
+			head_flows = has;
+		}
+	}
+	view->behind_flows = flows - head_flows;
+}
+
+const struct line_view *line_look(uint64_t now, struct line_view *view)
+{
+	static __thread struct line_view last __attribute__((tls_model("initial-exec")));
+	static __thread uint64_t looked_ns __attribute__((tls_model("initial-exec")));
+	struct place *place = place_of_own();
+	const uint32_t turn = atomic_load_explicit(&line->turn, memory_order_acquire);
+
+	sample(now);
+	if (!place) {
+		*view = (struct line_view){ .turn = turn };
+	} else if (turn == last.turn && looked_ns && now - looked_ns < LOOK_NS) {
+		*view = last;
+	} else {
+		view->turn = turn;
+		look(place, now, view);
+		looked_ns = now;
+		last = *view;
+		if (!view->rank && view->behind_flows &&
+		    is_past(now, atomic_load(&place->arrived_ns), LINE_TENURE_NS)) {
+			atomic_store(&place->arrived_ns, now); /* to the end of the line */
+			order_changed();
+		}
+	}
+	view->window = atomic_load_explicit(&line->window, memory_order_relaxed);
+	view->capacity = capacity_of_line();
+	view->rate_before = atomic_load_explicit(&line->rate_before, memory_order_relaxed);
+	return view;
+}
+
+bool line_wait(uint32_t turn, uint64_t timeout_ns)
+{
+	const struct timespec time = { (time_t)(timeout_ns / 1000000000), (long)(timeout_ns % 1000000000) };
+
+	return syscall(SYS_futex, &line->turn, FUTEX_WAIT, turn, &time, NULL, 0) && errno == EINTR;
+}

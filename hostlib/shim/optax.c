@@ -1,0 +1,358 @@
+#include "optax.h"
+
+#include <fcntl.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/time.h>
+
+#include "line.h"
+#include "log.h"
+#include "rules.h"
+#include "withheld.h"
+
+#define SEGMENT_BYTES 1448u
+#define FREE_BYTES 2048u /* of a flow, never withheld: no more than the smallest window lets in at first */
+#define WINDOW_LEAST_BYTES (2 * SEGMENT_BYTES) /* what one read of a flow behind the head lets in */
+#define DELAY_MOST_NS (200 * QCLIMB_NS_PER_MS)
+#define LEAST_RCVBUF 4096 /* the kernel doubles it: room for two full segments, their memory included */
+#define QUIET_NS (250 * QCLIMB_NS_PER_MS) /* a pause after which bytes are another flow's */
+#define PEEK_BYTES 1024u
+#define NO_CLAMP (1 << 30)
+#define WAIT_NS (5 * QCLIMB_NS_PER_MS) /* the rates may have changed */
+
+#define RCVBUF_LOCK 2 /* SOCK_RCVBUF_LOCK */
+#ifndef SO_BUF_LOCK
+#define SO_BUF_LOCK 72 /* Linux 5.15 */
+#endif
+
+_Atomic(struct received *) qclimb_received_chunks[RECEIVED_CHUNKS];
+
+atomic_bool qclimb_optax_on;
+static _Atomic uint64_t small_bytes = 1 << 20;
+
+/* --- start */
+
+/* "on" or the link's rate in Mb/s; 0: neither. */
+static bool setting_of(const char *word, uint64_t *capacity)
+{
+	char *end;
+	unsigned long mbps;
+
+	*capacity = 0;
+	if (!word || !*word)
+		return false;
+	if (!strcmp(word, "on"))
+		return true;
+	mbps = strtoul(word, &end, 10);
+	if (*end || !mbps || mbps > 10000000)
+		return false;
+	*capacity = mbps * UINT64_C(125000) * 1448 / 1514; /* of bytes that reads see */
+	return true;
+}
+
+void optax_start(const char *setting, const char *task)
+{
+	uint64_t capacity;
+
+	if (setting_of(setting, &capacity) && line_open(task, capacity))
+		atomic_store(&qclimb_optax_on, true);
+}
+
+void optax_after_fork(void)
+{
+	if (!optax_is_on())
+		return;
+	line_after_fork();
+	for (uint32_t i = 0; i < RECEIVED_CHUNKS && atomic_load(&qclimb_received_chunks[i]); i++)
+		for (uint32_t slot = 0; slot < RECEIVED_CHUNK; slot++)
+			atomic_store(&atomic_load(&qclimb_received_chunks[i])[slot].kind, KIND_KERNELS);
+}
+
+void optax_end(void)
+{
+	if (optax_is_on())
+		line_end();
+}
+
+/* --- the window */
+
+static void set(int fd, int level, int option, int value)
+{
+	(void)sys_setsockopt(fd, level, option, value);
+}
+
+/* Sets the window; what the kernel advertised stays valid. Raising one goes by the buffer first: the clamp lies within. */
+static void set_window(struct received *flow, int fd, uint32_t window, uint32_t segments)
+{
+	if (flow->window == window && (window != WINDOW_HEADS || flow->segments == segments))
+		return;
+	switch (window) {
+	case WINDOW_LEAST:
+		set(fd, SOL_SOCKET, SO_RCVBUF, LEAST_RCVBUF);
+		break;
+	case WINDOW_HEADS:
+		set(fd, SOL_SOCKET, SO_RCVBUF, (int)(2 * segments * SEGMENT_BYTES));
+		set(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, (int)(segments * SEGMENT_BYTES));
+		break;
+	case WINDOW_KERNELS:
+		set(fd, SOL_SOCKET, SO_RCVBUF, flow->old_rcvbuf / 2);
+		set(fd, SOL_SOCKET, SO_BUF_LOCK, 0);
+		set(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, NO_CLAMP);
+		break;
+	default:
+		break;
+	}
+	flow->window = window;
+	flow->segments = segments;
+}
+
+/* The head's window, where it differs from the one in force by an eighth: each change is two system calls. */
+static void set_heads_window(struct received *flow, int fd, uint32_t segments)
+{
+	if (flow->window == WINDOW_HEADS && flow->segments - flow->segments / 8 <= segments &&
+	    segments <= flow->segments + flow->segments / 8)
+		return;
+	set_window(flow, fd, WINDOW_HEADS, segments);
+}
+
+void optax_begin(struct connection *connection)
+{
+	_Atomic(struct received *) *place =
+		&qclimb_received_chunks[connection->slot / RECEIVED_CHUNK % RECEIVED_CHUNKS];
+	struct received *none = NULL;
+	const int saved = errno;
+	void *chunk;
+
+	if (!atomic_load(place)) {
+		chunk = mmap(NULL, RECEIVED_CHUNK * sizeof(struct received), PROT_READ | PROT_WRITE,
+			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		if (chunk != MAP_FAILED && !atomic_compare_exchange_strong(place, &none, chunk))
+			munmap(chunk, RECEIVED_CHUNK * sizeof(struct received));
+	}
+	if (atomic_load(place))
+		*received_of(connection) = (struct received){ 0 };
+	errno = saved;
+}
+
+/*
+ * The first window. SO_RCVBUF before the handshake bounds it, but would also fix the window scale for the connection's life at what such a
+ * buffer needs: that the buffer is not locked (SO_BUF_LOCK) when the scale is chosen makes the kernel choose it as for the largest.
+ */
+void optax_prepare(struct connection *connection, int fd)
+{
+	struct received *flow = received_of(connection);
+	const int saved = errno;
+	int lock = 0;
+
+	if (!flow || flow->window != WINDOW_KERNELS)
+		return;
+	if (!sys_getsockopt(fd, SOL_SOCKET, SO_BUF_LOCK, &lock, sizeof(lock)) && !(lock & RCVBUF_LOCK) &&
+	    !sys_getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &flow->old_rcvbuf, sizeof(int))) {
+		set(fd, SOL_SOCKET, SO_RCVBUF, LEAST_RCVBUF);
+		set(fd, SOL_SOCKET, SO_BUF_LOCK, lock);
+		flow->window = WINDOW_FIRST;
+		atomic_store(&flow->kind, KIND_FREE);
+	}
+	errno = saved;
+}
+
+void optax_accepted(struct connection *connection, struct connection *listener)
+{
+	struct received *flow = received_of(connection);
+	const struct received *from = received_of(listener);
+
+	if (!flow || !from || from->window != WINDOW_FIRST)
+		return;
+	flow->window = WINDOW_FIRST;
+	flow->old_rcvbuf = from->old_rcvbuf;
+	atomic_store(&flow->kind, KIND_FREE);
+}
+
+/* --- reads */
+
+bool withheld_until(const struct connection *connection, uint64_t now, uint64_t *due_ns)
+{
+	const struct received *flow = received_of(connection);
+	struct line_view view;
+
+	if (!flow || atomic_load_explicit(&flow->kind, memory_order_relaxed) != KIND_SMALL || connection->is_foreign)
+		return false;
+	line_look(now, &view);
+	if (!view.rank)
+		return false;
+	line_waits(now);
+	*due_ns = atomic_load_explicit(&flow->read_ns, memory_order_relaxed) +
+		  qclimb_ack_delay_ns(view.behind_flows, WINDOW_LEAST_BYTES, view.capacity, view.rate_before, 0,
+				      DELAY_MOST_NS);
+	return now < *due_ns;
+}
+
+static bool is_blocking(int fd, int flags)
+{
+	int file;
+
+	if (flags & MSG_DONTWAIT)
+		return false;
+	file = (int)syscall(SYS_fcntl, fd, F_GETFL);
+	return file >= 0 && !(file & O_NONBLOCK);
+}
+
+/* SO_RCVTIMEO, UINT64_MAX if none. */
+static uint64_t timeout_of(int fd)
+{
+	struct timeval time = { 0, 0 };
+
+	if (sys_getsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof(time)) || (!time.tv_sec && !time.tv_usec))
+		return UINT64_MAX;
+	return (uint64_t)time.tv_sec * UINT64_C(1000000000) + (uint64_t)time.tv_usec * QCLIMB_NS_PER_US;
+}
+
+bool optax_withholds(int fd, int flags)
+{
+	const struct connection *connection = connection_of(fd);
+	const int saved = errno;
+	uint64_t now, due_ns, end_ns = 0;
+	struct line_view view;
+
+	if (!connection || flags & (MSG_PEEK | MSG_ERRQUEUE | MSG_OOB))
+		return false;
+	for (;;) {
+		now = now_ns();
+		if (!withheld_until(connection, now, &due_ns))
+			break;
+		if (!end_ns) {
+			const uint64_t timeout_ns = timeout_of(fd);
+
+			LOG("optax: fd=%d withheld us=%llu", fd,
+			    (unsigned long long)((due_ns - now) / QCLIMB_NS_PER_US));
+
+			if (!is_blocking(fd, flags)) {
+				errno = EAGAIN;
+				return withheld_event_is_sure(connection);
+			}
+			end_ns = timeout_ns < DELAY_MOST_NS ? now + timeout_ns : now + DELAY_MOST_NS;
+		}
+		if (now >= end_ns)
+			break;
+		due_ns = due_ns < end_ns ? due_ns : end_ns;
+		line_look(now, &view);
+		if (line_wait(view.turn, due_ns - now < WAIT_NS ? due_ns - now : WAIT_NS))
+			break; /* a signal: libc's read finds what it would have found */
+	}
+	errno = saved;
+	return false;
+}
+
+/* The flow under way is over. */
+static void end_flow(struct connection *connection, struct received *flow, uint64_t now, bool is_open)
+{
+	uint32_t kind = atomic_load(&flow->kind);
+
+	atomic_store(&flow->got_bytes, 0);
+	if (kind == KIND_KERNELS || !atomic_compare_exchange_strong(&flow->kind, &kind, KIND_FREE))
+		return;
+	withheld_end(connection, is_open);
+	if (kind == KIND_SMALL)
+		line_count(-1, 0, now);
+	else if (kind == KIND_LARGE)
+		line_count(0, -1, now);
+}
+
+static void grow(struct connection *connection, struct received *flow, uint64_t got, uint64_t now)
+{
+	const uint64_t bytes = atomic_fetch_add(&flow->got_bytes, got) + got;
+	uint32_t kind = atomic_load(&flow->kind);
+
+	if (kind == KIND_FREE && bytes > FREE_BYTES && atomic_compare_exchange_strong(&flow->kind, &kind, KIND_SMALL)) {
+		line_count(1, 0, now);
+		withheld_begin(connection);
+		kind = KIND_SMALL;
+	}
+	if (kind == KIND_SMALL &&
+	    !qclimb_task_is_small(bytes, atomic_load_explicit(&small_bytes, memory_order_relaxed)) &&
+	    atomic_compare_exchange_strong(&flow->kind, &kind, KIND_LARGE)) {
+		withheld_end(connection, true);
+		line_count(-1, 1, now);
+	}
+}
+
+void optax_read(struct connection *connection, int fd, ssize_t got, size_t asked, int flags)
+{
+	struct received *flow = received_of(connection);
+	const int saved = errno;
+	const uint64_t now = now_ns();
+	struct line_view view;
+	bool is_behind;
+
+	if (!flow || flags & MSG_ERRQUEUE)
+		return;
+	if (connection->is_foreign || atomic_load_explicit(&flow->kind, memory_order_relaxed) == KIND_KERNELS) {
+		if (flow->window != WINDOW_KERNELS)
+			optax_release(connection, fd); /* another process reads it too, or ours did before a fork */
+		return;
+	}
+	if (flags & MSG_PEEK) {
+		if (asked > PEEK_BYTES)
+			optax_release(connection, fd); /* it may wait for more than a small buffer holds */
+		return;
+	}
+	if (got <= 0) {
+		if (got == 0 && asked)
+			end_flow(connection, flow, now, true);
+		errno = saved;
+		return;
+	}
+	if (connection->last_write_ns != flow->written_ns ||
+	    now - atomic_load_explicit(&flow->read_ns, memory_order_relaxed) > QUIET_NS) {
+		flow->written_ns = connection->last_write_ns;
+		end_flow(connection, flow, now, true);
+	}
+	is_behind = atomic_load(&flow->kind) == KIND_SMALL && line_look(now, &view)->rank;
+	grow(connection, flow, (uint64_t)got, now);
+	atomic_store_explicit(&flow->read_ns, now, memory_order_relaxed);
+	line_received((uint64_t)got, is_behind, now);
+	if (atomic_load(&flow->kind) == KIND_LARGE)
+		set_window(flow, fd, WINDOW_KERNELS, 0);
+	else if (atomic_load(&flow->kind) == KIND_SMALL && line_look(now, &view)->rank)
+		set_window(flow, fd, WINDOW_LEAST, 0);
+	else if (atomic_load(&flow->kind) == KIND_SMALL)
+		set_heads_window(flow, fd, view.window);
+	errno = saved;
+}
+
+void optax_closed(struct connection *connection)
+{
+	struct received *flow = received_of(connection);
+	const int saved = errno;
+
+	if (!flow)
+		return;
+	end_flow(connection, flow, now_ns(), false);
+	atomic_store(&flow->kind, KIND_KERNELS);
+	errno = saved;
+}
+
+void optax_release(struct connection *connection, int fd)
+{
+	struct received *flow = received_of(connection);
+	const int saved = errno;
+
+	if (!flow)
+		return;
+	end_flow(connection, flow, now_ns(), true);
+	atomic_store(&flow->kind, KIND_KERNELS);
+	set_window(flow, fd, WINDOW_KERNELS, 0);
+	errno = saved;
+}
+
+bool optax_shows_rcvbuf(const struct connection *connection, int *bytes)
+{
+	const struct received *flow = received_of(connection);
+
+	if (!flow || flow->window == WINDOW_KERNELS)
+		return false;
+	*bytes = flow->old_rcvbuf;
+	return true;
+}

@@ -1,0 +1,220 @@
+"""Ordinary receiving applications for test_optax.py: `receive.py ROLE JSON`. They know nothing of qclimb."""
+
+import asyncio
+import ctypes
+import hashlib
+import json
+import os
+import select
+import signal
+import socket
+import struct
+import sys
+import threading
+import time
+
+TCP_INFO_WSCALE = 6
+SOL_SOCKET, SO_RCVBUF, SO_BUF_LOCK = 1, 8, 72
+SYS_GETSOCKOPT = 55  # x86-64
+PATTERN = bytes(range(251)) * 4000
+
+
+def body(size, at=0):
+    """Bytes [at, at + size) of what every answer consists of."""
+    start = at % 251
+    return PATTERN[start : start + size]
+
+
+def serve(port):
+    """Answers each request, a length of 8 bytes, by as many bytes."""
+    listener = socket.create_server(("127.0.0.1", port), backlog=64)
+    print("ready", flush=True)
+
+    def answer(sock):
+        with sock:
+            while len(asked := sock.recv(8, socket.MSG_WAITALL)) == 8:
+                (size,) = struct.unpack("<Q", asked)
+                for at in range(0, size, 65536):
+                    try:
+                        sock.sendall(body(min(65536, size - at), at))
+                    except OSError:
+                        return
+
+    while True:
+        threading.Thread(target=answer, args=(listener.accept()[0],), daemon=True).start()
+
+
+def ask(port, size):
+    sock = socket.create_connection(("127.0.0.1", port))
+    sock.sendall(struct.pack("<Q", size))
+    return sock
+
+
+def head(port):
+    """A task that receives small flows without an end: four connections, so that one always has a flow under way."""
+
+    def loop():
+        sock = socket.create_connection(("127.0.0.1", port))
+        while True:
+            sock.sendall(struct.pack("<Q", 500_000))
+            left = 500_000
+            while left:
+                left -= len(sock.recv(min(left, 20_000)))
+                time.sleep(0.0005)
+
+    for _ in range(4):
+        threading.Thread(target=loop, daemon=True).start()
+    time.sleep(0.1)
+    print("ready", flush=True)
+    signal.pause()
+
+
+def really(sock, option):
+    """A socket option as the kernel has it, past the library."""
+    value, size = ctypes.c_int(), ctypes.c_uint(4)
+    call = (SYS_GETSOCKOPT, sock.fileno(), SOL_SOCKET, option, ctypes.byref(value), ctypes.byref(size))
+    assert ctypes.CDLL(None).syscall(*call) == 0
+    return value.value
+
+
+def wait_poll(socks, edge):
+    poller = select.poll()
+    for sock in socks:
+        poller.register(sock, select.POLLIN)
+    while socks:
+        events = poller.poll(20_000)
+        assert events, "no event within 20 s"
+        for fd, _ in events:
+            yield next(sock for sock in socks if sock.fileno() == fd), poller.unregister
+
+
+def wait_select(socks, edge):
+    while socks:
+        found, _, _ = select.select(socks, [], [], 20)
+        assert found, "no event within 20 s"
+        for sock in found:
+            yield sock, lambda fd: None
+
+
+def wait_epoll(socks, edge):
+    with select.epoll() as loop:
+        for sock in socks:
+            loop.register(sock, select.EPOLLIN | (select.EPOLLET if edge else 0))
+        while socks:
+            events = loop.poll(20)
+            assert events, "no event within 20 s"
+            for fd, _ in events:
+                yield next(sock for sock in socks if sock.fileno() == fd), lambda fd: None
+
+
+WAITS = {"poll": wait_poll, "select": wait_select, "epoll": wait_epoll, "epoll-et": wait_epoll}
+
+
+def by_events(mode, socks, size):
+    """Believes nothing but events; reads until EAGAIN where they are edges."""
+    edge = mode == "epoll-et"
+    got = {sock: bytearray() for sock in socks}
+    left = list(socks)
+    for sock in left:
+        sock.setblocking(False)
+    for sock, forget in WAITS[mode](left, edge):
+        while len(got[sock]) < size:
+            try:
+                part = sock.recv(min(65536, size - len(got[sock])))
+            except BlockingIOError:
+                break
+            assert part
+            got[sock] += part
+            if not edge:
+                break
+        if len(got[sock]) == size and sock in left:
+            forget(sock.fileno())
+            left.remove(sock)
+    return list(got.values())
+
+
+def by_threads(socks, size):
+    got = [bytearray() for _ in socks]
+
+    def take(sock, into):
+        while len(into) < size:
+            into += sock.recv(min(65536, size - len(into)))
+
+    threads = [threading.Thread(target=take, args=pair) for pair in zip(socks, got, strict=True)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return got
+
+
+def by_asyncio(port, flows, size):
+    async def take():
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(struct.pack("<Q", size))
+        found = await reader.readexactly(size)
+        writer.close()
+        return found
+
+    async def take_all():
+        return await asyncio.gather(*(take() for _ in range(flows)))
+
+    return asyncio.run(take_all())
+
+
+def fetch(port, mode, flows, size):
+    """A task of `flows` flows; every byte is compared."""
+    if mode == "asyncio":
+        got = by_asyncio(port, flows, size)
+    else:
+        socks = [ask(port, size) for _ in range(flows)]
+        got = by_threads(socks, size) if mode == "threads" else by_events(mode, socks, size)
+    want = hashlib.sha256(b"".join(body(min(65536, size - at), at) for at in range(0, size, 65536))).digest()
+    print(json.dumps({"whole": [hashlib.sha256(part).digest() == want for part in got]}))
+
+
+def buffers(port, size):
+    """What an application and the kernel see of the receive buffer, before and after `size` bytes."""
+    sock = ask(port, size)
+    said = {"wscale": sock.getsockopt(6, 11, 104)[TCP_INFO_WSCALE] >> 4, "first": really(sock, SO_RCVBUF)}
+    said["shown"] = sock.getsockopt(SOL_SOCKET, SO_RCVBUF)
+    left = size
+    while left:
+        left -= len(sock.recv(min(left, 65536)))
+    said |= {"last": really(sock, SO_RCVBUF), "lock": really(sock, SO_BUF_LOCK)}
+    print(json.dumps(said))
+
+
+def timeouts(port):
+    """A withheld socket: time-outs of poll, and a poll without one that must end."""
+    sock = ask(port, 100_000)
+    poller = select.poll()
+    poller.register(sock, select.POLLIN)
+    sock.recv(65536)
+    sock.recv(65536)
+    early = empty = 0
+    for _ in range(20):
+        start = time.monotonic()
+        if not poller.poll(30):
+            empty += 1
+            early += time.monotonic() - start < 0.03
+        else:
+            sock.recv(65536)
+    assert poller.poll(20_000)
+    print(json.dumps({"empty": empty, "early": early}))
+
+
+def forked(port):
+    """A flow that a child goes on reading."""
+    sock = ask(port, 200_000)
+    got = len(sock.recv(5000)) + len(sock.recv(5000))
+    if os.fork() == 0:
+        while got < 200_000:
+            got += len(sock.recv(65536))
+        print(json.dumps({"got": got}), flush=True)
+        os._exit(0)
+    os.wait()
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]](**json.loads(sys.argv[2]))

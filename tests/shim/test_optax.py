@@ -1,0 +1,245 @@
+"""OPTAX at receivers: tasks behind the head are held back, whatever they wait by; no byte, event or window is lost."""
+
+import ctypes
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager, suppress
+from itertools import count
+from pathlib import Path
+
+import pytest
+from stand import LIBRARY, environment, wait_until
+
+RECEIVE = Path(__file__).parent / "receive.py"
+PORT = 7200
+SLOW = "1"  # Mb/s: any head fills such a link, so whoever stands behind it is held back
+_numbers = count()
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: a host is a network namespace")
+
+
+class Host:
+    """A network namespace with a server; applications of it, with or without the library."""
+
+    def __init__(self, name, path):
+        self.name, self.path = name, path
+        self.log = path / "log"
+        self.running = []
+
+    def start(self, role, optax=None, library=True, **words):
+        settings = {"QCLIMB_MODE": "observe", "QCLIMB_LOG": str(self.log)}
+        if optax is not None:
+            settings["QCLIMB_OPTAX"] = optax
+        env = environment(self.path / "absent", **settings) if library else dict(os.environ)
+        argv = ["env", *(f"{key}={value}" for key, value in env.items()), sys.executable, RECEIVE, role]
+        process = subprocess.Popen(
+            ["ip", "netns", "exec", self.name, *argv, json.dumps(words)], stdout=subprocess.PIPE, text=True
+        )
+        self.running.append(process)
+        return process
+
+    def ready(self, *args, **words):
+        process = self.start(*args, **words)
+        assert process.stdout.readline() == "ready\n"
+        return process
+
+    def says(self, process):
+        out, _ = process.communicate(timeout=60)
+        assert process.returncode == 0
+        return json.loads(out)
+
+    def logged(self, word):
+        return self.log.read_text().count(word) if self.log.exists() else 0
+
+
+@pytest.fixture
+def host(tmp_path):
+    name = f"qcox{os.getpid()}-{next(_numbers)}"
+    try:
+        subprocess.run(["ip", "netns", "add", name], check=True, capture_output=True, text=True)
+        subprocess.run(["ip", "-n", name, "link", "set", "lo", "up", "mtu", "1500"], check=True)
+    except (subprocess.CalledProcessError, FileNotFoundError) as error:
+        pytest.skip(f"no network namespaces here: {error}")
+    made = Host(name, tmp_path)
+    before = segments()
+    try:
+        made.ready("serve", library=False, port=PORT)
+        yield made
+    finally:
+        for process in made.running:
+            with suppress(ProcessLookupError):
+                process.kill()
+            process.wait()
+            process.stdout.close()
+        subprocess.run(["ip", "netns", "del", name], check=True)
+        for key, number in segments().items():  # the killed ones took nothing along
+            if key not in before:
+                subprocess.run(["ipcrm", "-m", str(number)], check=False)
+
+
+def segments():
+    """Keys of the System V segments that root has."""
+    lines = Path("/proc/sysvipc/shm").read_text().splitlines()[1:]
+    return {int(line.split()[0]): int(line.split()[1]) for line in lines}
+
+
+@contextmanager
+def line_of(host):
+    """The segment of the line that processes of `host` make meanwhile: its id."""
+    before = segments()
+    host.ready("head", SLOW, port=PORT)
+    (found,) = [number for key, number in segments().items() if key not in before]
+    yield found
+
+
+WAYS = ["threads", "poll", "select", "epoll", "epoll-et", "asyncio"]
+
+
+@pytest.mark.parametrize("mode", WAYS)
+def test_a_task_behind_the_head_is_held_back_and_gets_every_byte(host, mode):
+    head = host.ready("head", SLOW, port=PORT)
+    behind = host.start("fetch", SLOW, port=PORT, mode=mode, flows=3, size=400_000)
+    word = {"threads": "withheld", "poll": "left out", "select": "left out"}.get(mode, "masked")
+    wait_until(lambda: host.logged(word) > 0, 20)
+    assert behind.poll() is None
+    head.kill()  # a head that is gone is nobody's: else the rest would come by W_min a time
+    assert host.says(behind) == {"whole": [True] * 3}
+
+
+@pytest.mark.parametrize("mode", WAYS)
+def test_several_tasks_at_once_all_get_every_byte(host, mode):
+    tasks = [host.start("fetch", "50", port=PORT, mode=mode, flows=4, size=300_000) for _ in range(3)]
+    for task in tasks:
+        assert host.says(task) == {"whole": [True] * 4}
+
+
+def test_a_head_that_is_stopped_is_passed_over(host):
+    head = host.ready("head", SLOW, port=PORT)
+    head_pid = int(subprocess.run(["pgrep", "-P", str(head.pid)], capture_output=True, text=True).stdout or head.pid)
+    behind = host.start("fetch", SLOW, port=PORT, mode="threads", flows=2, size=400_000)
+    wait_until(lambda: host.logged("withheld") > 0, 20)
+    os.kill(head_pid, signal.SIGSTOP)
+    try:
+        assert host.says(behind) == {"whole": [True] * 2}
+    finally:
+        os.kill(head_pid, signal.SIGCONT)
+
+
+def test_poll_keeps_its_time_outs_and_ends_when_reads_are_due(host):
+    host.ready("head", SLOW, port=PORT)
+    said = host.says(host.start("timeouts", SLOW, port=PORT))
+    assert said["empty"] > 0
+    assert said["early"] == 0
+
+
+def test_a_window_starts_small_and_a_large_flow_gets_the_kernels_back(host):
+    bare = host.says(host.start("buffers", library=False, port=PORT, size=3_000_000))
+    ours = host.says(host.start("buffers", "1000", port=PORT, size=3_000_000))
+    assert ours["first"] < bare["first"] / 4
+    assert ours["wscale"] == bare["wscale"] > 0
+    assert ours["shown"] == bare["shown"]
+    assert ours["last"] >= bare["first"]
+    assert ours["lock"] == bare["lock"] == 0
+
+
+@pytest.mark.parametrize("setting", [None, "", "off", "0", "-5", "100x"])
+def test_it_is_off_unless_the_environment_says_otherwise(host, setting):
+    bare = host.says(host.start("buffers", library=False, port=PORT, size=10_000))
+    ours = host.says(host.start("buffers", setting, port=PORT, size=10_000))
+    assert ours["first"] == bare["first"]
+    assert host.logged("optax") == 0
+
+
+def test_a_child_reads_on_what_its_parent_began(host):
+    host.ready("head", SLOW, port=PORT)
+    assert host.says(host.start("forked", SLOW, port=PORT)) == {"got": 200_000}
+
+
+def test_a_line_full_of_nonsense_holds_nobody_for_ever(host):
+    libc = ctypes.CDLL(None)
+    libc.shmat.restype = ctypes.c_void_p
+    with line_of(host) as number:
+        at = libc.shmat(number, None, 0)
+        behind = host.start("fetch", SLOW, port=PORT, mode="epoll-et", flows=2, size=20_000)
+        end = time.monotonic() + 1
+        while time.monotonic() < end and behind.poll() is None:
+            ctypes.memmove(at + 8, os.urandom(4096), 4096)  # all but the mark of its version
+            time.sleep(0.001)
+        assert host.says(behind) == {"whole": [True] * 2}
+
+
+def test_a_line_that_was_removed_is_made_anew(host):
+    with line_of(host) as number:
+        subprocess.run(["ipcrm", "-m", str(number)], check=True)
+        behind = host.start("fetch", SLOW, port=PORT, mode="poll", flows=2, size=300_000)
+        assert host.says(behind) == {"whole": [True] * 2}
+
+
+def test_a_line_that_others_may_write_is_not_used(host):
+    libc = ctypes.CDLL(None)
+    with line_of(host) as number:
+        about = (ctypes.c_char * 256)()
+        assert libc.shmctl(number, 2, about) == 0  # IPC_STAT
+        mode = ctypes.c_uint.from_buffer(about, 20)
+        assert mode.value & 0o777 == 0o600
+        mode.value |= 0o066
+        assert libc.shmctl(number, 1, about) == 0  # IPC_SET
+        behind = host.start("fetch", SLOW, port=PORT, mode="threads", flows=2, size=300_000)
+        assert host.says(behind) == {"whole": [True] * 2}
+        assert host.logged("withheld") == 0
+
+
+def test_the_last_process_takes_the_line_along(host):
+    before = segments()
+    host.says(host.start("fetch", SLOW, port=PORT, mode="threads", flows=2, size=300_000))
+    assert segments() == before
+
+
+SECURE = r"""
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+int main(void)
+{
+	struct sockaddr_in to = { .sin_family = AF_INET };
+	int one = socket(AF_INET, SOCK_STREAM, 0), bytes = 0;
+	socklen_t len = sizeof(to);
+
+	listen(one, 1);
+	syscall(SYS_getsockopt, one, SOL_SOCKET, SO_RCVBUF, &bytes, &(socklen_t){ sizeof(bytes) });
+	(void)len;
+	printf("{\"rcvbuf\": %d, \"user\": %d}\n", bytes, (int)geteuid());
+	return 0;
+}
+"""
+
+
+def test_a_setuid_program_ignores_the_setting(tmp_path_factory):
+    place = Path("/var/tmp") / f"qcox{os.getpid()}"
+    place.mkdir(mode=0o755)
+    try:
+        library, program = place / "libqclimb.so", place / "secure"
+        shutil.copy(LIBRARY, library)
+        library.chmod(0o755)
+        (place / "secure.c").write_text(SECURE)
+        link = ["-Wl,--no-as-needed", str(library), f"-Wl,-rpath,{place}"]
+        subprocess.run(["cc", "-o", program, place / "secure.c", *link], check=True)
+
+        def outcome(mode):
+            program.chmod(mode)
+            argv = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", program]
+            env = {"QCLIMB_OPTAX": "on", "QCLIMB_RUN": "/nonexistent"}
+            return json.loads(subprocess.run(argv, env=env, capture_output=True, text=True, check=True).stdout)
+
+        small, secure = outcome(0o755), outcome(0o4755)
+        if secure["user"] != 0:
+            pytest.skip("a setuid copy does not run with more rights here")
+        assert small["rcvbuf"] < secure["rcvbuf"]
+    finally:
+        shutil.rmtree(place)
