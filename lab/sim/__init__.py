@@ -6,11 +6,12 @@ from lab.sim.forecast import Exact, Leaves, Nothing
 from lab.sim.matrix import AllToAll, Incast, Permutation, Staggered, Stride
 from lab.sim.results import Counters, Results
 from lab.sim.runner import run, stream
-from lab.sim.schemes import Pfabric
+from lab.sim.schemes import NAMED, Pfabric, Tcp, scheme_named
 from lab.sim.topology import Topology, single_rooted_tree, star
 from lab.sim.workload import Bursty, FlowList, Poisson, Workload
 
 __all__ = [
+    "NAMED",
     "AllToAll",
     "Bursty",
     "Counters",
@@ -29,9 +30,11 @@ __all__ = [
     "SimulationError",
     "Staggered",
     "Stride",
+    "Tcp",
     "Topology",
     "Workload",
     "run",
+    "scheme_named",
     "single_rooted_tree",
     "star",
     "stream",

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
+from itertools import pairwise
 from typing import Any, ClassVar
 
 from lab.sim.errors import ExperimentError
@@ -64,15 +65,140 @@ class Pfabric:
         }
 
 
-Scheme = Pfabric
+PIAS_2015_WEB_SEARCH = tuple(1460 * n for n in (46, 1084, 1717, 1943, 1989, 1999, 2001))
+"""Demotion thresholds of the PIAS authors' ns-2 scripts of October 2015, closest to the NSDI'15 text; bytes."""
+PIAS_2016_WEB_SEARCH = tuple(1460 * n for n in (956, 1381, 1718, 2028, 2297, 2551, 2660))
+"""Those of their later scripts, for load 0.6; bytes."""
+TAGGINGS = ("none", "pias", "qclimb", "qclimb-ps", "qclimb-pp", "qclimb-fp")
+REORDERINGS = ("tcp", "receiver", "drain")
+
+
+@dataclass(frozen=True)
+class Tcp:
+    """TCP over strict-priority queues: plain, DCTCP, PIAS and QCLIMB's variants are settings of it (`NAMED`).
+
+    Defaults: DCTCP as pFabric's authors ran it in a fabric of 14.6 us: 150-packet ports, marks from 15 packets on at
+    10G and in proportion to the rate on uplinks. Their least timeout of 200 us is for one queue: where low priorities
+    starve, PIAS's authors take 2 ms.
+    """
+
+    name: str = "tcp"
+    """What tables call it."""
+    dctcp: bool = True
+    tagging: str = "none"
+    thresholds_bytes: tuple[int, ...] = PIAS_2015_WEB_SEARCH
+    """Where priorities 1, 2, ... begin; one fewer than priorities. Unused, and one queue, where tagging is none."""
+    slack_bytes: int = 100_000
+    reordering: str = "tcp"
+    again_first: bool = False
+    """What is sent again has priority 0."""
+    duplicate_acks: int = 3
+    """Selectively acknowledged packets beyond a gap that make it a loss, 1 to 3; 0: the timeout alone finds losses."""
+    promote_wait_us: float = 1_000.0
+    """Longest wait of reordering `drain`."""
+    initial_window: int = 12
+    """Packets."""
+    max_window: int = 1_000
+    """Packets; stands for the receiver's window."""
+    least_timeout_us: float = 2_000.0
+    first_timeout_us: float = 2_000.0
+    """Before a round trip was measured."""
+    buffer_bytes: int = 225_000
+    """Of each switch port, shared by its queues."""
+    host_buffer_bytes: int = 225_000
+    """Of each host's port, likewise."""
+    reserved_bytes: int = 0
+    """Of each queue's own, out of the port's buffer."""
+    dynamic_alpha: float = 0.0
+    """A queue may hold this many times the free shared bytes (in 16ths); 0: all that is free."""
+    mark_bytes: int = 22_500
+    """ECN marks where a packet finds so much waiting at a host-rate port, hosts' own ports too."""
+    uplink_mark_bytes: int = 90_000
+    mark_per_queue: bool = False
+
+    def __post_init__(self) -> None:
+        if self.tagging not in TAGGINGS:
+            raise ExperimentError(f"scheme.tagging is {self.tagging!r}, expected one of {', '.join(TAGGINGS)}")
+        if self.reordering not in REORDERINGS:
+            raise ExperimentError(f"scheme.reordering is {self.reordering!r}, expected one of {', '.join(REORDERINGS)}")
+        begin = self.thresholds_bytes
+        if not (0 < len(begin) <= 63 and begin[0] > 0 and all(a < b for a, b in pairwise(begin))):
+            raise ExperimentError(f"scheme.thresholds_bytes are {begin}, expected 1 to 63 ascending numbers above 0")
+        check("scheme.slack_bytes", self.slack_bytes, 0, 2**62)
+        check("scheme.duplicate_acks", self.duplicate_acks, 0, 3)
+        check("scheme.promote_wait_us", self.promote_wait_us, 0, 10**7)
+        check("scheme.initial_window", self.initial_window, 1, 10**6)
+        check("scheme.max_window", self.max_window, self.initial_window, 10**6)
+        check("scheme.least_timeout_us", self.least_timeout_us, 0.001, 10**7)
+        check("scheme.first_timeout_us", self.first_timeout_us, 0.001, 10**7)
+        for name in ("buffer_bytes", "host_buffer_bytes"):
+            check(f"scheme.{name}", getattr(self, name), 1, 10**12)
+            if self.reserved_bytes * self.priorities > getattr(self, name):
+                raise ExperimentError(
+                    f"scheme.reserved_bytes is {self.reserved_bytes}: {self.priorities} queues of it do not fit into "
+                    f"{name}, {getattr(self, name)}"
+                )
+        check("scheme.reserved_bytes", self.reserved_bytes, 0, 10**12)
+        check("scheme.dynamic_alpha", self.dynamic_alpha, 0, 64)
+        check("scheme.mark_bytes", self.mark_bytes, 0, 10**12)
+        check("scheme.uplink_mark_bytes", self.uplink_mark_bytes, 0, 10**12)
+
+    @property
+    def priorities(self) -> int:
+        """How many queues each port has."""
+        return 1 if self.tagging == "none" else len(self.thresholds_bytes) + 1
+
+    def settings(self) -> Settings:
+        """As the engine reads them."""
+        return {
+            "scheme": "tcp",
+            "dctcp": int(self.dctcp),
+            "tagging": self.tagging,
+            "thresholds": ",".join(str(n) for n in self.thresholds_bytes[: self.priorities - 1]),
+            "slack_bytes": self.slack_bytes,
+            "reordering": self.reordering,
+            "again_first": int(self.again_first),
+            "duplicate_acks": self.duplicate_acks,
+            "promote_wait_ps": round(self.promote_wait_us * 1e6),
+            "initial_window": self.initial_window,
+            "max_window": self.max_window,
+            "least_timeout_ps": round(self.least_timeout_us * 1e6),
+            "first_timeout_ps": round(self.first_timeout_us * 1e6),
+            "buffer_bytes": self.buffer_bytes,
+            "host_buffer_bytes": self.host_buffer_bytes,
+            "reserved_bytes": self.reserved_bytes,
+            "dynamic_alpha_16ths": round(self.dynamic_alpha * 16),
+            "mark_bytes": self.mark_bytes if self.dctcp else 0,
+            "uplink_mark_bytes": self.uplink_mark_bytes if self.dctcp else 0,
+            "mark_per_queue": int(self.mark_per_queue),
+            "priorities": self.priorities,
+        }
+
+
+Scheme = Pfabric | Tcp
+
+NAMED: dict[str, Scheme] = {
+    "pfabric": Pfabric(),
+    "pfabric-forecast": Pfabric(sizes_are_forecasts=True),
+    "tcp": Tcp(dctcp=False),
+    "dctcp": Tcp("dctcp"),
+    "pias": Tcp("pias", tagging="pias"),
+    "qclimb": Tcp("qclimb", tagging="qclimb", reordering="receiver", again_first=True),
+    "qclimb-drain": Tcp("qclimb-drain", tagging="qclimb", reordering="drain", again_first=True),
+    "qclimb-tcp": Tcp("qclimb-tcp", tagging="qclimb", reordering="tcp"),
+    "qclimb-ps": Tcp("qclimb-ps", tagging="qclimb-ps", reordering="receiver", again_first=True),
+    "qclimb-pp": Tcp("qclimb-pp", tagging="qclimb-pp", reordering="receiver", again_first=True),
+    "qclimb-fp": Tcp("qclimb-fp", tagging="qclimb-fp", reordering="receiver", again_first=True),
+}
+"""The schemes by name. qclimb-tcp: default TCP reordering (the paper's Fig. 15); -drain: qclimb's own; -ps, -pp, -fp:
+perfect sizes, promotion by a point prediction, a priority fixed by one."""
 
 
 def scheme_named(name: str) -> Scheme:
     """A scheme with its default settings. Raises: ExperimentError."""
-    known = {"pfabric": Pfabric}
-    if name not in known:
-        raise ExperimentError(f"scheme is {name!r}, expected one of {', '.join(known)}")
-    return known[name]()
+    if name not in NAMED:
+        raise ExperimentError(f"scheme is {name!r}, expected one of {', '.join(NAMED)}")
+    return NAMED[name]
 
 
 def changed(scheme: Scheme, changes: Iterable[str]) -> Scheme:
@@ -108,4 +234,4 @@ def _read(text: str, like: object) -> object:
 
 def described(scheme: Scheme) -> dict[str, object]:
     """A scheme's name and settings, for tables and caches."""
-    return {"name": scheme.name, **{field.name: getattr(scheme, field.name) for field in fields(scheme)}}
+    return {"name": scheme.name} | {field.name: getattr(scheme, field.name) for field in fields(scheme)}

@@ -2,7 +2,9 @@
  * qclimb-sim KEY=VALUE...: flows on stdin, results on stdout (core/stream.h). `lab.sim` is its face.
  */
 #include "core/run.h"
+#include "schemes/fluid.h"
 #include "schemes/pfabric.h"
+#include "schemes/tcp.h"
 
 int main(int argc, char **argv)
 {
@@ -11,5 +13,9 @@ int main(int argc, char **argv)
 
 	if (scheme == "pfabric")
 		return sim::Run<sim::Pfabric>(config).run();
-	sim::refuse("scheme is " + scheme + ", expected pfabric");
+	if (scheme == "tcp")
+		return sim::Run<sim::Tcp>(config).run();
+	if (scheme == "fluid")
+		return sim::Fluid(config).run();
+	sim::refuse("scheme is " + scheme + ", expected pfabric, tcp or fluid");
 }

@@ -109,16 +109,15 @@ template <class Scheme> class Run
 				scheme_.at_sender(flow, packet);
 		} else {
 			network_.counts.delivered_packets += packet->type == Type::DATA;
+			network_.counts.marks += packet->is_marked;
 			scheme_.at_receiver(flow, packet);
 		}
 	}
 
 	void at_timer(Flow *flow)
 	{
-		if (network_.timer_is_due(flow)) {
-			flow->timeouts += !flow->is_over;
+		if (network_.timer_is_due(flow))
 			scheme_.timeout(*flow);
-		}
 	}
 
 	void next_flow()

@@ -101,6 +101,7 @@ class Pfabric
 
 	void timeout(Flow &flow)
 	{
+		flow.timeouts++;
 		flow.timeouts_in_row++;
 		flow.slow_start_until = std::max(2u, flow.window / 2);
 		if (probe_after_ && flow.timeouts_in_row >= probe_after_) {

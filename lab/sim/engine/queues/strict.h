@@ -1,0 +1,127 @@
+/*
+ * A commodity port: up to 64 first-in-first-out queues, served in strict order of priority (0 first), over one buffer.
+ *
+ *   Admission. Each queue has `reserved_bytes` of its own; what is beyond is taken from the port's shared rest
+ *   (buffer - queues x reserved). A packet that finds neither is dropped (tail drop: no packet that was let in is ever
+ *   dropped). With `dynamic_alpha_16ths` = a > 0 a queue may also hold no more than a/16 of the free shared bytes
+ *   (dynamic thresholds of Choudhury and Hahne, as ASICs have them).
+ *   Marking. A data packet that finds `mark_bytes` or more in the port (or in its queue, if `mark_per_queue`) is marked:
+ *   DCTCP's instantaneous threshold. 0 marks nothing.
+ * The packet on the wire is no longer in the queue. Invariant (SIM_CHECKS): whoever is served, no queue before is waiting.
+ */
+#ifndef QCLIMB_SIM_QUEUES_STRICT_H
+#define QCLIMB_SIM_QUEUES_STRICT_H
+
+#include "core/topology.h"
+#include "queues/fifo.h"
+
+namespace sim
+{
+
+class StrictQueue
+{
+      public:
+	static constexpr bool RANKS_ARE_PRIORITIES = true;
+
+	StrictQueue(const Config &config, Place place)
+	    : count_(uint32_t(config.number("priorities"))), reserved_(uint64_t(config.number("reserved_bytes"))),
+	      alpha_(uint64_t(config.number("dynamic_alpha_16ths"))),
+	      mark_bytes_(uint64_t(config.number(is_uplink(place) ? "uplink_mark_bytes" : "mark_bytes"))),
+	      mark_per_queue_(config.number("mark_per_queue") != 0), queue_(count_)
+	{
+		const char *key = place == Place::HOST ? "host_buffer_bytes" : "buffer_bytes";
+		const uint64_t buffer = uint64_t(config.number(key));
+
+		shared_ = buffer > count_ * reserved_ ? buffer - count_ * reserved_ : 0;
+	}
+
+	bool is_empty() const
+	{
+		return !waiting_;
+	}
+	uint64_t bytes() const
+	{
+		return bytes_;
+	}
+
+	uint64_t counted_bytes() const
+	{
+		uint64_t sum = 0;
+
+		for (const One &one : queue_)
+			sum += one.fifo.counted_bytes();
+		return sum;
+	}
+
+	/* Returns the packet if it has no place. */
+	Packet *push(Packet *packet)
+	{
+		const uint32_t p = packet->rank < count_ ? packet->rank : count_ - 1;
+		One &queue = queue_[p];
+		const uint64_t after = queue.bytes + packet->wire_bytes;
+
+		if (after > reserved_) {
+			const uint64_t own = over(queue.bytes), more = over(after) - own;
+			if (shared_used_ + more > shared_)
+				return packet;
+			if (alpha_ && 16 * (own + more) > alpha_ * (shared_ - shared_used_))
+				return packet;
+			shared_used_ += more;
+		}
+		if (mark_bytes_ && packet->type == Type::DATA &&
+		    (mark_per_queue_ ? queue.bytes : bytes_) >= mark_bytes_)
+			packet->is_marked = true;
+		queue.bytes = after;
+		bytes_ += packet->wire_bytes;
+		queue.fifo.push(packet);
+		waiting_ |= uint64_t(1) << p;
+		return nullptr;
+	}
+
+	Packet *pop()
+	{
+		const uint32_t p = uint32_t(__builtin_ctzll(waiting_));
+		One &queue = queue_[p];
+		Packet *packet = queue.fifo.pop();
+
+#ifdef SIM_CHECKS
+		for (uint32_t before = 0; before < p; before++)
+			SIM_CHECK(queue_[before].fifo.is_empty(), "no priority is passed over");
+		SIM_CHECK(queue.bytes >= packet->wire_bytes, "no queue is negative");
+#endif
+		shared_used_ -= over(queue.bytes) - over(queue.bytes - packet->wire_bytes);
+		queue.bytes -= packet->wire_bytes;
+		bytes_ -= packet->wire_bytes;
+		if (queue.fifo.is_empty())
+			waiting_ &= ~(uint64_t(1) << p);
+		return packet;
+	}
+
+      private:
+	struct One {
+		Fifo fifo;
+		uint64_t bytes = 0;
+	};
+
+	static bool is_uplink(Place place)
+	{
+		return place == Place::LEAF_UP || place == Place::SPINE;
+	}
+
+	uint64_t over(uint64_t bytes) const
+	{
+		return bytes > reserved_ ? bytes - reserved_ : 0;
+	}
+
+	const uint32_t count_;
+	const uint64_t reserved_, alpha_, mark_bytes_;
+	const bool mark_per_queue_;
+	uint64_t shared_ = 0, shared_used_ = 0; /* bytes beyond the reserves: to have, in use */
+	uint64_t bytes_ = 0;
+	uint64_t waiting_ = 0; /* a bit a queue that is not empty */
+	std::vector<One> queue_;
+};
+
+} // namespace sim
+
+#endif

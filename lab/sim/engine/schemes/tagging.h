@@ -1,0 +1,85 @@
+/*
+ * The priority of each packet: QCLIMB's Algorithm 1 by the text that hosts run (<qclimb/priority.h>), on different
+ * bounds.
+ *   none         every packet has priority 0 (plain TCP, DCTCP)
+ *   pias         L = 0, S = 0, U unknown: by bytes sent
+ *   qclimb       L, U of the flow's forecast, S
+ *   qclimb-ps    L = U = the true size, S = 0: remaining bytes, perfectly known
+ *   qclimb-pp    L = U = the forecast's one number, S = 0: the last priority once it is passed
+ *   qclimb-fp    the priority of the forecast's one number, kept to the end
+ * A packet has the priority of its first byte. Offsets count the flow's bytes: a packet sent again is tagged as the
+ * first time, or 0 if `again_first` (QCLIMB 3.2.3). ACKs have priority 0.
+ */
+#ifndef QCLIMB_SIM_SCHEMES_TAGGING_H
+#define QCLIMB_SIM_SCHEMES_TAGGING_H
+
+#include "core/config.h"
+#include "core/packet.h"
+
+#include <qclimb/priority.h>
+
+namespace sim
+{
+
+class Tagging
+{
+      public:
+	explicit Tagging(const Config &config)
+	    : rule_(rule_of(config.text("tagging"))), priorities_(uint32_t(config.number("priorities"))),
+	      slack_(uint64_t(config.number("slack_bytes"))), payload_(uint64_t(config.number("payload_bytes")))
+	{
+		const std::vector<uint64_t> begin = config.numbers("thresholds");
+
+		if (begin.size() + 1 != priorities_ || priorities_ > QCLIMB_MAX_PRIORITIES)
+			refuse("thresholds must be one fewer than priorities, and these at most 64");
+		for (size_t i = 0; i < begin.size(); i++)
+			threshold_[i + 1] = begin[i];
+	}
+
+	uint32_t priority(const FlowBase &flow, uint32_t packet) const
+	{
+		const uint64_t at = packet * payload_;
+		qclimb_bounds bounds = { 0, QCLIMB_UNKNOWN_BYTES, 0 };
+
+		switch (rule_) {
+		case Rule::NONE:
+			return 0;
+		case Rule::PIAS:
+			break;
+		case Rule::QCLIMB:
+			bounds = { flow.lower_bytes, flow.upper_bytes, slack_ };
+			break;
+		case Rule::PS:
+			bounds = { flow.size_bytes, flow.size_bytes, 0 };
+			break;
+		case Rule::PP:
+			bounds = { flow.forecast_bytes, flow.forecast_bytes, 0 };
+			break;
+		case Rule::FP:
+			return qclimb_priority_of(threshold_, priorities_, flow.forecast_bytes);
+		}
+		return qclimb_priority(threshold_, priorities_, &bounds, at, at);
+	}
+
+      private:
+	enum class Rule { NONE, PIAS, QCLIMB, PS, PP, FP };
+
+	static Rule rule_of(const std::string &name)
+	{
+		const char *names[] = { "none", "pias", "qclimb", "qclimb-ps", "qclimb-pp", "qclimb-fp" };
+
+		for (int i = 0; i < 6; i++)
+			if (name == names[i])
+				return Rule(i);
+		refuse("tagging is " + name + ", expected none, pias, qclimb, qclimb-ps, qclimb-pp or qclimb-fp");
+	}
+
+	Rule rule_;
+	uint32_t priorities_;
+	uint64_t slack_, payload_;
+	uint64_t threshold_[QCLIMB_MAX_PRIORITIES] = {};
+};
+
+} // namespace sim
+
+#endif
