@@ -14,7 +14,9 @@ import click
 from tabulate import tabulate
 
 HERE = Path(__file__).parent
-NAMES = ("shim", "shim_connections", "shim_programs", "forest", "forest_sizes")
+NAMES = ("shim", "shim_connections", "shim_programs", "forest", "forest_sizes", "sim")
+LONG = ("sim_growth",)
+"""Run when they are named."""
 
 Row = dict[str, Any]
 
@@ -32,10 +34,10 @@ def rows_of(name: str) -> list[Row]:
 
 
 @click.command(epilog="Example: python bench/run.py shim --json")
-@click.argument("names", nargs=-1, type=click.Choice(NAMES))
+@click.argument("names", nargs=-1, type=click.Choice([*NAMES, *LONG]))
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
 def main(names: tuple[str, ...], as_json: bool) -> None:
-    """Run the benchmarks NAMES (all of them by default)."""
+    """Run the benchmarks NAMES (by default all but the long ones)."""
     results = {}
     for name in names or NAMES:
         click.echo(f"[bench] {name} ...", err=True)

@@ -1,0 +1,77 @@
+"""The simulator's speed: data packets delivered a CPU second, pFabric on the two fixed flow lists.
+
+The reference, in the same run and interleaved: events a CPU second of a bare std::priority_queue of heap-allocated
+events (sim_hold.cpp), the core of most peers, which does nothing but queue. The peer's figure is YAPS's on the same
+web-search list (12.1 M data packets in 53 CPU s), from another day on a machine of this kind; the goal is five times
+that, the ambition ten. Where the lists are not there, flows are drawn from the same table at the same load.
+"""
+
+import statistics
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from lab.sim import Experiment, Pfabric, Workload
+from lab.sim import run as simulate
+from lab.sim.flowlist import read_flow_list
+
+HERE = Path(__file__).parent
+LISTS = HERE.parents[1] / "shared/data/flowlists"
+CASES = {"web search 0.6": "websearch", "data mining 0.6": "datamining"}
+PEER_PACKETS = 228_000
+ROUNDS = 3
+HOLDS, POPULATION = 3_000_000, 3_000
+
+
+def experiment_of(name: str) -> tuple[Experiment, str]:
+    """The run, and where its flows are from."""
+    path = LISTS / f"{name}_load0.6_10000flows_10g.txt.gz"
+    if path.exists():
+        return Experiment(workload=read_flow_list(path), routing="spray"), "list"
+    return Experiment(workload=Workload(f"{name}_pkts"), routing="spray"), "drawn"
+
+
+class Hold:
+    """bench/sim_hold.cpp, built as the engine is."""
+
+    def __init__(self, folder: Path) -> None:
+        self._program = folder / "hold"
+        subprocess.run(["c++", "-std=c++17", "-O3", "-o", str(self._program), str(HERE / "sim_hold.cpp")], check=True)
+
+    def events_per_second(self) -> float:
+        words = [str(self._program), str(HOLDS), str(POPULATION)]
+        return 1e6 / float(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
+
+
+def run() -> list[dict[str, Any]]:
+    """The rows of the table."""
+    table = []
+    with tempfile.TemporaryDirectory() as folder:
+        hold = Hold(Path(folder))
+        for case, name in CASES.items():
+            experiment, source = experiment_of(name)
+            assert isinstance(experiment.scheme, Pfabric)
+            rounds = [(simulate(experiment).counters, hold.events_per_second()) for _ in range(ROUNDS)]
+            counters = rounds[0][0]
+            seconds = statistics.median(found.cpu_seconds for found, _ in rounds)
+            events = statistics.median(found.events / found.cpu_seconds / holds for found, holds in rounds)
+            packets = counters.delivered_packets / seconds
+            table.append(
+                {
+                    "flows": f"{case} ({source})",
+                    "data packets": counters.delivered_packets,
+                    "CPU s": round(seconds, 2),
+                    "packets/CPU s": round(packets),
+                    "x YAPS's 228 k": round(packets / PEER_PACKETS, 1),
+                    "events/packet": round(counters.events / counters.delivered_packets, 1),
+                    "events/CPU s over bare heap's": round(events, 2),
+                    "MB": round(counters.peak_rss_kib / 1024, 1),
+                }
+            )
+    return table
+
+
+if __name__ == "__main__":
+    for row in run():
+        print("  ".join(f"{key}: {value}" for key, value in row.items()))
