@@ -1,0 +1,68 @@
+"""What a page of the book is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from lab.figures.points import Point
+from lab.sim.experiment import Experiment
+from lab.sim.fluid import FluidExperiment
+
+Key = tuple[str | float | int, ...]
+Runs = Mapping[Key, Experiment | FluidExperiment]
+Points = Mapping[Key, Point]
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much of a page is run."""
+
+    name: str
+    flows: int
+    seeds: tuple[int, ...]
+    loads: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Series:
+    """One line of a plot."""
+
+    label: str
+    x: Sequence[float]
+    y: Sequence[float]
+    half: Sequence[float] = ()
+    """Half the 95 % interval of each, where there are several seeds."""
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One plot."""
+
+    title: str
+    x: str
+    y: str
+    series: Sequence[Series]
+
+
+@dataclass(frozen=True)
+class Story:
+    """What the runs say: a table (rows as mappings of column to text), panels, and one verdict a claim."""
+
+    rows: Sequence[Mapping[str, str]]
+    panels: Sequence[Panel]
+    verdicts: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Page:
+    """`name` as the command takes it; `settings` in prose, choices where the paper is silent included."""
+
+    name: str
+    title: str
+    settings: Sequence[str]
+    scales: Mapping[str, Scale]
+    """`quick` for a look, `full` for the page that is kept."""
+    runs: Callable[[Scale], Runs]
+    tell: Callable[[Scale, Points], Story]
+    notes: Sequence[str] = field(default=())

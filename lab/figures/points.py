@@ -1,0 +1,139 @@
+"""Runs by content: a point is never run twice, and a sweep that was interrupted goes on where it stopped.
+
+A point's name is the hash of its experiment and of the engine's sources (of the program, where it was installed without
+them); its numbers lie in one .npz file of the cache folder. Points run side by side, one engine a core.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lab.sim import FlowList, run
+from lab.sim import engine as engine_package
+from lab.sim.experiment import Experiment
+from lab.sim.fluid import FluidExperiment, run_fluid
+from lab.sim.results import MEDIUM_BYTES, SMALL_BYTES
+
+
+@dataclass(frozen=True)
+class Point:
+    """One run's numbers: flows that finished by the run's end have an FCT, the others NaN."""
+
+    size_bytes: NDArray[np.int64]
+    fct_us: NDArray[np.float64]
+    slowdown: NDArray[np.float64]
+    """Of the fluid model: nFCT."""
+    counters: Mapping[str, Any]
+
+    def of_class(self, name: str) -> NDArray[np.bool_]:
+        """Flows of a size class, as in lab.sim.results."""
+        size = self.size_bytes
+        classes = {
+            "small": size <= SMALL_BYTES,
+            "medium": (size > SMALL_BYTES) & (size <= MEDIUM_BYTES),
+            "large": size > MEDIUM_BYTES,
+        }
+        return np.isfinite(self.fct_us) & classes.get(name, np.ones(size.shape, bool))
+
+    def statistic(self, name: str, size_class: str = "all", of: str = "fct_us") -> float:
+        """`mean` or `p99`."""
+        values = getattr(self, of)[self.of_class(size_class)]
+        if not values.size:
+            return float("nan")
+        return float(values.mean() if name == "mean" else np.quantile(values, 0.99))
+
+
+@cache
+def _engine_digest() -> bytes:
+    folder = Path(engine_package.__file__).parent
+    sources = [*sorted(folder.glob("*/*.h")), folder / "main.cpp"]
+    if not all(path.exists() for path in sources):
+        sources = [engine_package.program()]
+    return hashlib.sha256(b"".join(path.read_bytes() for path in sources)).digest()
+
+
+def name_of(experiment: Experiment | FluidExperiment) -> str:
+    """Equal for equal experiments on equal engines only."""
+    digest = hashlib.sha256(_engine_digest() + repr(experiment).encode())
+    workload = getattr(experiment, "workload", None)
+    if isinstance(workload, FlowList):  # whose repr leaves most numbers out
+        for value in vars(workload).values():
+            digest.update(b"-" if value is None else np.ascontiguousarray(value).tobytes())
+    return digest.hexdigest()[:32]
+
+
+def compute(experiment: Experiment | FluidExperiment) -> Point:
+    """Runs it. Raises: SimulationError."""
+    if isinstance(experiment, FluidExperiment):
+        fluid = run_fluid(experiment)
+        counters: dict[str, Any] = {"cpu_seconds": fluid.cpu_seconds, "peak_flows": fluid.peak_flows}
+        return Point(fluid.size_kb * 1000, fluid.fct_s * 1e6, fluid.nfct, counters)
+    found = run(experiment)
+    names = [
+        "data_packets",
+        "delivered_packets",
+        "marks",
+        "events",
+        "cpu_seconds",
+        "peak_flows",
+        "peak_packets",
+        "peak_rss_kib",
+    ]
+    counters = {name: getattr(found.counters, name) for name in names}
+    counters["drops"] = sum(found.counters.drops_at.values())
+    counters["timeouts"] = int(found.timeouts[found.timeouts > 0].sum())
+    counters["retransmissions"] = int(found.retransmissions.sum())
+    return Point(found.size_bytes, found.fct_us, found.slowdown, counters)
+
+
+def cached(experiment: Experiment | FluidExperiment, folder: Path) -> Point:
+    """From the cache, or run and kept. Raises: SimulationError."""
+    path = folder / f"{name_of(experiment)}.npz"
+    if path.exists():
+        with np.load(path) as stored:
+            counters = json.loads(str(stored["counters"]))
+            return Point(stored["size_bytes"], stored["fct_us"], stored["slowdown"], counters)
+    point = compute(experiment)
+    folder.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix(f".{os.getpid()}.part")
+    with part.open("wb") as file:
+        np.savez_compressed(
+            file,
+            size_bytes=point.size_bytes,
+            fct_us=point.fct_us,
+            slowdown=point.slowdown,
+            counters=np.array(json.dumps(dict(point.counters))),
+        )
+    part.rename(path)
+    return point
+
+
+def run_all(
+    runs: Mapping[Any, Experiment | FluidExperiment], folder: Path, jobs: int, progress: Callable[[int], None]
+) -> dict[Any, Point]:
+    """All points, by key; equal experiments once. Raises: SimulationError."""
+    found: dict[Any, Point] = {}
+    by_name: dict[str, list[Any]] = {}
+    for key, experiment in runs.items():
+        by_name.setdefault(name_of(experiment), []).append(key)
+    with ThreadPoolExecutor(jobs) as pool:
+        futures = {pool.submit(cached, runs[keys[0]], folder): keys for keys in by_name.values()}
+        try:
+            for future in as_completed(futures):
+                found.update(dict.fromkeys(futures[future], future.result()))
+                progress(len(found))
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+    return found

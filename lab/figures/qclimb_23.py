@@ -1,0 +1,173 @@
+"""QCLIMB (NSDI'24), Figs. 23 and 24: the simulated fabric, QCLIMB against PIAS, perfect sizes and pFabric."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from lab.figures.intervals import over_seeds, shown
+from lab.figures.page import Page, Panel, Points, Runs, Scale, Series, Story
+from lab.sim import Experiment, Leaves, Pfabric, Tcp, Topology, Workload
+from lab.sim.schemes import NAMED, PIAS_2015_WEB_SEARCH, PIAS_2016_WEB_SEARCH, Scheme
+
+FABRIC = Topology(9, 7, 16, 40 * 10**9, 100 * 10**9)
+TRACES = {"K-Means": "flux_kmeans_est_bytes", "PageRank": "flux_pagerank_est_bytes", "SGD": "flux_sgd_est_bytes"}
+PACKET = 1500
+BDP_PACKETS = 50
+FORECAST = Leaves(width=0.1, miss=0.001)
+
+
+def at_40g(name: str, thresholds: tuple[int, ...] = PIAS_2015_WEB_SEARCH, label: str | None = None) -> Scheme:
+    """A scheme of TCP's with this fabric's windows, marks and buffers."""
+    scheme = NAMED[name]
+    assert isinstance(scheme, Tcp)
+    return replace(
+        scheme,
+        name=label or name,
+        thresholds_bytes=thresholds,
+        initial_window=BDP_PACKETS,
+        mark_bytes=60 * PACKET,
+        uplink_mark_bytes=150 * PACKET,
+        buffer_bytes=350_000,
+        host_buffer_bytes=350_000,
+    )
+
+
+SCHEMES: dict[str, Scheme] = {
+    "PIAS": at_40g("pias"),
+    "PIAS 2016": at_40g("pias", PIAS_2016_WEB_SEARCH, "pias-2016"),
+    "QCLIMB": at_40g("qclimb"),
+    "QCLIMB drain": at_40g("qclimb-drain"),
+    "QCLIMB-PS": at_40g("qclimb-ps"),
+    "pFabric": Pfabric(BDP_PACKETS, 60, 45.0, 146_000),
+}
+PAPER_OVERALL = {"K-Means": (-47.9, -17.4), "PageRank": (-38.3, -9.1), "SGD": (-49.5, -37.9)}
+"""QCLIMB against PIAS, overall mean FCT over loads 0.3 to 0.9, percent: most and least (Fig. 23)."""
+PAPER_SMALL = {"K-Means": (-30.1, -1), "PageRank": (-35.1, -1), "SGD": (-46.5, -3)}
+PAPER_OVER_PS = {"K-Means": (0.4, 1.4), "PageRank": (1.6, 5.9)}
+"""QCLIMB above QCLIMB-PS, overall mean, percent (Fig. 24)."""
+PAPER_OVER_PFABRIC = {"K-Means": (12, 17), "PageRank": (4.6, 13.1)}
+
+
+def runs(scale: Scale) -> Runs:
+    """A point a trace, scheme, load and seed."""
+    traces = TRACES if scale.name == "full" else {"PageRank": TRACES["PageRank"]}
+    return {
+        (trace, scheme, load, seed): Experiment(
+            FABRIC, settings, Workload(sizes, forecast=FORECAST), load=load, flows=scale.flows, seed=seed
+        )
+        for trace, sizes in traces.items()
+        for scheme, settings in SCHEMES.items()
+        for load in scale.loads
+        for seed in scale.seeds
+    }
+
+
+class Ratios:
+    """Ratios of two schemes' statistics over the same flows, seed by seed."""
+
+    def __init__(self, scale: Scale, points: Points) -> None:
+        self._scale, self._points = scale, points
+
+    def __call__(
+        self, trace: str, scheme: str, base: str, load: float, name: str, size_class: str
+    ) -> tuple[float, float]:
+        """Mean over seeds, and half its interval."""
+        each = [
+            self._points[trace, scheme, load, seed].statistic(name, size_class)
+            / self._points[trace, base, load, seed].statistic(name, size_class)
+            for seed in self._scale.seeds
+        ]
+        return over_seeds(each)
+
+
+def tell(scale: Scale, points: Points) -> Story:
+    """The page's table, plots and verdicts."""
+    ratio = Ratios(scale, points)
+    traces = list(dict.fromkeys(str(key[0]) for key in points))
+    rows = [
+        {
+            "trace": trace,
+            "load": f"{load}",
+            "scheme": scheme,
+            "overall mean / PIAS": shown(*ratio(trace, scheme, "PIAS", load, "mean", "all")),
+            "small mean / PIAS": shown(*ratio(trace, scheme, "PIAS", load, "mean", "small")),
+            "small p99 / PIAS": shown(*ratio(trace, scheme, "PIAS", load, "p99", "small")),
+            "large mean / PIAS": shown(*ratio(trace, scheme, "PIAS", load, "mean", "large")),
+            "overall mean / PS": shown(*ratio(trace, scheme, "QCLIMB-PS", load, "mean", "all")),
+            "overall mean / pFabric": shown(*ratio(trace, scheme, "pFabric", load, "mean", "all")),
+        }
+        for trace in traces
+        for load in scale.loads
+        for scheme in SCHEMES
+        if scheme != "PIAS"
+    ]
+    panels = [
+        Panel(
+            f"{trace}: {title}",
+            "load",
+            "FCT / PIAS's",
+            [
+                Series(
+                    scheme,
+                    scale.loads,
+                    [ratio(trace, scheme, "PIAS", load, name, size_class)[0] for load in scale.loads],
+                    [
+                        float(np.nan_to_num(ratio(trace, scheme, "PIAS", load, name, size_class)[1]))
+                        for load in scale.loads
+                    ],
+                )
+                for scheme in SCHEMES
+                if scheme != "PIAS"
+            ],
+        )
+        for trace in traces
+        for title, name, size_class in (("overall mean", "mean", "all"), ("small mean", "mean", "small"))
+    ]
+    found = []
+    for trace in traces:
+        for what, paper, base, size_class in (
+            ("overall mean against PIAS (Fig. 23)", PAPER_OVERALL, "PIAS", "all"),
+            ("small mean against PIAS (Fig. 23)", PAPER_SMALL, "PIAS", "small"),
+            ("overall mean against QCLIMB-PS (Fig. 24)", PAPER_OVER_PS, "QCLIMB-PS", "all"),
+            ("overall mean against pFabric (Fig. 24)", PAPER_OVER_PFABRIC, "pFabric", "all"),
+        ):
+            if trace not in paper:
+                continue
+            each = [100 * (ratio(trace, "QCLIMB", base, load, "mean", size_class)[0] - 1) for load in scale.loads]
+            low, high = paper[trace]
+            inside = low <= min(each) and max(each) <= high
+            found.append(
+                f"{trace}, QCLIMB's {what}: here {min(each):+.1f} to {max(each):+.1f} %, the paper {low:+.1f} to "
+                f"{high:+.1f} %: {'reproduced' if inside else 'not reproduced'}."
+            )
+    return Story(rows, panels, found)
+
+
+PAGE = Page(
+    name="qclimb-23",
+    title="QCLIMB Figs. 23 and 24: 144 hosts at 40/100 Gb/s",
+    settings=[
+        "9 racks of 16 hosts at 40 Gb/s, 100 Gb/s uplinks. The paper does not state the number of spines; four would "
+        "be 1.6:1 oversubscribed and could not carry load 0.9: 7 here. ECMP.",
+        "Load: bytes with headers on the hosts' links.",
+        "1.45 us a link one way (14 us round trip without queues): not stated in the paper.",
+        "Sizes: estimates inverted from published FCTs (the traces can't be had), good from 10 KB to 1 MB, upper "
+        "bounds above; drawn independently, Poisson arrivals, uniform pairs. So no history, no bursts, no jobs.",
+        "Forecasts are made up (lab.sim.forecast.Leaves): the size's place among all sizes is known to within a tenth, "
+        "one flow in a thousand gets another flow's bounds. The paper's forest is trained on features we do not have.",
+        "PIAS and QCLIMB over DCTCP: K = 60 packets at 40G, 150 at 100G, 350 KB a port shared by 8 queues (the "
+        "testbed's), initial window 50 packets (one bandwidth-delay product, as PIAS's ns-2 scripts), least timeout "
+        "2 ms, S = 100 KB.",
+        "Thresholds: PIAS's web-search set of October 2015 for all; `PIAS 2016`: the authors' later set for load 0.6.",
+        "pFabric: 146 KB (two bandwidth-delay products), windows 50 to 60 packets, timeout 45 us, no probes.",
+        "`QCLIMB drain` is qclimb's own drain before promote. FCT: first byte at the sender to last at the receiver.",
+    ],
+    scales={
+        "quick": Scale("quick", 2_000, (1,), (0.5, 0.8)),
+        "full": Scale("full", 10_000, (1, 2, 3), (0.3, 0.5, 0.7, 0.9)),
+    },
+    runs=runs,
+    tell=tell,
+)
