@@ -111,6 +111,7 @@ setup(
         "lab.fabric",
         "lab.record",
         "lab.record.programs",
+        "lab.figures",
         "lab.report",
         "lab.sim",
         "lab.sim.engine",
@@ -146,6 +147,7 @@ setup(
             "qclimb-run = hostlib.run:main",
         ],
         "qclimb.commands": [
+            "figures = lab.figures.cli:figures",
             "lab = lab.cli:lab",
             "model = orchestrator.model_cli:model",
         ],

@@ -3,5 +3,6 @@
 from lab.figures.bigspine_5a import PAGE as BIGSPINE_5A
 from lab.figures.page import Page
 from lab.figures.qclimb_23 import PAGE as QCLIMB_23
+from lab.figures.qclimb_errors import PAGE as QCLIMB_ERRORS
 
-PAGES: dict[str, Page] = {page.name: page for page in (QCLIMB_23, BIGSPINE_5A)}
+PAGES: dict[str, Page] = {page.name: page for page in (QCLIMB_23, QCLIMB_ERRORS, BIGSPINE_5A)}

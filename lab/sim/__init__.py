@@ -6,7 +6,7 @@ from lab.sim.forecast import Exact, Leaves, Nothing
 from lab.sim.matrix import AllToAll, Incast, Permutation, Staggered, Stride
 from lab.sim.results import Counters, Results
 from lab.sim.runner import run, stream
-from lab.sim.schemes import NAMED, Pfabric, Tcp, scheme_named
+from lab.sim.schemes import NAMED, Homa, Pfabric, Tcp, scheme_named
 from lab.sim.topology import Topology, single_rooted_tree, star
 from lab.sim.workload import Bursty, FlowList, Poisson, Workload
 
@@ -20,6 +20,7 @@ __all__ = [
     "Experiment",
     "ExperimentError",
     "FlowList",
+    "Homa",
     "Incast",
     "Leaves",
     "Nothing",

@@ -175,11 +175,66 @@ class Tcp:
         }
 
 
-Scheme = Pfabric | Tcp
+@dataclass(frozen=True)
+class Homa:
+    """Receivers schedule by grants. Defaults: for 10G and a round trip of 14.6 us; unscheduled cut-offs are ours."""
+
+    name: ClassVar[str] = "homa"
+    rtt_packets: int = 13
+    """Unscheduled, and granted ahead of arrivals."""
+    priorities: int = 8
+    unscheduled: int = 4
+    """How many of the priorities are for unscheduled packets."""
+    unscheduled_bytes: tuple[int, ...] = (2_000, 10_000, 100_000)
+    """Where the second, third, ... unscheduled priority begins, by message size."""
+    overcommitment: int = 4
+    """Messages that a receiver grants at once."""
+    timeout_us: float = 2_000.0
+    buffer_bytes: int = 1_000_000
+    """Of each switch port."""
+    sizes_are_forecasts: bool = False
+
+    def __post_init__(self) -> None:
+        check("scheme.rtt_packets", self.rtt_packets, 1, 10**6)
+        check("scheme.priorities", self.priorities, 2, 64)
+        check("scheme.unscheduled", self.unscheduled, 1, self.priorities - 1)
+        begin = self.unscheduled_bytes
+        if not (len(begin) == self.unscheduled - 1 and all(a < b for a, b in pairwise((0, *begin)))):
+            raise ExperimentError(
+                f"scheme.unscheduled_bytes are {begin}, expected {self.unscheduled - 1} ascending numbers above 0"
+            )
+        check("scheme.overcommitment", self.overcommitment, 1, 10**6)
+        check("scheme.timeout_us", self.timeout_us, 0.001, 10**7)
+        check("scheme.buffer_bytes", self.buffer_bytes, 1, 10**12)
+
+    def settings(self) -> Settings:
+        """As the engine reads them."""
+        return {
+            "scheme": self.name,
+            "rtt_packets": self.rtt_packets,
+            "priorities": self.priorities,
+            "unscheduled": self.unscheduled,
+            "thresholds": ",".join(str(n) for n in self.unscheduled_bytes),
+            "overcommitment": self.overcommitment,
+            "timeout_ps": round(self.timeout_us * 1e6),
+            "buffer_bytes": self.buffer_bytes,
+            "host_buffer_bytes": 2**62,
+            "sizes_are_forecasts": int(self.sizes_are_forecasts),
+            "reserved_bytes": 0,
+            "dynamic_alpha_16ths": 0,
+            "mark_bytes": 0,
+            "uplink_mark_bytes": 0,
+            "mark_per_queue": 0,
+        }
+
+
+Scheme = Pfabric | Tcp | Homa
 
 NAMED: dict[str, Scheme] = {
     "pfabric": Pfabric(),
     "pfabric-forecast": Pfabric(sizes_are_forecasts=True),
+    "homa": Homa(),
+    "homa-forecast": Homa(sizes_are_forecasts=True),
     "tcp": Tcp(dctcp=False),
     "dctcp": Tcp("dctcp"),
     "pias": Tcp("pias", tagging="pias"),

@@ -3,6 +3,7 @@
  */
 #include "core/run.h"
 #include "schemes/fluid.h"
+#include "schemes/homa.h"
 #include "schemes/pfabric.h"
 #include "schemes/tcp.h"
 
@@ -17,5 +18,7 @@ int main(int argc, char **argv)
 		return sim::Run<sim::Tcp>(config).run();
 	if (scheme == "fluid")
 		return sim::Fluid(config).run();
-	sim::refuse("scheme is " + scheme + ", expected pfabric, tcp or fluid");
+	if (scheme == "homa")
+		return sim::Run<sim::Homa>(config).run();
+	sim::refuse("scheme is " + scheme + ", expected pfabric, tcp, homa or fluid");
 }

@@ -32,6 +32,7 @@ struct Packet : Event {
 	uint32_t told_first = 0,
 		 told_end = 0; /* in an ACK: these packets the receiver counts as lost; a grant: up to end */
 	bool is_marked = false; /* ECN: congestion met; an ACK echoes it */
+	uint32_t left = 0; /* Homa: packets left of the message, this one included */
 	bool is_again = false; /* a retransmission */
 
 	explicit Packet(FlowBase *of) : flow(of)

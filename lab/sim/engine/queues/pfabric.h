@@ -18,12 +18,26 @@
 namespace sim
 {
 
-class PfabricQueue
+/* What a port orders by: 0 goes first and in order of arrival. */
+struct Rank {
+	static uint32_t of(const Packet &packet)
+	{
+		return packet.rank;
+	}
+};
+struct PacketsLeft {
+	static uint32_t of(const Packet &packet)
+	{
+		return packet.left;
+	}
+};
+
+template <class Key> class BasicRankQueue
 {
       public:
 	static constexpr bool RANKS_ARE_PRIORITIES = false;
 
-	PfabricQueue(const Config &config, Place place)
+	BasicRankQueue(const Config &config, Place place)
 	    : limit_bytes_(uint64_t(config.number(place == Place::HOST ? "host_buffer_bytes" : "buffer_bytes")))
 	{
 		grow();
@@ -51,12 +65,13 @@ class PfabricQueue
 	Packet *push(Packet *packet)
 	{
 		bytes_ += packet->wire_bytes;
-		if (packet->rank == 0) {
+		const uint32_t key = Key::of(*packet);
+		if (key == 0) {
 			control_.push(packet);
 		} else {
 			if (count_ == rank_.size())
 				grow();
-			rank_[count_] = packet->rank;
+			rank_[count_] = key;
 			flow_[count_] = packet->flow;
 			packet_[count_++] = packet;
 		}
@@ -72,9 +87,12 @@ class PfabricQueue
 			bytes_ -= packet->wire_bytes;
 			return packet;
 		}
-		uint32_t best = 0;
-		for (uint32_t i = 1; i < count_; i++)
-			best = rank_[i] < rank_[best] ? i : best;
+		const uint32_t *rank = rank_.data();
+		uint32_t best = 0, least = rank[0];
+		for (uint32_t i = 1; i < count_; i++) {
+			best = rank[i] < least ? i : best;
+			least = rank[i] < least ? rank[i] : least;
+		}
 		const FlowBase *flow = flow_[best];
 		uint32_t first = 0;
 		while (flow_[first] != flow)
@@ -85,10 +103,13 @@ class PfabricQueue
       private:
 	uint32_t worst() const
 	{
-		uint32_t found = 0;
+		const uint32_t *rank = rank_.data();
+		uint32_t found = 0, most = rank[0];
 
-		for (uint32_t i = 1; i < count_; i++)
-			found = rank_[i] >= rank_[found] ? i : found;
+		for (uint32_t i = 1; i < count_; i++) {
+			found = rank[i] >= most ? i : found;
+			most = rank[i] >= most ? rank[i] : most;
+		}
 		return found;
 	}
 
@@ -129,6 +150,8 @@ class PfabricQueue
 	std::vector<Packet *> packet_;
 	Fifo control_;
 };
+
+using PfabricQueue = BasicRankQueue<Rank>;
 
 } // namespace sim
 

@@ -1,0 +1,54 @@
+/*
+ * Homa's ports. A switch's is strict.h's: priorities over one buffer. A host's own port is ordered by the message that
+ * has least left to send (SRPT), of one message in order, control packets first: Homa's NIC queue is short and filled
+ * in that order, which comes to the same.
+ */
+#ifndef QCLIMB_SIM_QUEUES_HOMA_H
+#define QCLIMB_SIM_QUEUES_HOMA_H
+
+#include "queues/pfabric.h"
+#include "queues/strict.h"
+
+namespace sim
+{
+
+class HomaQueue
+{
+      public:
+	static constexpr bool RANKS_ARE_PRIORITIES = true;
+
+	HomaQueue(const Config &config, Place place)
+	    : is_host_(place == Place::HOST), host_(config, place), strict_(config, place)
+	{
+	}
+
+	bool is_empty() const
+	{
+		return is_host_ ? host_.is_empty() : strict_.is_empty();
+	}
+	uint64_t bytes() const
+	{
+		return is_host_ ? host_.bytes() : strict_.bytes();
+	}
+	uint64_t counted_bytes() const
+	{
+		return is_host_ ? host_.counted_bytes() : strict_.counted_bytes();
+	}
+	Packet *push(Packet *packet)
+	{
+		return is_host_ ? host_.push(packet) : strict_.push(packet);
+	}
+	Packet *pop()
+	{
+		return is_host_ ? host_.pop() : strict_.pop();
+	}
+
+      private:
+	const bool is_host_;
+	BasicRankQueue<PacketsLeft> host_;
+	StrictQueue strict_;
+};
+
+} // namespace sim
+
+#endif

@@ -1,0 +1,80 @@
+"""The book: points are run once, pages say what they found, and the command is plain about what it can't do."""
+
+from dataclasses import replace
+
+import numpy as np
+from click.testing import CliRunner
+
+from lab.cli import lab
+from lab.figures import points
+from lab.figures.bigspine_5a import PAGE as BIGSPINE
+from lab.figures.book import PAGES
+from lab.figures.cli import figures
+from lab.figures.page import Scale
+from lab.figures.qclimb_23 import PAGE as QCLIMB_23
+from lab.figures.render import write
+from lab.sim import Experiment, FlowList, Topology, Workload
+
+SMALL = Experiment(Topology(2, 1, 3), workload=Workload("homa_w3_googleall_bytes"), flows=200)
+
+
+def test_a_point_is_run_once_and_read_back_alike(tmp_path, monkeypatch):
+    first = points.cached(SMALL, tmp_path)
+    monkeypatch.setattr(points, "compute", lambda experiment: 1 / 0)
+    again = points.cached(SMALL, tmp_path)
+    assert again.fct_us.tobytes() == first.fct_us.tobytes()
+    assert again.counters == first.counters
+
+
+def test_an_interrupted_sweep_goes_on_where_it_stopped(tmp_path, monkeypatch):
+    runs = {seed: replace(SMALL, seed=seed) for seed in range(4)}
+    points.cached(runs[0], tmp_path)
+    (tmp_path / f"{points.name_of(runs[1])}.1.part").write_bytes(b"half a file")
+    ran = []
+    compute = points.compute
+    monkeypatch.setattr(points, "compute", lambda experiment: ran.append(experiment.seed) or compute(experiment))
+    found = points.run_all(runs, tmp_path, jobs=2, progress=lambda done: None)
+    assert sorted(ran) == [1, 2, 3] and sorted(found) == [0, 1, 2, 3]
+
+
+def test_points_have_one_name_for_equal_experiments_and_others_for_others():
+    zeros = np.zeros(2_000, np.int64)
+    listed = [FlowList(zeros, zeros + 1 + last, zeros, zeros + 1) for last in (0, 0, 1)]
+    names = [points.name_of(Experiment(workload=flows, flows=2_000)) for flows in listed]
+    assert names[0] == names[1] != names[2]
+    assert points.name_of(SMALL) == points.name_of(replace(SMALL)) != points.name_of(replace(SMALL, load=0.5))
+
+
+def test_the_fluid_page_is_written_with_its_verdicts(tmp_path):
+    scale = Scale("quick", 5_000, (1, 2), (0.5, 0.8))
+    found = points.run_all(BIGSPINE.runs(scale), tmp_path, 2, lambda done: None)
+    story = BIGSPINE.tell(scale, found)
+    text = write(BIGSPINE, scale, story, tmp_path / "page", "qclimb figures bigspine-5a").read_text()
+    assert len(story.rows) == 6 and len(story.verdicts) == 3
+    assert "MP-MLFQ N=2 K=4 at 0.8" in text
+    assert (tmp_path / "page/bigspine-5a.svg").read_text().startswith("<?xml")
+
+
+def test_the_qclimb_page_holds_each_claim_against_the_paper(tmp_path):
+    scale = Scale("quick", 60, (1,), (0.5,))
+    found = points.run_all(QCLIMB_23.runs(scale), tmp_path, 2, lambda done: None)
+    story = QCLIMB_23.tell(scale, found)
+    assert len(story.verdicts) == 4
+    assert all(verdict.endswith("reproduced.") for verdict in story.verdicts)
+
+
+def test_commands_name_what_they_do_not_know():
+    runner = CliRunner()
+    assert runner.invoke(figures, ["nothing"]).exit_code == 2
+    assert all(name in runner.invoke(figures, []).output for name in PAGES)
+    for words, sentence in (
+        (["--scheme", "nothing"], "scheme is 'nothing', expected one of"),
+        (["--set", "max_windw=1"], "did you mean max_window?"),
+        (["--load", "0"], "load is 0.0"),
+        (["--list", "/nowhere"], "is no flow list"),
+        (["--spines", "0"], "topology.spines is 0"),
+    ):
+        found = runner.invoke(lab, ["sim", *words])
+        assert found.exit_code == 2 and sentence in found.output and found.output.count("\n") == 1
+    shown = runner.invoke(lab, ["sim", "--flows", "50", "--leaves", "2", "--json"])
+    assert shown.exit_code == 0 and '"fct_mean_us"' in shown.output

@@ -1,0 +1,45 @@
+"""Homa: one message alone is ideal, receivers serve the shortest first and never idle, losses are asked for."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from lab.sim import Experiment, FlowList, Homa, Leaves, Topology, Workload, run, star
+
+SMALL = Topology(leaves=3, spines=2, hosts_per_leaf=4)
+
+
+def flows(*rows):
+    return FlowList(*(np.array(column, np.int64) for column in zip(*rows, strict=True)))
+
+
+@pytest.mark.parametrize("size", [1, 1460, 14_600, 100_000, 3_000_000])
+def test_one_message_alone_takes_its_ideal_time_to_the_picosecond(size):
+    found = run(Experiment(SMALL, Homa(), flows((0, size, 0, 11)), flows=1), checked=True)
+    assert found.received_ps[0] == found.ideal_ps[0]
+
+
+def test_a_receiver_serves_the_shortest_message_first_and_never_idles():
+    sizes = [3_000_000, 2_000_000, 1_000_000]
+    found = run(Experiment(star(4), Homa(), flows(*[(0, s, n, 3) for n, s in enumerate(sizes)]), flows=3), checked=True)
+    assert found.received_ps[2] < found.received_ps[1] < found.received_ps[0]
+    wire = sum(size + 40 * -(-size // 1460) for size in sizes) * 800
+    assert found.received_ps.max() < 1.01 * wire
+    assert found.slowdown[2] < 1.1
+
+
+@pytest.mark.parametrize("forecasts", [False, True])
+def test_all_messages_end_with_small_buffers_and_the_invariants_hold(forecasts):
+    tight = Homa(buffer_bytes=20_000, timeout_us=200, sizes_are_forecasts=forecasts)
+    found = run(Experiment(SMALL, tight, Workload(forecast=Leaves()), load=0.8, flows=150), checked=True)
+    assert (found.received_ps > 0).all()
+    assert sum(found.counters.drops_at.values()) > 0
+
+
+def test_grants_bound_the_queue_at_the_receiver():
+    many = flows(*[(n * 100_000, 1_000_000, n, 20) for n in range(20)])
+    found = run(Experiment(star(21), replace(Homa(), overcommitment=1), many, flows=20))
+    # 20 unscheduled round trips, and no more than one granted one beside them.
+    assert found.counters.peak_packets < 20 * 13 + 4 * 13
+    assert sum(found.counters.drops_at.values()) == 0
