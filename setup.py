@@ -25,6 +25,7 @@ ORCHESTRATOR = [
     "sqlalchemy>=2.0",
     "numpy>=1.26",
     "scikit-learn>=1.4",
+    "scipy>=1.11",
     "onnx>=1.16",
     "onnxruntime>=1.18",
     "pyarrow>=16",

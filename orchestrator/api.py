@@ -20,7 +20,7 @@ from qclimb.record import FlowRecord
 from qclimb.schema import validate_gnmi
 from starlette.exceptions import HTTPException
 
-from . import auth, revision, thresholds
+from . import auth, drift, revision, thresholds
 from .auth import Caller, Role
 from .errors import ConflictError, MissingError
 from .flows import DEFAULT_LABEL, Recordings
@@ -277,6 +277,12 @@ def _recordings(app: FastAPI, service: Service) -> None:
         """Sizes of the flows of one recording, or of all."""
         return service.recordings.statistics(label)
 
+    @app.get("/v1/flows/drift", tags=["flows"])
+    def get_drift(caller: Viewer, label: Annotated[Label | None, Query()] = None) -> Json:
+        """Coverage and fallbacks of the bounds in force, by window; why they no longer hold, or null."""
+        windows = drift.reported(service.recordings.rows(label)[0])
+        return {"label": label, "windows": [each.to_json() for each in windows], "drifted": drift.drifted(windows)}
+
     @app.get("/v1/recording", tags=["flows"])
     def get_recording(caller: Viewer) -> Json:
         """The label under which records are filed now."""
@@ -301,7 +307,11 @@ def _models(app: FastAPI, service: Service) -> None:
         def make() -> Json:
             rows, hosts = service.recordings.rows(body.label)
             generation = store.reserve_model()
-            made = service.trainer.train(rows, hosts, generation, body.model_dump(exclude={"label"}))
+            wanted = body.model_dump(exclude={"label"})
+            policy = store.setting("policy")
+            if policy is not None and policy["model_generation"]:
+                wanted["rival"] = bytes(store.model(policy["model_generation"])["forest"])
+            made = service.trainer.train(rows, hosts, generation, wanted)
             store.add_model(generation, body.label, made.report, made.onnx, made.forest)
             store.note(caller.name, "train-model", f"{generation} {body.label}")
             log.info("model generation=%d label=%r coverage=%s", generation, body.label, made.report["coverage"])

@@ -110,9 +110,15 @@ class Tree:
 
 
 def grow(
-    rows: Float32s, size_bytes: Floats, trees: int, depth: int, seed: int, min_samples_leaf: int = MIN_SAMPLES_LEAF
+    rows: Float32s,
+    size_bytes: Floats,
+    trees: int,
+    depth: int,
+    seed: int,
+    min_samples_leaf: int = MIN_SAMPLES_LEAF,
+    jobs: int = 1,
 ) -> tuple[list[Tree], Floats]:
-    """Grown trees whose leaves know `rows`, and the importance of each feature."""
+    """Grown trees whose leaves know `rows`, and the importance of each feature; `jobs` processors change no answer."""
     from sklearn.ensemble import RandomForestRegressor  # 100 MB, only where a model is made
 
     forest = RandomForestRegressor(
@@ -122,7 +128,7 @@ def grow(
         bootstrap=True,
         max_samples=min(len(rows), GROW_ROWS),
         random_state=seed,
-        n_jobs=1,
+        n_jobs=jobs,
     )
     forest.fit(rows, np.log(size_bytes))
     grown = [_flat(each.tree_) for each in forest.estimators_]
@@ -190,3 +196,14 @@ def coverage(lower: npt.ArrayLike, upper: npt.ArrayLike, size_bytes: npt.ArrayLi
 def select(rows: Rows, ids: Sequence[int]) -> tuple[Float32s, Floats]:
     """The chosen feature columns, and the sizes."""
     return np.ascontiguousarray(rows["features"][:, list(ids)]), rows["size_bytes"].astype(np.float64)
+
+
+PIECE_ROWS = 8192
+"""A row takes a kilobyte and more while 100 trees are walked at once."""
+
+
+def predict(forest: Forest, rows: Float32s) -> tuple[Floats, Floats]:
+    """Bounds in bytes as hosts see them, in pieces that bound memory."""
+    pieces = [forest.predict_bytes(rows[at : at + PIECE_ROWS]) for at in range(0, max(len(rows), 1), PIECE_ROWS)]
+    lower, upper = (np.concatenate([piece[end] for piece in pieces]).astype(np.float64) for end in (0, 1))
+    return lower, upper

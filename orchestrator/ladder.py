@@ -21,6 +21,9 @@ from qclimb.features import DEFAULT_FEATURE_IDS, FEATURES
 from . import bounds, conformal, novelty, report
 from .errors import TrainingError
 
+JOBS = -1
+"""All processors: a ladder is made by hand."""
+
 FIRST_WRITE = FEATURES.index("first_write_bytes")
 RUNGS = {
     "a": "paper's features",
@@ -100,7 +103,7 @@ def _rungs(
 
     found = {}
     for rung, ids in columns.items():
-        grown, _ = bounds.grow(flows.features[shown][:, ids], sizes[shown], trees, depth, seed)
+        grown, _ = bounds.grow(flows.features[shown][:, ids], sizes[shown], trees, depth, seed, jobs=JOBS)
         lower, upper = report.predicted(grown, flows.features[test][:, ids], depth)
         found[rung] = judged(lower, upper)
     found["c"] = judged(np.maximum(lower, proven[test]), np.maximum(upper, proven[test]))
@@ -108,14 +111,16 @@ def _rungs(
     ids = columns["b"]
     matrix = np.ascontiguousarray(flows.features[:, ids])
     watch = novelty.guard(matrix[parts.grow], sizes[parts.grow], ids, depth, seed, matrix[parts.calibrate])
-    grown, _ = bounds.grow(matrix[parts.grow], sizes[parts.grow], max(trees - (watch is not None), 1), depth, seed)
+    grown, _ = bounds.grow(
+        matrix[parts.grow], sizes[parts.grow], max(trees - (watch is not None), 1), depth, seed, jobs=JOBS
+    )
     grown += [watch] if watch is not None else []
     held = matrix[parts.calibrate], sizes[parts.calibrate]
     stretch = conformal.calibrated(grown, *held, depth, target, flows.footprint_bytes[parts.calibrate])
     for tree in grown:
         tree.learn(*held, depth)
     forest = bounds.flat_forest(grown, stretch, 1, tuple(ids), depth)
-    lower, upper = (bound.astype(np.float64) for bound in forest.predict_bytes(matrix[test]))
+    lower, upper = bounds.predict(forest, matrix[test])
     found["d"] = judged(np.maximum(lower, proven[test]), np.maximum(upper, proven[test]))
     found["d"] |= {
         "fallback_share": float(novelty.is_fallback(upper).mean()),

@@ -97,6 +97,8 @@ def train(
             output.mkdir(parents=True, exist_ok=True)
             stem = "-".join(path.stem for path in recordings)
             (output / f"{stem}.onnx").write_bytes(made.onnx)
+            if made.quantile_onnx is not None:
+                (output / f"{stem}-beta{beta:g}.onnx").write_bytes(made.quantile_onnx)
             (output / f"{stem}.forest").write_bytes(made.forest)
             (output / f"{stem}.json").write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
             say(f"{output}/{stem}.onnx, .forest, .json")
@@ -187,6 +189,60 @@ def ladder(
                 f"{100 * row['above_upper']:.4f} %, small gap {small:8.0f} B, "
                 f"U/L {row['median_ratio']:7.2f}, one priority {100 * row['one_priority_share']:5.1f} %"
             )
+
+
+@model.command(epilog="\b\nExample:\n  qclimb model drift models/kv.forest tuesday.parquet -o models/kv-2")
+@click.argument("forest", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.argument("recording", type=click.Path(path_type=Path))
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="PATH.onnx and PATH.forest of a better model.")
+@json_option
+def drift(forest: Path, recording: Path, output: Path | None, as_json: bool) -> None:
+    """Tell whether a model still holds for a RECORDING; if not, train another and offer it if it is better."""
+    with _one_sentence():
+        from qclimb import recording as recordings
+        from qclimb.hostfile import decode_forest
+
+        from . import recorded
+        from .drift import drifted, foretold
+        from .training import train as make
+
+        old = decode_forest(forest.read_bytes())
+        rows, hosts = recorded.rows_of(recordings.read(recording))
+        windows = foretold(old, rows)
+        found: dict[str, Any] = {"windows": [each.to_json() for each in windows], "drifted": drifted(windows)}
+        if found["drifted"] is not None:
+            names = [_name(feature) for feature in old.feature_ids]
+            made = make(
+                rows,
+                hosts,
+                old.generation + 1,
+                trees=old.trees,
+                depth=old.depth,
+                features=names,
+                rival=forest.read_bytes(),
+                say=_progress(),
+            )
+            found["offer"] = made.report["offer"]
+            if output is not None and made.report["offer"]["offered"]:
+                output.with_suffix(".onnx").write_bytes(made.onnx)
+                output.with_suffix(".forest").write_bytes(made.forest)
+    if as_json:
+        click.echo(json.dumps(found, indent=1))
+        return
+    for number, window in enumerate(found["windows"]):
+        click.echo(
+            f"window {number:3}: {window['flows']} flows, coverage {100 * window['coverage']:.3f} %, "
+            f"fallbacks {100 * window['fallback_share']:.1f} %"
+        )
+    click.echo(f"drift: {found['drifted'] or 'none'}")
+    if "offer" in found:
+        click.echo(f"new model: {'offered' if found['offer']['offered'] else 'not offered'}; {found['offer']['why']}")
+
+
+def _name(feature: int) -> str:
+    from qclimb.features import FEATURES
+
+    return FEATURES[feature]
 
 
 @model.command(epilog="\b\nExample:\n  qclimb model check models/kv.onnx models/kv.forest")

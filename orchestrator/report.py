@@ -87,8 +87,7 @@ def predicted(trees: Sequence[bounds.Tree], rows: Float32s, depth: int) -> tuple
     """Bounds as hosts see them, of trees without a stretch."""
     ids = tuple(range(rows.shape[1]))  # which columns they are does not matter here
     forest = bounds.flat_forest(trees, Stretch(), 1, ids, depth)
-    lower, upper = forest.predict_bytes(rows)
-    return lower.astype(np.float64), upper.astype(np.float64)
+    return bounds.predict(forest, rows)
 
 
 def by_depth(

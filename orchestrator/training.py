@@ -11,7 +11,7 @@ from qclimb.features import FEATURES
 from qclimb.hostfile import decode_forest, encode_forest
 from qclimb.record import PARTLY_UNOBSERVED
 
-from . import bounds, conformal, novelty, onnx_export, quantiles, report
+from . import bounds, conformal, drift, novelty, onnx_export, onnx_quantile, quantiles, report
 from .errors import TrainingError
 from .flows import Rows
 
@@ -25,6 +25,7 @@ class Trained:
     report: dict[str, Any]
     onnx: bytes
     forest: bytes
+    quantile_onnx: bytes | None = None
 
 
 def train(
@@ -40,13 +41,17 @@ def train(
     medium_bytes: int = report.MEDIUM_BYTES,
     beta: float = 1.0,
     full: bool = False,
+    rival: bytes | None = None,
     say: Callable[[str], None] = lambda text: None,
 ) -> Trained:
     """Grows, calibrates, tests and checks a model; the same arguments give the same bytes.
 
     Flows that the library saw only in part teach nothing. `small_bytes`, `medium_bytes`: the classes of the report.
-    `beta` < 1 adds to the report how the quantile regression forest's interval of that level does; the files hold
-    beta = 1. `full` adds depths and a learning curve, which take as long again. Raises TrainingError.
+    `beta` < 1 adds to the report how the quantile regression forest's interval of that level does, and gives its ONNX
+    file beside the two, which hold beta = 1. `rival`: host file of the model in force; the report tells whether the new
+    one beats it on the newest of the flows that it was not shown (drift.py). `full` adds depths and a learning curve,
+    which take as long again.
+    Raises TrainingError.
     """
     begun = time.perf_counter()
     ids = bounds.feature_ids(features)
@@ -107,10 +112,14 @@ def train(
         "training_sha256": digest,
         "importance": {FEATURES[i]: round(float(share), 6) for i, share in zip(ids, importance, strict=True)},
     }
-    lower, upper = forest.predict_bytes(test[0])
+    lower, upper = bounds.predict(forest, test[0])
     found |= report.measured(lower, upper, test[1], small_bytes, medium_bytes)
     found["fallback_share"] = float(novelty.is_fallback(upper).mean())
     found["windows"] = report.windows(lower, upper, test[1], rows["start_ns"][parts.test])
+    if rival is not None:
+        newest = rows[parts.test[np.argsort(rows["start_ns"][parts.test], kind="stable")]][-drift.WINDOW_FLOWS :]
+        better, why = drift.offered(decode_forest(rival), forest, newest)
+        found["offer"] = {"offered": better, "why": why}
     if beta < 1:
         found["quantile"] = _quantile(remembered, test, beta, small_bytes, medium_bytes)
     if full:
@@ -125,7 +134,10 @@ def train(
     found["checked_rows"] = onnx_export.check(forest, onnx, test[0], seed)
     onnx_export.validated(onnx, file)
     found["seconds"] = round(time.perf_counter() - begun, 3)
-    return Trained(found, onnx, file)
+    other = None
+    if beta < 1:
+        other = onnx_quantile.to_onnx(remembered, beta, ids, {**_metadata(found, file), "generation": str(generation)})
+    return Trained(found, onnx, file, other)
 
 
 def _calibration(stretch: conformal.Stretch, flows: int) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from orchestrator import bounds, quantiles
+from orchestrator import bounds, onnx_export, onnx_quantile, quantiles
 from orchestrator.errors import TrainingError
 
 oracle = pytest.importorskip("quantile_forest")
@@ -82,3 +82,20 @@ def test_intervals_grow_with_their_level_and_lie_within_the_extremes(made):
 def test_a_level_that_is_none_is_refused(made):
     with pytest.raises(TrainingError, match="beta is 1"):
         made[3].interval(made[0][:1], 1)
+
+
+@pytest.mark.parametrize("beta", [0.5, 0.9, 0.99, 0.999])
+def test_onnx_holds_the_interval_and_is_at_most_a_bucket_wider(made, probes, beta):
+    rows, _, _, ours = made
+    content = onnx_quantile.to_onnx(ours, beta, range(5), {"generation": "1"})
+    both = np.concatenate([probes, rows[:200]])
+    found = onnx_export.answers(content, both).astype(float)
+    lower, upper = ours.interval(both, beta)
+    # A share that is met but for 1e-6 may name a neighbouring size: float32 sums.
+    shares = [(1 - beta) / 2, (1 + beta) / 2]
+    fair = np.array([np.abs(np.cumsum(ours.weights(row))[:, None] - shares).min() > 4e-6 for row in both])
+    assert fair.mean() > 0.5
+    assert (found[fair, 0] <= lower[fair]).all()
+    assert (found[fair, 1] >= upper[fair]).all()
+    assert (lower[fair] <= np.ceil(found[fair, 0] * 1.02) + 1).all()
+    assert (found[fair, 1] <= np.ceil(upper[fair] * 1.02) + 1).all()

@@ -1,0 +1,131 @@
+"""Whether bounds still hold: coverage and fallbacks by window, drift, and whether a new model is better on the newest.
+
+A window is so many flows in the order in which they arrived. Drift is said when the newest window has more misses than
+the target explains: a binomial tail below `DOUBT`, so that one window in ten thousand is blamed wrongly; or when more
+than `FALLBACK_LIMIT` of its flows were never seen by the model.
+
+A new model is offered only if it is better on the newest window, which neither has learned from, by the interval score
+(Winkler 1972; Gneiting and Raftery 2007, section 6.2) on log10(size): the width in decades, plus 2 / alpha for each
+decade by which a size lies outside, alpha = 1 - target. It is proper: neither wide bounds nor narrow ones can cheat it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from qclimb.forest import Forest
+from qclimb.record import HAD_FOREST_BOUNDS
+
+from .bounds import TARGET_COVERAGE
+from .flows import Rows
+from .novelty import is_fallback
+
+WINDOW_FLOWS = 2000
+"""As many as calibration needs, so that two misses a window are what 99.9 % means."""
+
+DOUBT = 1e-4
+FALLBACK_LIMIT = 0.2
+
+
+@dataclass(frozen=True)
+class Window:
+    """How bounds did on some flows that came one after another.
+
+    flows       that had bounds, those of a fallback included
+    misses      outside their bounds
+    fallbacks   never seen by the model: bounds that say nothing
+    """
+
+    flows: int
+    misses: int
+    fallbacks: int
+    mean_log10_ratio: float
+
+    @property
+    def coverage(self) -> float:
+        """The share within their bounds; 1 where there are none."""
+        return 1 - self.misses / self.flows if self.flows else 1.0
+
+    @property
+    def fallback_share(self) -> float:
+        """The share that the model knew nothing of."""
+        return self.fallbacks / self.flows if self.flows else 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON."""
+        return {**asdict(self), "coverage": self.coverage, "fallback_share": self.fallback_share}
+
+
+def window_of(lower: npt.ArrayLike, upper: npt.ArrayLike, size_bytes: npt.ArrayLike) -> Window:
+    """One window from bounds and sizes in bytes."""
+    low, high, size = (np.asarray(each, np.float64) for each in (lower, upper, size_bytes))
+    fallback = is_fallback(high)
+    told = ~fallback
+    ratio = np.log10(np.maximum(high[told], 1) / np.maximum(low[told], 1))
+    misses = int(((size < low) | (size > high)).sum())
+    return Window(len(size), misses, int(fallback.sum()), float(ratio.mean()) if told.any() else 0.0)
+
+
+def reported(rows: Rows) -> list[Window]:
+    """What hosts told of the bounds in force, by window; flows that had none don't count."""
+    bounded = rows[(rows["flags"] & HAD_FOREST_BOUNDS) != 0]
+    cuts = range(WINDOW_FLOWS, len(bounded) + 1, WINDOW_FLOWS)
+    # What is left over belongs to the newest window.
+    parts = np.split(bounded, list(cuts)[:-1]) if len(bounded) else []
+    return [window_of(part["lower_bytes"], part["upper_bytes"], part["size_bytes"]) for part in parts]
+
+
+def foretold(forest: Forest, rows: Rows) -> list[Window]:
+    """What a model would have said of recorded flows, by window; also of flows that were only observed."""
+    found = []
+    for begin in range(0, len(rows), WINDOW_FLOWS):
+        part = rows[begin : begin + WINDOW_FLOWS]
+        bounds = forest.predict_bytes(part["features"][:, list(forest.feature_ids)])
+        found.append(window_of(*bounds, part["size_bytes"]))
+    return found
+
+
+def drifted(windows: Sequence[Window], target: float = TARGET_COVERAGE) -> str | None:
+    """Why the newest window can't be chance, as a sentence; None while it can."""
+    if not windows or not windows[-1].flows:
+        return None
+    from scipy.stats import binom  # 60 MB, only where it is asked for
+
+    newest = windows[-1]
+    if binom.sf(newest.misses - 1, newest.flows, 1 - target) < DOUBT:
+        return (
+            f"{newest.misses} of the newest {newest.flows} flows lie outside their bounds, "
+            f"{(1 - target) * newest.flows:.1f} are expected at {100 * target:g} %"
+        )
+    if newest.fallback_share > FALLBACK_LIMIT:
+        return (
+            f"{newest.fallbacks} of the newest {newest.flows} flows were never seen by the model "
+            f"(more than {100 * FALLBACK_LIMIT:g} %)"
+        )
+    return None
+
+
+def score(
+    lower: npt.ArrayLike, upper: npt.ArrayLike, size_bytes: npt.ArrayLike, target: float = TARGET_COVERAGE
+) -> float:
+    """Mean interval score in decades; less is better."""
+    low, high, size = (np.log10(np.maximum(np.asarray(each, np.float64), 1)) for each in (lower, upper, size_bytes))
+    outside = np.maximum(low - size, 0) + np.maximum(size - high, 0)
+    return float(np.mean(high - low + 2 / (1 - target) * outside))
+
+
+def offered(old: Forest, new: Forest, newest: Rows) -> tuple[bool, str]:
+    """Whether the new model beats the old one on the newest window, and why, as a sentence."""
+    if not len(newest):
+        return False, "there are no flows that neither model learned from"
+    sizes = newest["size_bytes"]
+    bounds = [forest.predict_bytes(newest["features"][:, list(forest.feature_ids)]) for forest in (old, new)]
+    was, now = (window_of(*each, sizes) for each in bounds)
+    before, after = (score(*each, sizes) for each in bounds)
+    told = (
+        f"interval score {before:.3f} -> {after:.3f}, misses {was.misses} -> {now.misses}, "
+        f"fallbacks {was.fallbacks} -> {now.fallbacks} on the newest {now.flows} flows"
+    )
+    return after < before, told

@@ -1,0 +1,108 @@
+"""Drift: chance is not blamed, a changed traffic is, and only a better model is offered."""
+
+import numpy as np
+import pytest
+from qclimb.hostfile import decode_forest
+from qclimb.record import HAD_FOREST_BOUNDS
+
+from orchestrator import drift, novelty
+from orchestrator.flows import ROW, pack
+from orchestrator.training import train
+
+
+def window(flows=2000, misses=0, fallbacks=0):
+    return drift.Window(flows, misses, fallbacks, 0.5)
+
+
+def test_a_few_misses_are_chance_and_many_are_not():
+    assert drift.drifted([window(misses=2)]) is None
+    assert drift.drifted([window(misses=7)]) is None
+    assert "9 of the newest 2000 flows lie outside" not in str(drift.drifted([window(misses=7)]))
+    assert drift.drifted([window(misses=20)]).startswith(
+        "20 of the newest 2000 flows lie outside their bounds, 2.0 are"
+    )
+
+
+def test_only_the_newest_window_counts():
+    assert drift.drifted([window(misses=500), window()]) is None
+    assert drift.drifted([window(), window(misses=500)]) is not None
+    assert drift.drifted([]) is None
+
+
+def test_never_seen_flows_are_drift_though_their_bounds_hold():
+    assert drift.drifted([window(fallbacks=300)]) is None
+    assert "never seen" in drift.drifted([window(fallbacks=500)])
+
+
+def test_chance_is_rarely_blamed():
+    random = np.random.default_rng(0)
+    blamed = [drift.drifted([window(misses=int(m))]) is not None for m in random.binomial(2000, 0.001, 5000)]
+    assert sum(blamed) <= 3
+
+
+def test_windows_are_made_of_flows_that_had_bounds_in_the_order_of_arrival():
+    rows = np.zeros(9000, dtype=ROW)
+    rows["size_bytes"], rows["lower_bytes"], rows["upper_bytes"] = 100, 50, 200
+    rows["flags"][1000:] = HAD_FOREST_BOUNDS
+    rows["size_bytes"][8990:] = 999
+    rows["upper_bytes"][1000:1100] = int(novelty.UNKNOWN[1])
+    found = drift.reported(rows)
+    assert [each.flows for each in found] == [2000, 2000, 2000, 2000]
+    assert [each.misses for each in found] == [0, 0, 0, 10]
+    assert [each.fallbacks for each in found] == [100, 0, 0, 0]
+    assert drift.reported(rows[:1000]) == []
+
+
+@pytest.fixture(scope="module")
+def before_and_after(records):
+    """The same services, and then one of them sends a hundred times as much."""
+    rows = pack(records)
+    later = rows.copy()
+    later["size_bytes"] *= 100
+    later["features"][:, 2:7] *= 100
+    return rows, later
+
+
+def test_a_changed_traffic_is_told_and_a_new_model_is_offered(before_and_after):
+    rows, later = before_and_after
+    hosts = ["h1"] * len(rows)
+    old = train(rows, hosts, 1, trees=6, depth=8)
+    assert drift.drifted(drift.foretold(decode_forest(old.forest), later)) is not None
+    new = train(later, hosts, 2, trees=6, depth=8, rival=old.forest)
+    assert new.report["offer"]["offered"], new.report["offer"]
+
+
+def test_a_model_that_is_no_better_is_not_offered(before_and_after):
+    rows, _ = before_and_after
+    hosts = ["h1"] * len(rows)
+    good = train(rows, hosts, 1, trees=20, depth=8)
+    again = train(rows, hosts, 2, trees=20, depth=8, rival=good.forest)
+    assert again.report["offer"]["offered"] is False
+    poor = train(rows, hosts, 3, trees=20, depth=8, features=["role"], rival=good.forest)
+    assert poor.report["offer"]["offered"] is False, poor.report["offer"]
+
+
+def test_the_score_can_be_cheated_neither_by_wide_nor_by_narrow_bounds():
+    """Of all intervals for these sizes the one between the 0.5 and 99.5 % quantiles has the least score at 99 %."""
+    sizes = np.exp(np.random.default_rng(1).normal(8, 1, 200_000))
+
+    def of(share):
+        ends = np.quantile(sizes, [(1 - share) / 2, (1 + share) / 2])
+        return drift.score(*(np.full(len(sizes), end) for end in ends), sizes, 0.99)
+
+    assert of(0.99) < min(of(0.9), of(0.98), of(0.996), of(0.9999))
+
+
+def test_rest_tells_of_drift(admin, service, records):
+    from dataclasses import replace
+
+    good = [replace(r, flags=HAD_FOREST_BOUNDS, lower_bytes=1, upper_bytes=1 << 40) for r in records[:300]]
+    wrong = [
+        replace(r, flags=HAD_FOREST_BOUNDS, lower_bytes=0, upper_bytes=1) for r in records[:50] if r.size_bytes > 1
+    ]
+    service.recordings.add("a", "h1", good, None, 0)
+    assert admin.get("/v1/flows/drift?label=a").json()["drifted"] is None
+    service.recordings.add("a", "h1", wrong, None, 0)
+    found = admin.get("/v1/flows/drift?label=a").json()
+    assert found["windows"][-1]["misses"] == len(wrong)
+    assert "outside their bounds" in found["drifted"]
