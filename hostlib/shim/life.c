@@ -237,6 +237,8 @@ bool life_is_over(struct connection *connection, int fd, uint64_t now, bool is_t
 {
 	if (!connection->is_open || !connection->sent_bytes)
 		return true;
+	if (connection->footprint.asked_bytes > connection->sent_bytes)
+		return false; /* the kernel took a part of the last call: its rest is to come, however late */
 	if (!is_turned && now - connection->last_write_ns <= connection->gap_us * QCLIMB_NS_PER_US)
 		return false;
 	return is_drained(connection, fd, now);
