@@ -106,6 +106,7 @@ struct connection {
 	uint8_t is_tagged : 1; /* its packets are the tagger's to mark */
 	uint8_t tagged_has_before : 1; /* the flow before is told of, too */
 	uint8_t tagger_epoch : 6; /* of the tagger that is_tagged holds for; 0: not yet asked */
+	uint8_t was_refused : 1; /* a write was refused or short: the application has seen that here (flow.c) */
 
 	/* The pool's, and no use of the connection changes them. */
 	uint32_t slot;

@@ -3,6 +3,7 @@
 #include <qclimb/deadline.h>
 
 #include "drain.h"
+#include "log.h"
 #include "mark.h"
 #include "tagger.h"
 
@@ -34,6 +35,9 @@ static bool promotion_pays(struct connection *connection, int fd, const struct q
 
 	if (sent >= certain || certain - sent < least) {
 		*until = next_demotion(policy, rule, sent, connection->priority);
+		LOG("fd=%d no promotion at=%llu: %llu bytes are certain to follow, pays from %llu", fd,
+		    (unsigned long long)sent, (unsigned long long)(sent < certain ? certain - sent : 0),
+		    (unsigned long long)least);
 		return false;
 	}
 	if (next != QCLIMB_UNKNOWN_BYTES && next - sent < least && qclimb_flow_priority(policy, rule, next) < wanted) {

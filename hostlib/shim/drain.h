@@ -40,7 +40,7 @@ bool is_transmitted(struct connection *connection, int fd);
 bool poll_transmitted(struct connection *connection, int fd);
 
 /*
- * What a bare kernel takes whole is not refused at a boundary: a program that never saw EAGAIN from a nearly empty socket may not have been
+ * What a bare kernel takes whole is not refused at a boundary, before a first write was refused or short: a program that never saw EAGAIN from a nearly empty socket may not have been
  * tested for it (curl 7.88 loses an HTTP/2 request that gets one). 16 KiB is the first size of Linux's send buffer (tcp_wmem, ip-sysctl);
  * kernel 6.18 took 43 KB and more of any size of pieces, on fresh connections whose peer did not answer.
  */
@@ -50,10 +50,12 @@ bool has_room(int fd, size_t len);
 /*
  * An event for "everything ACKed", which the kernel has none for. A socket with the smallest buffer is writable again when two thirds of it
  * hold no more than about a segment: one segment too early. So, once all is transmitted, the first DRAIN_HELD_BYTES that are to go at the new
- * priority are written and held back unsent (TCP_CORK): with them the last unACKed segment is too much, and alone they are not.
+ * priority are written and held back unsent (TCP_CORK): with them the last unACKed segment is too much, and alone they are not. In figures,
+ * of kernel 6.18: two thirds of the smallest buffer are 3,072 bytes and a segment takes 832 more than it carries, so that 1,409 bytes or more
+ * tell of a last segment of a single byte (1,200 did not tell of one of 201); and less than a segment, or they would go at once.
  * drain_hold_begin() before these bytes are written, drain_hold_end() after; then poll_held() until it is not HELD_WAIT.
  */
-#define DRAIN_HELD_BYTES 1200
+#define DRAIN_HELD_BYTES 1420
 void drain_hold_begin(struct connection *connection, int fd);
 void drain_hold_end(struct connection *connection, int fd);
 

@@ -23,7 +23,7 @@ static bool is_blocking(const struct write_call *call)
 }
 
 /*
- * A boundary at which the write may not be refused. A demotion comes once so much has gone past it that whatever is unsent lies past it
+ * A boundary at which the write may not be refused, or too few bytes are left to be held back. A demotion comes once so much has gone past it that whatever is unsent lies past it
  * too: nothing is served later than it should be. A promotion waits for a call that finds everything ACKed, or no room.
  */
 static enum ready put_off(struct connection *connection, int fd, const struct decision *decision, size_t left)
@@ -47,7 +47,7 @@ static enum ready ready_at_once(struct connection *connection, int fd, const str
 	if (connection->pending == PENDING_NONE || connection->pending == PENDING_PUT_OFF) {
 		if (decision->step == WAIT_TRANSMITTED && is_transmitted(connection, fd))
 			return READY_TRANSMITTED;
-		if (has_room(fd, left))
+		if (!connection->was_refused && has_room(fd, left))
 			return put_off(connection, fd, decision, left);
 		connection->pending = PENDING_NONE;
 		connection->pending_since_tick = tick_of(now);
@@ -63,9 +63,11 @@ static enum ready ready_at_once(struct connection *connection, int fd, const str
 
 		return held == HELD_DRAINED ? READY_DRAINED : held == HELD_WAIT ? READY_LATER : READY_NEVER;
 	}
-	/* Bytes are held back only where more must follow them: then the application is sure to call again. */
-	if (left <= DRAIN_HELD_BYTES || connection->segment_bytes <= DRAIN_HELD_BYTES)
+	if (connection->segment_bytes <= DRAIN_HELD_BYTES)
 		return READY_NEVER;
+	/* Bytes are held back only where more must follow them: then the application is sure to call again. */
+	if (left <= DRAIN_HELD_BYTES)
+		return put_off(connection, fd, decision, left);
 	return poll_transmitted(connection, fd) ? READY_HOLD : READY_LATER;
 }
 
@@ -293,8 +295,14 @@ ssize_t flow_write(struct connection *connection, const struct write_call *call)
 	now = now_ns();
 	if (likely(is_quiet(connection, call->len, now)) || !take_gate(connection, 1)) {
 		wrote = write_whole(connection, call, now);
+		if (unlikely(wrote != (ssize_t)call->len) && take_gate(connection, 1)) {
+			connection->was_refused = true;
+			give_gate(connection);
+		}
 	} else {
 		wrote = write_decided(connection, call, now);
+		if (wrote != (ssize_t)call->len)
+			connection->was_refused = true;
 		give_gate(connection);
 	}
 	leave(connection);
