@@ -29,13 +29,13 @@ def rows_of(what: str, experiments: list[tuple[int, Experiment]]) -> list[dict[s
     first = 0.0
     for n, experiment in experiments:
         found = measured(experiment)
-        per = found.cpu_seconds / (experiment.flows * log2(experiment.flows * experiment.topology.hosts))
+        per = found.cpu_seconds / (experiment.count * log2(experiment.count * experiment.topology.hosts))
         first = first or per
         table.append(
             {
                 "grows": what,
                 "n": n,
-                "flows": experiment.flows,
+                "flows": experiment.count,
                 "data packets": found.delivered_packets,
                 "CPU s": round(found.cpu_seconds, 2),
                 "packets/CPU s": round(found.delivered_packets / found.cpu_seconds),

@@ -53,6 +53,7 @@ def _make(name: str, quick: bool, output: Path, cache: Path, jobs: int, as_json:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
     from rich.table import Table
 
+    from lab.demo import console_for_tables
     from lab.figures.book import PAGES
     from lab.figures.points import run_all
     from lab.figures.render import write
@@ -72,7 +73,7 @@ def _make(name: str, quick: bool, output: Path, cache: Path, jobs: int, as_json:
             table.add_column(column)
         for row in story.rows:
             table.add_row(*row.values())
-        console = Console()
+        console = console_for_tables()
         console.print(table)
         for verdict in story.verdicts:
             console.print(f"- {verdict}", highlight=False)

@@ -27,7 +27,7 @@ Example:
 @click.option("--sizes", default="websearch_bytes", show_default=True, help="Flow-size table.")
 @click.option("--list", "flow_list", type=click.Path(path_type=Path), help="Flows from a file, instead of a table's.")
 @click.option("--load", default=0.6, show_default=True, help="Offered bytes with headers over the hosts' links.")
-@click.option("--flows", default=10_000, show_default=True)
+@click.option("--flows", type=int, help="How many; 10,000, or all of a list, unless given.")
 @click.option("--seed", default=1, show_default=True)
 @click.option("--forecast", type=click.Choice(["nothing", "exact", "leaves"]), default="leaves", show_default=True)
 @click.option("--routing", default="ecmp", show_default=True, help="ecmp, spray or priority (Big-Spine).")
@@ -59,7 +59,7 @@ def experiment_of(
     sizes: str,
     flow_list: Path | None,
     load: float,
-    flows: int,
+    flows: int | None,
     seed: int,
     forecast: str,
     routing: Any,
@@ -78,7 +78,6 @@ def experiment_of(
     workload: Workload | FlowList
     if flow_list is not None:
         workload = read_flow_list(flow_list)
-        flows = len(workload.start_ps)
     else:
         forecasts: dict[str, Forecast] = {"nothing": Nothing(), "exact": Exact(), "leaves": Leaves()}
         workload = Workload(sizes, forecast=forecasts[forecast])
@@ -102,7 +101,7 @@ def _with_progress(experiment: Experiment) -> Results:
 
     columns = (TextColumn("flows"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("flows", total=experiment.flows)
+        task = bar.add_task("flows", total=experiment.count)
         return run(experiment, lambda over: bar.update(task, completed=over))
 
 
@@ -120,9 +119,9 @@ def _for_programs(experiment: Experiment, results: Results) -> dict[str, Any]:
 
 
 def _show(experiment: Experiment, results: Results) -> None:
-    from rich.console import Console
     from rich.table import Table
 
+    from lab.demo import console_for_tables
     from lab.sim import FlowList
 
     topology, counters = experiment.topology, results.counters
@@ -130,7 +129,7 @@ def _show(experiment: Experiment, results: Results) -> None:
         "a flow list" if isinstance(experiment.workload, FlowList) else f"load {experiment.load:g} of the hosts' links"
     )
     table = Table(
-        title=f"{experiment.scheme.name}, {topology.hosts} hosts, {experiment.flows} flows, {what}",
+        title=f"{experiment.scheme.name}, {topology.hosts} hosts, {experiment.count} flows, {what}",
         title_justify="left",
     )
     for name in ("flows", "FCT mean us", "FCT p99 us", "slowdown", "p99", "retransmitted", "dropped", "timeouts"):
@@ -140,7 +139,7 @@ def _show(experiment: Experiment, results: Results) -> None:
         numbers = [f"{row[key]:.1f}" if key.startswith("fct") else f"{row[key]:.3f}" for key in keys]
         counts = [str(row[key]) for key in ("retransmissions", "drops", "timeouts")]
         table.add_row(f"{row['class']} {row['flows']}", *numbers, *counts)
-    console = Console()
+    console = console_for_tables()
     console.print(table)
     speed = counters.delivered_packets / max(counters.cpu_seconds, 1e-9)
     console.print(

@@ -11,6 +11,8 @@ from lab.sim.topology import Topology
 from lab.sim.workload import FlowList, Workload
 
 MOST_LOAD = 2.0
+DRAWN, MOST_FLOWS = 10_000, 10**10
+"""Flows unless told otherwise, and at most."""
 
 
 @dataclass(frozen=True)
@@ -22,8 +24,8 @@ class Experiment:
     workload: Workload | FlowList = field(default_factory=Workload)
     load: float = 0.6
     """As lab.sim.workload defines it; at 1 and more the fabric can't carry what is offered, which is allowed."""
-    flows: int = 10_000
-    """How many begin; of a list, the first so many."""
+    flows: int | None = None
+    """How many begin; of a list, the first so many. None: 10,000, or all of a list."""
     seed: int = 1
     """Of sizes, arrivals, pairs, forecasts, and of ECMP and spraying."""
     routing: Literal["ecmp", "spray", "priority"] = "ecmp"
@@ -39,11 +41,9 @@ class Experiment:
     def __post_init__(self) -> None:
         if not 0 < self.load <= MOST_LOAD:
             raise ExperimentError(f"load is {self.load}, expected above 0, up to {MOST_LOAD}")
-        most = len(self.workload.start_ps) if isinstance(self.workload, FlowList) else 10**10
-        if not 1 <= self.flows <= 10**10:
-            raise ExperimentError(f"flows is {self.flows}, expected 1 to 1e10")
-        if isinstance(self.workload, FlowList) and self.flows > most:
-            object.__setattr__(self, "flows", most)
+        most = len(self.workload.start_ps) if isinstance(self.workload, FlowList) else MOST_FLOWS
+        if not 1 <= self.count <= most:
+            raise ExperimentError(f"flows is {self.flows}, expected 1 to {most}")
         if not 0 <= self.seed < 2**32:
             raise ExperimentError(f"seed is {self.seed}, expected 0 to 2^32 - 1")
         if self.routing not in ("ecmp", "spray", "priority"):
@@ -63,6 +63,13 @@ class Experiment:
             raise ExperimentError(f"end_s is {self.end_s}, expected above 0, up to 1e6")
         if isinstance(self.workload, Workload):
             self.workload.flows_per_second(self.topology, self.load, self.payload_bytes, self.header_bytes)
+
+    @property
+    def count(self) -> int:
+        """How many flows begin."""
+        if self.flows is not None:
+            return self.flows
+        return len(self.workload.start_ps) if isinstance(self.workload, FlowList) else DRAWN
 
     def settings(self) -> Settings:
         """As the engine reads them."""

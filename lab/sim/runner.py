@@ -22,7 +22,7 @@ def flows_of(experiment: Experiment) -> Iterator[Records]:
     return experiment.workload.chunks(
         experiment.topology,
         experiment.load,
-        experiment.flows,
+        experiment.count,
         experiment.seed,
         experiment.payload_bytes,
         experiment.header_bytes,
@@ -39,7 +39,7 @@ def stream(experiment: Experiment, checked: bool = False) -> Iterator[Records | 
 
 def run(experiment: Experiment, progress: Progress | None = None, checked: bool = False) -> Results:
     """Runs it. `checked`: with the engine's invariants tested at every event. Raises: SimulationError."""
-    n = experiment.flows
+    n = experiment.count
     given: list[Records] = []
 
     def kept() -> Iterator[Records]:

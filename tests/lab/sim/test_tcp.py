@@ -139,3 +139,19 @@ def test_reserved_bytes_keep_a_place_for_every_priority():
     shared = run(Experiment(star(10), base, flows, flows=38), checked=True)
     reserved = run(Experiment(star(10), replace(base, reserved_bytes=20_000), flows, flows=38), checked=True)
     assert shared.drops[8:].sum() > 0 == reserved.drops[8:].sum()
+
+
+def test_a_big_spine_gives_each_priority_but_the_last_a_spine_of_its_own():
+    # Uplinks as slow as hosts: priority 0's spine carries four flows' beginnings, priority 1's the rest of them.
+    topology = Topology(leaves=2, spines=2, hosts_per_leaf=4, uplink_rate_bps=10 * 10**9)
+    senders = np.arange(4)
+    flows = FlowList(senders * 0, senders * 0 + 100_000, senders, senders + 4)
+    quiet = {"dctcp": False, "duplicate_acks": 0, "buffer_bytes": 10**7, "host_buffer_bytes": 10**7}
+    scheme = replace(NAMED["pias"], thresholds_bytes=(50_000, 90_000), initial_window=100, **quiet)
+    experiment = Experiment(topology, scheme, flows, routing="priority", spine_shares=(1, 0))
+    found = run(experiment, checked=True)
+    packets = found.counters.priority_packets
+    assert packets[1] == 4 * 27 and packets[2] == 4 * 7  # packets that begin in [50,000, 90,000) and from there on
+    # Spine 0 carries priorities 0 and 2, spine 1 priority 1 alone: what is left is the longer of the two.
+    on_spine_0 = 4 * (100_000 - 27 * 1460 + 42 * 40) * 800
+    assert on_spine_0 < found.received_ps.max() < 1.1 * on_spine_0

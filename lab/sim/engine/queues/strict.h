@@ -7,6 +7,8 @@
  *   (dynamic thresholds of Choudhury and Hahne, as ASICs have them).
  *   Marking. A data packet that finds `mark_bytes` or more in the port (or in its queue, if `mark_per_queue`) is marked:
  *   DCTCP's instantaneous threshold. 0 marks nothing.
+ *   Queues. One a priority; in a Big-Spine of K spines priorities K q to K q + K - 1 share queue q of every port (on the
+ *   uplinks each of them has a spine of its own).
  * The packet on the wire is no longer in the queue. Invariant (SIM_CHECKS): whoever is served, no queue before is waiting.
  */
 #ifndef QCLIMB_SIM_QUEUES_STRICT_H
@@ -24,7 +26,9 @@ class StrictQueue
 	static constexpr bool RANKS_ARE_PRIORITIES = true;
 
 	StrictQueue(const Config &config, Place place)
-	    : count_(uint32_t(config.number("priorities"))), reserved_(uint64_t(config.number("reserved_bytes"))),
+	    : row_(config.text("routing") == "priority" ? uint32_t(config.number("spines")) : 1),
+	      count_((uint32_t(config.number("priorities")) - 1) / row_ + 1),
+	      reserved_(uint64_t(config.number("reserved_bytes"))),
 	      alpha_(uint64_t(config.number("dynamic_alpha_16ths"))),
 	      mark_bytes_(uint64_t(config.number(is_uplink(place) ? "uplink_mark_bytes" : "mark_bytes"))),
 	      mark_per_queue_(config.number("mark_per_queue") != 0), queue_(count_)
@@ -56,7 +60,7 @@ class StrictQueue
 	/* Returns the packet if it has no place. */
 	Packet *push(Packet *packet)
 	{
-		const uint32_t p = packet->rank < count_ ? packet->rank : count_ - 1;
+		const uint32_t row = packet->rank / row_, p = row < count_ ? row : count_ - 1;
 		One &queue = queue_[p];
 		const uint64_t after = queue.bytes + packet->wire_bytes;
 
@@ -113,6 +117,7 @@ class StrictQueue
 		return bytes > reserved_ ? bytes - reserved_ : 0;
 	}
 
+	const uint32_t row_; /* priorities of one queue: a Big-Spine has one a spine */
 	const uint32_t count_;
 	const uint64_t reserved_, alpha_, mark_bytes_;
 	const bool mark_per_queue_;
