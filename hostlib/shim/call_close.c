@@ -45,28 +45,28 @@ QCLIMB_EXPORT void closefrom(int first)
 }
 
 /* `made` now means what `fd` does. A vfork child's descriptors are its own, the table is its parent's. */
-static int duplicated(int fd, int made)
+static int duplicated(int fd, int made, int old_fd)
 {
 	struct connection *connection = connection_of(fd);
 
 	if (made >= 0 && made != fd && (connection || connection_of(made)) && is_own_process())
-		connection_set(made, connection);
+		connection_set(made, connection, old_fd);
 	return made;
 }
 
 QCLIMB_EXPORT int dup(int fd)
 {
-	return duplicated(fd, real()->dup(fd));
+	return duplicated(fd, real()->dup(fd), FD_LOST);
 }
 
 QCLIMB_EXPORT int dup2(int fd, int wanted)
 {
-	return duplicated(fd, real()->dup2(fd, wanted));
+	return duplicated(fd, real()->dup2(fd, wanted), FD_GONE);
 }
 
 QCLIMB_EXPORT int dup3(int fd, int wanted, int flags)
 {
-	return duplicated(fd, real()->dup3(fd, wanted, flags));
+	return duplicated(fd, real()->dup3(fd, wanted, flags), FD_GONE);
 }
 
 /* Every argument of fcntl fits a register: handed on as it is. */
@@ -81,7 +81,7 @@ QCLIMB_EXPORT int dup3(int fd, int wanted, int flags)
 		argument = va_arg(arguments, void *);                                                                  \
 		va_end(arguments);                                                                                     \
 		result = real()->name(fd, command, argument);                                                          \
-		return command == F_DUPFD || command == F_DUPFD_CLOEXEC ? duplicated(fd, result) : result;             \
+		return command == F_DUPFD || command == F_DUPFD_CLOEXEC ? duplicated(fd, result, FD_LOST) : result;    \
 	}
 
 FCNTL(fcntl)

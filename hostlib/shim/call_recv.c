@@ -31,7 +31,7 @@ static void forget_passed(struct msghdr *message)
 			int fd;
 
 			__builtin_memcpy(&fd, CMSG_DATA(control) + at, sizeof(fd));
-			connection_set(fd, NULL);
+			connection_set(fd, NULL, FD_LOST);
 		}
 	}
 }

@@ -24,6 +24,8 @@ static size_t bytes_of(const struct iovec *parts, size_t count)
 {
 	size_t sum = 0;
 
+	if (count && is_no_memory(parts))
+		return SIZE_MAX; /* libc says EFAULT */
 	for (size_t i = 0; i < count; i++) {
 		if (parts[i].iov_len > SSIZE_MAX - sum)
 			return SIZE_MAX; /* libc says EINVAL */
@@ -168,7 +170,7 @@ QCLIMB_EXPORT ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 {
 	struct connection *connection = connection_of(fd);
 
-	if (!connection || !message)
+	if (!connection || is_no_memory(message))
 		return real()->sendmsg(fd, message, flags);
 	return send_message(connection, fd, message, flags);
 }
@@ -179,7 +181,7 @@ QCLIMB_EXPORT int sendmmsg(int fd, struct mmsghdr *messages, unsigned int count,
 	struct connection *connection = connection_of(fd);
 	unsigned int done;
 
-	if (!connection || !messages)
+	if (!connection || is_no_memory(messages))
 		return real()->sendmmsg(fd, messages, count, flags);
 	for (done = 0; done < count && done < IOV_MAX; done++) {
 		const struct msghdr *message = &messages[done].msg_hdr;

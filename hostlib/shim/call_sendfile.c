@@ -33,7 +33,7 @@ static ssize_t send_file(int fd, int in_fd, off64_t *offset, size_t count)
 	struct connection *connection = connection_of(fd);
 	struct write_call call = { .piece = piece_of_file, .fd = fd, .in_fd = in_fd, .offset = offset };
 
-	if (!connection || !count)
+	if (!connection || !count || (offset && is_no_memory(offset)))
 		return real()->sendfile64(fd, in_fd, offset, count);
 	call.len = count_within(in_fd, offset, count);
 	return flow_write(connection, &call);

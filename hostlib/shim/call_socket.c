@@ -26,7 +26,7 @@ QCLIMB_EXPORT int socket(int family, int type, int protocol)
 	if (is_tcp(family, type, protocol))
 		begun(connection_new(fd, family == AF_INET6, 0));
 	else
-		connection_set(fd, NULL);
+		connection_set(fd, NULL, FD_LOST);
 	return fd;
 }
 
@@ -66,7 +66,7 @@ static int accepted(int listener_fd, int fd, const struct sockaddr *from, sockle
 	if (fd < 0)
 		return fd;
 	if (!listener) {
-		connection_set(fd, NULL);
+		connection_set(fd, NULL, FD_LOST);
 		begun(connection_adopt(fd, 1));
 		return fd;
 	}
@@ -101,7 +101,7 @@ static int accept_any(int fd, struct sockaddr *from, socklen_t *from_len, const 
 		from = (struct sockaddr *)&own;
 		from_len = &own_len;
 	}
-	room = from && from_len ? *from_len : 0;
+	room = from && !is_no_memory(from_len) ? *from_len : 0;
 	made = flags ? real()->accept4(fd, from, from_len, *flags) : real()->accept(fd, from, from_len);
 	return accepted(fd, made, from, made >= 0 && room && *from_len < room ? *from_len : room);
 }

@@ -96,7 +96,7 @@ static void connection_put(int fd, struct connection *connection)
 	pool_give(connection);
 }
 
-void connection_set(int fd, struct connection *connection)
+void connection_set(int fd, struct connection *connection, int old_fd)
 {
 	struct connection *old;
 	_Atomic(struct connection *) *slot;
@@ -110,7 +110,7 @@ void connection_set(int fd, struct connection *connection)
 		atomic_fetch_add(&connection->fds, 1);
 	old = atomic_exchange(slot, connection);
 	if (old)
-		connection_put(-1, old); /* the number was closed behind our back: nothing may be asked of it */
+		connection_put(old_fd, old);
 }
 
 struct connection *connection_new(int fd, bool is_ipv6, uint8_t role)
@@ -118,7 +118,7 @@ struct connection *connection_new(int fd, bool is_ipv6, uint8_t role)
 	struct connection *connection = qclimb_process.is_passive ? NULL : pool_take();
 
 	if (!connection) {
-		connection_set(fd, NULL);
+		connection_set(fd, NULL, FD_LOST);
 		return NULL;
 	}
 	memset(connection, 0, offsetof(struct connection, slot));
@@ -127,7 +127,7 @@ struct connection *connection_new(int fd, bool is_ipv6, uint8_t role)
 	connection->dscp = DSCP_NOT_SET;
 	connection->own_so_priority = -1;
 	connection->own_nodelay = -1;
-	connection_set(fd, connection);
+	connection_set(fd, connection, FD_LOST);
 	if (connection_of(fd) != connection) {
 		pool_give(connection);
 		return NULL;

@@ -142,14 +142,18 @@ static inline struct connection *connection_of(int fd)
 	return atomic_load_explicit(&chunk->slot[(unsigned int)fd % FD_CHUNK], memory_order_acquire);
 }
 
-/* What is to be done when a connection's last descriptor goes (fd -1: it is gone already), or the process ends. */
+/* What is to be done when a connection's last descriptor goes (FD_GONE, FD_LOST: nothing may be asked of it), or the process ends. */
 void connections_start(void (*ends)(struct connection *connection, int fd));
 
 /* A new connection for `fd`, replacing whatever was known of that number; NULL where memory or the table ends (it then passes through). */
 struct connection *connection_new(int fd, bool is_ipv6, uint8_t role);
 
-/* `fd` now means the same description as `connection` does (NULL: none of ours). */
-void connection_set(int fd, struct connection *connection);
+/* Of a connection whose descriptor is no longer to be asked: */
+#define FD_GONE -1 /* the call that gave its number away closed it: dup2 */
+#define FD_LOST -2 /* closed behind our back: by fclose, io_uring or a system call of the application's own */
+
+/* `fd` now means the same description as `connection` does (NULL: none of ours); `old_fd` is what became of what it meant before. */
+void connection_set(int fd, struct connection *connection, int old_fd);
 
 /* `fd` is closed, or about to be: its last descriptor ends the flow. Does nothing in a vfork child. */
 void connection_drop(int fd);

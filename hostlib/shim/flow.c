@@ -194,18 +194,24 @@ static ssize_t write_pieces(struct connection *connection, struct write_call *ca
 
 /* A write on a socket without a peer: one that connects by it (TCP Fast Open), or libc's to refuse. */
 static ssize_t write_unconnected(struct connection *connection, const struct write_call *call, uint64_t now,
-				 const struct rules *rules)
+				 const struct rules *rules, uint64_t told)
 {
 	ssize_t wrote;
 
-	if (!(call->flags & MSG_FASTOPEN) && !connection->is_fastopen)
+	if (!(call->flags & MSG_FASTOPEN) && !connection->is_fastopen) {
+		life_keep_told(connection, told);
 		return call->piece(call, 0, call->len);
+	}
 	flow_rest(connection, call->fd);
-	if (!connection->is_open)
+	if (!connection->is_open) {
 		life_start(connection, call->fd, call->len, now, rules);
+		life_is_told(connection, told, now);
+	}
 	wrote = write_whole(connection, call, now);
-	if (wrote < 0 && !connection->sent_bytes)
+	if (wrote < 0 && !connection->sent_bytes) {
 		connection->is_open = false;
+		life_keep_told(connection, told);
+	}
 	return wrote;
 }
 
@@ -236,7 +242,7 @@ static ssize_t write_decided(struct connection *connection, const struct write_c
 	}
 	if (!life_identify(connection, call->fd, now)) {
 		errno = saved;
-		wrote = write_unconnected(connection, call, now, rules);
+		wrote = write_unconnected(connection, call, now, rules, told);
 		rules_release(rules);
 		return wrote;
 	}
@@ -380,7 +386,7 @@ void flow_closed(struct connection *connection, int fd)
 
 	if (fd >= 0)
 		look_at_end(connection, fd, now);
-	life_finish(connection, now, QCLIMB_RECORD_CLOSED);
+	life_finish(connection, now, QCLIMB_RECORD_CLOSED | (fd == FD_LOST ? QCLIMB_RECORD_UNOBSERVED : 0));
 	records_flush_if_due(now);
 	errno = saved;
 }

@@ -38,7 +38,7 @@ void flow_read(struct connection *connection, int fd, size_t got, size_t asked);
 /* Before connect() and listen(): the socket rests at priority 0. */
 void flow_rest(struct connection *connection, int fd);
 
-/* The descriptor is closed or shut down for writing; fd -1: already gone. */
+/* The descriptor is closed or shut down for writing; FD_GONE, FD_LOST: nothing may be asked of it. */
 void flow_closed(struct connection *connection, int fd);
 
 #endif

@@ -1,6 +1,7 @@
 /*
  * One writer at a time decides. Several threads may write on one connection; whoever has the gate may split its write and wait, the
- * others wait in enter(). Knows nothing of priorities. Invariant: a holder that vanished delays others by GATE_NS at most.
+ * others wait in enter(). Knows nothing of priorities. Invariant: a holder that ended (pthread_cancel) delays nobody, one that jumped away
+ * delays others by GATE_NS at most.
  */
 #ifndef QCLIMB_GATE_H
 #define QCLIMB_GATE_H
@@ -19,6 +20,11 @@ static inline void relax(void)
 #endif
 }
 
+static inline bool is_gone(uint32_t thread)
+{
+	return syscall(SYS_tgkill, sys_getpid(), thread, 0) < 0 && errno == ESRCH;
+}
+
 /* Another thread is in the middle of a split write: bytes of ours would land inside its message, as they would not without us. */
 static void wait_for_gate(struct connection *connection)
 {
@@ -27,7 +33,7 @@ static void wait_for_gate(struct connection *connection)
 	uint32_t holder;
 
 	for (int spins = 0; (holder = atomic_load(&connection->gate)) != 0; spins++) {
-		if (holder == QCLIMB_THREAD)
+		if (holder == this_thread())
 			return; /* a signal handler that writes inside our own wait */
 		if (spins < 100) {
 			relax();
@@ -35,8 +41,14 @@ static void wait_for_gate(struct connection *connection)
 		}
 		if (!end_ns)
 			end_ns = now_ns() + GATE_NS;
+		if (is_gone(holder)) {
+			/* It was cancelled in a split: one writer less, too. */
+			if (atomic_compare_exchange_strong(&connection->gate, &holder, 0))
+				atomic_fetch_sub(&connection->writers, 1);
+			return;
+		}
 		if (now_ns() > end_ns) {
-			/* The holder was cancelled or jumped away. */
+			/* It jumped away, or waits for its peer: what it counted stays. */
 			atomic_compare_exchange_strong(&connection->gate, &holder, 0);
 			return;
 		}
@@ -49,7 +61,7 @@ static inline void enter(struct connection *connection)
 	const int saved = errno;
 
 	atomic_fetch_add(&connection->writers, 1);
-	while (unlikely(atomic_load(&connection->gate) != 0) && atomic_load(&connection->gate) != QCLIMB_THREAD) {
+	while (unlikely(atomic_load(&connection->gate) != 0) && atomic_load(&connection->gate) != this_thread()) {
 		atomic_fetch_sub(&connection->writers, 1);
 		wait_for_gate(connection);
 		atomic_fetch_add(&connection->writers, 1);
@@ -67,7 +79,7 @@ static bool take_gate(struct connection *connection, uint32_t writers)
 {
 	uint32_t nobody = 0;
 
-	if (!atomic_compare_exchange_strong(&connection->gate, &nobody, QCLIMB_THREAD))
+	if (!atomic_compare_exchange_strong(&connection->gate, &nobody, this_thread()))
 		return false;
 	if (atomic_load(&connection->writers) == writers)
 		return true;
@@ -77,7 +89,7 @@ static bool take_gate(struct connection *connection, uint32_t writers)
 
 static void give_gate(struct connection *connection)
 {
-	uint32_t me = QCLIMB_THREAD;
+	uint32_t me = this_thread();
 
 	atomic_compare_exchange_strong(&connection->gate, &me, 0);
 }

@@ -77,7 +77,7 @@ bool life_identify(struct connection *connection, int fd, uint64_t now)
 	if (connection->has_addresses) {
 		/* Another socket under the old number: nothing that we know holds. */
 		LOG("fd=%d was reused behind our back", fd);
-		life_finish(connection, now, 0);
+		life_finish(connection, now, QCLIMB_RECORD_UNOBSERVED); /* stdio may have written more, and closed it */
 		connection->has_addresses = false;
 		connection->has_peer = false;
 		connection->dscp = DSCP_NOT_SET;
@@ -152,8 +152,8 @@ void life_finish(struct connection *connection, uint64_t now, uint8_t flags)
 		return;
 	facts->flags |= flags;
 	if (connection->unseen_bytes)
-		facts->flags |= QCLIMB_RECORD_UNOBSERVED; /* no size to learn from */
-	else
+		facts->flags |= QCLIMB_RECORD_UNOBSERVED;
+	if (!(facts->flags & QCLIMB_RECORD_UNOBSERVED)) /* else no size to learn from */
 		history_remember(connection, size_bytes);
 	connection->unseen_bytes = 0;
 	if (connection->is_shared) {

@@ -9,7 +9,7 @@
 
 #define DEFAULT_RUN "/run/qclimb"
 
-__thread char qclimb_thread_mark __attribute__((tls_model("initial-exec")));
+__thread uint32_t qclimb_thread __attribute__((tls_model("initial-exec")));
 struct process qclimb_process = { .own_mode = -1 };
 
 static void join(char *path, const char *run, const char *name)
@@ -46,6 +46,7 @@ void process_read_environment(void)
 void process_begin(void)
 {
 	qclimb_process.pid = sys_getpid();
+	qclimb_thread = 0;
 	qclimb_process.start_ns = now_ns();
 	prctl(PR_GET_NAME, qclimb_process.comm);
 }

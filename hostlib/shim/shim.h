@@ -98,6 +98,15 @@ static inline const struct real *real(void)
 	return &qclimb_real;
 }
 
+/*
+ * What no user memory is: NULL and numbers beside it, -1, the kernel's half. Such a list of parts is left for the kernel to refuse (EFAULT).
+ * To find out any other bad one would take a system call on each good one.
+ */
+static inline bool is_no_memory(const void *address)
+{
+	return (uintptr_t)address < 4096 || (intptr_t)address < 0;
+}
+
 static inline uint64_t now_ns(void)
 {
 	struct timespec now;
@@ -138,9 +147,14 @@ static inline pid_t sys_getpid(void)
 	return (pid_t)syscall(SYS_getpid);
 }
 
-/* Who runs: differs between threads, also right after fork (where it needs no update). */
-extern __thread char qclimb_thread_mark __attribute__((tls_model("initial-exec")));
-/* 32 bits of the address, odd: threads whose marks lie a multiple of 32 GiB apart would be taken for one. */
-#define QCLIMB_THREAD ((uint32_t)((uintptr_t)&qclimb_thread_mark >> 3) | 1u)
+/* Who runs: the kernel's number of the thread, asked once a thread, and anew by the child of a fork. */
+extern __thread uint32_t qclimb_thread __attribute__((tls_model("initial-exec")));
+
+static inline uint32_t this_thread(void)
+{
+	if (unlikely(!qclimb_thread))
+		qclimb_thread = (uint32_t)syscall(SYS_gettid);
+	return qclimb_thread;
+}
 
 #endif

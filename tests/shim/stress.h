@@ -22,6 +22,7 @@
 
 extern _Atomic uint64_t bytes_checked, connections;
 extern double end_s;
+extern bool may_interrupt; /* a call may say EINTR */
 extern int file_fd; /* holds the first FILE_BYTES of any stream */
 
 /* --- stress_stream.c */
@@ -40,6 +41,7 @@ struct side {
 void *reader(void *side); /* checks each byte, answers now and then, closes at the end */
 void check_stream(int fd, uint64_t total, unsigned int *seed);
 void one_stream(unsigned int *seed);
+void *streams(void *seed); /* until the end */
 void run_threads(int count, void *(*body)(void *), unsigned int seed);
 
 /* --- scenarios */
@@ -53,5 +55,13 @@ void close_all_scenario(unsigned int seed);
 void reset_scenario(unsigned int seed);
 void signals_scenario(unsigned int seed);
 void signals_restart_scenario(unsigned int seed);
+void storm_scenario(unsigned int seed);
+void storm_restart_scenario(unsigned int seed);
+void jump_scenario(unsigned int seed);
+void cancel_scenario(unsigned int seed);
+void fork_threads_scenario(unsigned int seed);
+void exec_scenario(unsigned int seed);
+/* What exec_scenario() executes. */
+int go_on(int fd, uint64_t position, uint64_t total);
 
 #endif

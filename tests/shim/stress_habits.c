@@ -44,6 +44,93 @@ void fork_scenario(unsigned int seed)
 	}
 }
 
+/* Children that talk on connections of their own, out of a process whose threads are in the middle of calls. */
+void fork_threads_scenario(unsigned int seed)
+{
+	pthread_t threads[3];
+	unsigned int seeds[3];
+	int status;
+
+	for (int i = 0; i < 3; i++) {
+		seeds[i] = seed + (unsigned int)i;
+		MUST(!pthread_create(&threads[i], NULL, streams, &seeds[i]));
+	}
+	while (now_s() < end_s) {
+		const pid_t child = fork();
+
+		MUST(child >= 0);
+		if (!child) {
+			unsigned int own = seed ^ 77;
+
+			end_s = now_s() + 0.02;
+			streams(&own);
+			exit(0); /* the library's last word, too */
+		}
+		MUST(waitpid(child, &status, 0) == child && status == 0);
+		seed++;
+	}
+	for (int i = 0; i < 3; i++)
+		pthread_join(threads[i], NULL);
+}
+
+int go_on(int fd, uint64_t position, uint64_t total)
+{
+	unsigned int seed = (unsigned int)position;
+
+	while (position < total)
+		position += write_somehow(fd, position, 1 + rand_r(&seed) % (total - position), &seed, 0);
+	MUST(!shutdown(fd, SHUT_WR));
+	return 0;
+}
+
+/* To itself, for ever. */
+static void *talk_alone(void *argument)
+{
+	unsigned int seed = *(unsigned int *)argument;
+	uint8_t bytes[3000] = { 0 };
+	int a, b;
+
+	pair(&seed, &a, &b);
+	for (;;) {
+		MUST(send(a, bytes, sizeof(bytes), 0) == sizeof(bytes));
+		MUST(recv(b, bytes, sizeof(bytes), MSG_WAITALL) == sizeof(bytes));
+		MUST(send(b, bytes, 1, 0) == 1 && recv(a, bytes, 1, 0) == 1);
+	}
+	return NULL;
+}
+
+/* A process becomes another program in the middle of a stream, while its other threads are in calls; that one goes on. */
+void exec_scenario(unsigned int seed)
+{
+	while (now_s() < end_s) {
+		struct side other = { .seed = seed, .total = 400000 };
+		int fd, status;
+		pid_t child;
+
+		pair(&seed, &fd, &other.fd);
+		child = fork();
+		MUST(child >= 0);
+		if (!child) {
+			char words[3][32];
+			uint64_t position = 0;
+			pthread_t thread;
+
+			MUST(!close(other.fd) && !pthread_create(&thread, NULL, talk_alone, &other.seed));
+			while (position < 100000)
+				position +=
+					write_somehow(fd, position, 1 + rand_r(&seed) % (200000 - position), &seed, 0);
+			snprintf(words[0], sizeof(words[0]), "%d", fd);
+			snprintf(words[1], sizeof(words[1]), "%llu", (unsigned long long)position);
+			snprintf(words[2], sizeof(words[2]), "%llu", (unsigned long long)other.total);
+			execl("/proc/self/exe", "stress", "go-on", words[0], words[1], words[2], (char *)NULL);
+			MUST(!"executed");
+		}
+		MUST(!close(fd));
+		check_stream(other.fd, other.total, &seed);
+		MUST(!close(other.fd) && waitpid(child, &status, 0) == child && status == 0);
+	}
+}
+
 /* Eight writers on one socket, a message a call; the buffer holds all of them, so that libc alone would never tear one. */
 #define MESSAGE_BYTES 400
 #define MESSAGES 250

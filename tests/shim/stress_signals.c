@@ -1,6 +1,11 @@
-/* Signals in the middle of calls. */
+/* Signals in the middle of calls: calls go on, are jumped out of, or end with their thread. */
 #include "stress.h"
 
+#include <dirent.h>
+#include <linux/sockios.h>
+#include <setjmp.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 
 static void on_signal(int signal)
@@ -59,4 +64,182 @@ void signals_scenario(unsigned int seed)
 void signals_restart_scenario(unsigned int seed)
 {
 	signal_scenario(seed, true);
+}
+
+/* --- each thread, in whatever call it is, every 30 us or so */
+
+static atomic_bool is_stormy;
+
+static void *storm(void *unused)
+{
+	const pid_t me = (pid_t)syscall(SYS_gettid);
+	sigset_t all;
+
+	(void)unused;
+	sigfillset(&all);
+	MUST(!pthread_sigmask(SIG_BLOCK, &all, NULL));
+	while (atomic_load(&is_stormy)) {
+		DIR *tasks = opendir("/proc/self/task");
+		struct dirent *task;
+
+		MUST(tasks);
+		while ((task = readdir(tasks))) {
+			const pid_t thread = (pid_t)atoi(task->d_name);
+
+			if (thread > 0 && thread != me)
+				(void)syscall(SYS_tgkill, getpid(), thread, SIGUSR1);
+			usleep(30);
+		}
+		MUST(!closedir(tasks));
+	}
+	return NULL;
+}
+
+static void storm_over_streams(unsigned int seed, bool restarts)
+{
+	const struct sigaction action = { .sa_handler = on_signal, .sa_flags = restarts ? SA_RESTART : 0 };
+	pthread_t thread;
+
+	MUST(!sigaction(SIGUSR1, &action, NULL));
+	may_interrupt = !restarts;
+	atomic_store(&is_stormy, true);
+	MUST(!pthread_create(&thread, NULL, storm, NULL));
+	run_threads(3, streams, seed);
+	atomic_store(&is_stormy, false);
+	pthread_join(thread, NULL);
+}
+
+void storm_scenario(unsigned int seed)
+{
+	storm_over_streams(seed, false);
+}
+
+void storm_restart_scenario(unsigned int seed)
+{
+	storm_over_streams(seed, true);
+}
+
+/* --- calls that never return: nobody knows how much of one went out, until it has arrived */
+
+/* Reads and checks what `from` accepted, at `to`: the position after it. */
+static uint64_t drain(int from, int to, uint64_t position)
+{
+	uint8_t bytes[65536], wanted[65536];
+	int unacked, unread;
+
+	for (;;) {
+		ssize_t got;
+
+		MUST(!ioctl(from, SIOCOUTQ, &unacked) && !ioctl(to, SIOCINQ, &unread));
+		if (!unacked && !unread)
+			return position;
+		got = recv(to, bytes, sizeof(bytes), MSG_DONTWAIT);
+		if (got < 0) {
+			MUST(errno == EAGAIN || errno == EINTR);
+			usleep(100);
+			continue;
+		}
+		fill(wanted, (size_t)got, position);
+		MUST(!memcmp(bytes, wanted, (size_t)got));
+		position += (uint64_t)got;
+		atomic_fetch_add(&bytes_checked, (uint64_t)got);
+	}
+}
+
+static sigjmp_buf out;
+static volatile sig_atomic_t may_jump;
+
+static void on_jump(int signal)
+{
+	(void)signal;
+	if (!may_jump)
+		return;
+	may_jump = 0;
+	siglongjmp(out, 1);
+}
+
+/* As old programs do their timeouts. */
+void jump_scenario(unsigned int seed)
+{
+	const struct sigaction action = { .sa_handler = on_jump, .sa_flags = SA_RESTART };
+	static uint8_t bytes[60000];
+	volatile int jumps = 0;
+
+	MUST(!sigaction(SIGALRM, &action, NULL));
+	do {
+		volatile uint64_t position = 0;
+		int a, b;
+
+		pair(&seed, &a, &b);
+		for (volatile int i = 0; i < 30; i = i + 1) {
+			const size_t len = 1 + (size_t)rand_r(&seed) % sizeof(bytes);
+			const struct itimerval timer = { .it_value.tv_usec = 1 + rand_r(&seed) % 300 };
+			ssize_t wrote;
+
+			fill(bytes, len, position);
+			if (sigsetjmp(out, 1)) {
+				jumps = jumps + 1;
+				position = drain(a, b, position);
+				continue;
+			}
+			may_jump = 1;
+			MUST(!setitimer(ITIMER_REAL, &timer, NULL));
+			wrote = send(a, bytes, len, 0);
+			may_jump = 0;
+			MUST(wrote > 0);
+			MUST(drain(a, b, position) == position + (uint64_t)wrote);
+			position = position + (uint64_t)wrote;
+		}
+		MUST(!setitimer(ITIMER_REAL, &(struct itimerval){ 0 }, NULL));
+		MUST(!close(a) && !close(b));
+	} while (now_s() < end_s || !jumps);
+}
+
+struct cancelled {
+	int fd;
+	uint64_t position;
+	unsigned int seed;
+};
+
+static void *write_on(void *argument)
+{
+	struct cancelled *self = argument;
+	uint8_t bytes[50000];
+
+	for (;;) {
+		const size_t len = 1 + (size_t)rand_r(&self->seed) % sizeof(bytes);
+		ssize_t wrote;
+
+		fill(bytes, len, self->position);
+		wrote = send(self->fd, bytes, len, 0);
+		MUST(wrote > 0);
+		self->position += (uint64_t)wrote;
+	}
+	return NULL;
+}
+
+/* A writer is cancelled, where POSIX has it: in send(). Another thread goes on from where it was. */
+void cancel_scenario(unsigned int seed)
+{
+	while (now_s() < end_s) {
+		uint64_t position = 0;
+		int a, b;
+
+		pair(&seed, &a, &b);
+		for (int i = 0; i < 5; i++) {
+			struct cancelled writer = { a, position, (unsigned int)rand_r(&seed) };
+			pthread_t thread;
+			uint8_t bytes[3000];
+
+			MUST(!pthread_create(&thread, NULL, write_on, &writer));
+			usleep((useconds_t)rand_r(&seed) % 3000);
+			MUST(!pthread_cancel(thread) && !pthread_join(thread, NULL));
+			position = drain(a, b, position);
+			fill(bytes, sizeof(bytes), position);
+			MUST(send(a, bytes, sizeof(bytes), 0) == sizeof(bytes));
+			MUST(drain(a, b, position) == position + sizeof(bytes));
+			position += sizeof(bytes);
+		}
+		MUST(!close(a) && !close(b));
+	}
 }

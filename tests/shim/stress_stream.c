@@ -8,6 +8,7 @@
 
 _Atomic uint64_t bytes_checked, connections;
 double end_s;
+bool may_interrupt;
 int file_fd;
 
 void fail(const char *file, const char *what, int line)
@@ -64,9 +65,12 @@ void pair(unsigned int *seed, int *a, int *b)
 
 	*a = socket(address.sin6_family, SOCK_STREAM, 0);
 	MUST(*a >= 0);
-	MUST(!connect(*a, (struct sockaddr *)&address,
-		      address.sin6_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(address)));
-	*b = rand_r(seed) % 2 ? accept(listener, NULL, NULL) : accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+	while (connect(*a, (struct sockaddr *)&address,
+		       address.sin6_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(address)))
+		MUST(may_interrupt && errno == EINTR);
+	do
+		*b = rand_r(seed) % 2 ? accept(listener, NULL, NULL) : accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+	while (*b < 0 && may_interrupt && errno == EINTR);
 	MUST(*b >= 0);
 	MUST(!close(listener));
 	atomic_fetch_add(&connections, 1);
@@ -141,7 +145,7 @@ size_t write_somehow(int fd, uint64_t position, size_t len, unsigned int *seed, 
 	}
 	free(bytes);
 	if (wrote < 0) {
-		MUST(errno == EAGAIN);
+		MUST(errno == EAGAIN || (may_interrupt && errno == EINTR));
 		return 0;
 	}
 	MUST(wrote > 0 && (size_t)wrote <= len);
@@ -173,6 +177,8 @@ static void check(int fd, uint64_t total, unsigned int *seed, bool answers)
 		default:
 			got = readv(fd, &part, 1);
 		}
+		if (got < 0 && may_interrupt && errno == EINTR)
+			continue;
 		MUST(got >= 0);
 		if (!got)
 			break;
@@ -229,7 +235,7 @@ void one_stream(unsigned int *seed)
 		wrote = write_somehow(fd, position, len, seed, rand_r(seed) % 10 ? 0 : MSG_DONTWAIT);
 		position += wrote;
 		if (!wrote)
-			MUST(poll(&poll_fd, 1, 20000) == 1); /* an EAGAIN that no event ends */
+			MUST(poll(&poll_fd, 1, 20000) == 1 || errno == EINTR); /* an EAGAIN that no event ends */
 		switch (rand_r(seed) % 40) {
 		case 0:
 			moved = dup(fd);
@@ -263,7 +269,7 @@ void one_stream(unsigned int *seed)
 	MUST(!close(fd));
 }
 
-static void *streams(void *argument)
+void *streams(void *argument)
 {
 	unsigned int seed = *(unsigned int *)argument;
 

@@ -220,6 +220,31 @@ def test_a_flow_that_outgrows_its_size_goes_on_by_what_it_asks_for(run_dir, inbo
     assert (record.size_bytes, record.last_priority, record.flags & HINT) == (33_000, 1, HINT)
 
 
+@pytest.mark.parametrize("how", ["connect", "sendto"])
+def test_a_size_that_is_told_before_a_fast_open_write_is_that_flows(run_dir, inbox, sink, how):
+    port, received = sink
+    put_policy(run_dir, policy(Mode.QCLIMB, flow_gap_us=5_000_000))
+    code = f"""
+import socket, sys
+sys.path.insert(0, {str(ROOT)!r})
+from hostlib import hint
+s = socket.socket()
+if {how!r} == "connect":
+    s.setsockopt(socket.IPPROTO_TCP, 30, 1)  # TCP_FASTOPEN_CONNECT
+    s.connect(("127.0.0.1", {port}))
+hint.flow_size(s, 30_000)
+if {how!r} == "connect":
+    s.sendall(bytes(1000))
+else:
+    s.sendto(bytes(1000), socket.MSG_FASTOPEN, ("127.0.0.1", {port}))
+s.sendall(bytes(29_000))
+s.close()
+"""
+    run([PYTHON, "-c", code], run_dir)
+    assert received() == bytes(30_000)
+    assert [(r.size_bytes, r.flags & HINT) for r in inbox()] == [(30_000, HINT)]
+
+
 def test_without_the_library_nothing_happens(sink):
     port, received = sink
     done = run(source_argv("127.0.0.1", port, [(30_000, "size"), (200, "end")], 4000, "epoll"))

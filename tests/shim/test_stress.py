@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 import subprocess
 import threading
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from stand import LIBRARY, ROOT, Libc, hostd, policy, put_policy
 
 SOURCES = sorted((ROOT / "tests" / "shim").glob("stress*.c"))
 SCENARIOS = ["streams", "duplex", "fork", "shared", "signals", "signals-restart", "both-write", "close-all", "reset"]
+SCENARIOS += ["fork-threads", "exec", "storm", "storm-restart", "jump", "cancel"]
 LOW = {"flow_gap_us": 300, "threshold_bytes": (1000, 9000, 100_000)}
 
 
@@ -26,7 +28,7 @@ class Stress:
     program: Path
     preload: tuple[Path | str, ...]
 
-    def run(self, scenario, run_dir, seconds=0.25, **env):
+    def run(self, scenario, run_dir, seconds=0.25, says="", **env):
         done = subprocess.run(
             ["env", f"LD_PRELOAD={' '.join(map(str, self.preload))}", self.program, scenario, str(seconds), "1"],
             env={"PATH": os.environ["PATH"], "QCLIMB_RUN": str(run_dir), **env},
@@ -35,7 +37,7 @@ class Stress:
             timeout=100,
         )
         assert done.returncode == 0, f"{scenario}: {done.stderr[-3000:]}"
-        assert done.stderr == ""
+        assert re.fullmatch(says, done.stderr), done.stderr[-3000:]
         return done.stdout
 
 
@@ -125,7 +127,8 @@ def test_in_a_process_of_the_other_libc_the_library_does_nothing(tmp_path, run_d
 # --- sanitizers
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS)
+# Its runtime (gcc 12) may hang in the child of a process with threads, without the library too.
+@pytest.mark.parametrize("scenario", [name for name in SCENARIOS if name != "fork-threads"])
 def test_address_and_undefined_behaviour_sanitizers_find_nothing(tmp_path_factory, run_dir, scenario):
     library = built("sanitize")
     program = Libc("glibc", ("cc",), library).compiled(tmp_path_factory.getbasetemp() / "stress-address", *SOURCES)
@@ -149,7 +152,12 @@ def raced(tmp_path_factory):
     return Stress(program, (library,))
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS)
+# Its runtime allows neither jumps out of a handler nor threads in the child of a process with threads; the others of those left out were
+# not yet run under it.
+RACED = [name for name in SCENARIOS if name not in ("jump", "cancel", "fork-threads", "exec", "storm", "storm-restart")]
+
+
+@pytest.mark.parametrize("scenario", RACED)
 def test_the_thread_sanitizer_finds_nothing(raced, run_dir, scenario):
     put_policy(run_dir, policy(Mode.QCLIMB, **LOW))
     with changing_policy(run_dir, seed=3, every_s=0.01), hostd(run_dir):

@@ -78,6 +78,10 @@ def take_all(connection: socket.socket) -> bytes:
     return bytes(got)
 
 
+def take_to_end(connection: socket.socket) -> bytes:
+    return b"".join(iter(lambda: connection.recv(65536), b""))
+
+
 def take_in_turns(connection: socket.socket) -> bytes:
     got = connection.recv(3000, socket.MSG_WAITALL)
     connection.sendall(b".")
@@ -215,6 +219,20 @@ def test_closing_many_ends_the_flow_and_the_number_is_a_files(ways, run_dir, way
     assert said.records[0].flags & ENDED_BY_CLOSE
 
 
+def test_a_flow_that_stdio_closes_is_reported_as_unobserved(ways, run_dir):
+    """How much stdio wrote after the last call that was seen, nobody can say any more."""
+    said = run(ways, run_dir, "other", "fclose", take=take_to_end)
+    assert said.arrived == STREAM[:20_000]
+    assert said.sizes == [(5000, True)]
+
+
+def test_addresses_that_are_no_memory_are_the_kernels_to_refuse(ways, run_dir):
+    said = run(ways, run_dir, "other", "bad-address")
+    assert said.arrived == STREAM[:20_000]
+    assert said.changes == EDGES[:1]
+    assert said.sizes == [(20_000, False)]
+
+
 def test_marking_many_for_exec_closes_none(ways, run_dir):
     said = run(ways, run_dir, "close", "close_range-cloexec")
     assert said.arrived == STREAM[:20_000]
@@ -256,10 +274,7 @@ def test_half_a_connection_closes_and_the_other_half_goes_on(ways, run_dir):
 
 
 def test_closing_the_half_that_reads_ends_no_flow(ways, run_dir):
-    def take(connection: socket.socket) -> bytes:
-        return b"".join(iter(lambda: connection.recv(65536), b""))
-
-    said = run(ways, run_dir, "other", "read-half", take=take)
+    said = run(ways, run_dir, "other", "read-half", take=take_to_end)
     assert said.arrived == STREAM[:20_000]
     assert said.sizes == [(20_000, False)]
 

@@ -8,6 +8,8 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/sendfile.h>
+#include <sys/uio.h>
 
 #ifndef IPPROTO_MPTCP
 #define IPPROTO_MPTCP 262
@@ -120,6 +122,31 @@ static void urgent_way(void)
 	end(fd);
 }
 
+/* What no memory is, in each place where a list stands: the kernel refuses it, and the connection goes on. */
+static void bad_address_way(void)
+{
+	void *const bad[] = { NULL, (void *)8, (void *)-1, (void *)-4096 };
+	const int fd = connected(0);
+
+	send_all(fd, 0, 5000);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+		struct iovec part = { bad[i], 100 };
+		struct msghdr of_bad = { .msg_iov = bad[i], .msg_iovlen = 2 };
+		struct mmsghdr many = { .msg_hdr = of_bad };
+
+		MUST(writev(fd, bad[i], 2) < 0 && errno == EFAULT);
+		MUST(writev(fd, &part, 1) < 0 && errno == EFAULT);
+		MUST(sendmsg(fd, &of_bad, 0) < 0 && errno == EFAULT);
+		MUST(sendmmsg(fd, &many, 1, 0) < 0 && errno == EFAULT);
+		MUST(send(fd, bad[i], 100, 0) < 0 && errno == EFAULT);
+		MUST(recv(fd, bad[i], 100, MSG_DONTWAIT) < 0 && (errno == EFAULT || errno == EAGAIN));
+		if (bad[i])
+			MUST(sendfile(fd, 0, bad[i], 100) < 0);
+	}
+	send_all(fd, 5000, 20000);
+	end(fd);
+}
+
 static void mptcp_way(void)
 {
 	const int fd = connected(IPPROTO_MPTCP);
@@ -179,6 +206,10 @@ int main(int count, char **argument)
 		read_half_way();
 	else if (is(way, "urgent"))
 		urgent_way();
+	else if (is(way, "bad-address"))
+		bad_address_way();
+	else if (is(way, "fclose"))
+		fclose_way();
 	else if (is(way, "mptcp"))
 		mptcp_way();
 	else

@@ -39,6 +39,7 @@ void read_way(const char *way);
 /* ways_fd.c */
 void another_way(const char *way);
 void close_way(const char *way);
+void fclose_way(void);
 void child_way(const char *way);
 void rights_way(const char *way);
 
