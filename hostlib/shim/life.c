@@ -233,6 +233,14 @@ void life_forecast_if_due(struct connection *connection, const struct rules *rul
 	LOG("forecast lower=%llu upper=%llu", (unsigned long long)lower_bytes, (unsigned long long)upper_bytes);
 }
 
+/* A read saw everything ACKed, and nothing was written since: the kernel need not be asked again. */
+static bool was_drained(const struct connection *connection)
+{
+	const uint32_t drained_us = connection->record.drained_us;
+
+	return drained_us && connection->start_ns + drained_us * QCLIMB_NS_PER_US >= connection->last_write_ns;
+}
+
 bool life_is_over(struct connection *connection, int fd, uint64_t now, bool is_turned)
 {
 	if (!connection->is_open || !connection->sent_bytes)
@@ -241,5 +249,5 @@ bool life_is_over(struct connection *connection, int fd, uint64_t now, bool is_t
 		return false; /* the kernel took a part of the last call: its rest is to come, however late */
 	if (!is_turned && now - connection->last_write_ns <= connection->gap_us * QCLIMB_NS_PER_US)
 		return false;
-	return is_drained(connection, fd, now);
+	return was_drained(connection) || is_drained(connection, fd, now);
 }
