@@ -7,7 +7,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +17,17 @@ from rich.console import Console
 from rich.table import Table
 
 from hostlib.compat.bed import Bed, CompatError, Hung, Seen, own_network, shape_loopback
-from hostlib.compat.outcome import FAILED, PASSED, SKIPPED, Comparison, Outcome, compare
+from hostlib.compat.outcome import FAILED, PASSED, SKIPPED, Comparison, Outcome, compare, verdict
 from hostlib.compat.program import Program
 from hostlib.compat.programs import PROGRAMS
+from hostlib.compat.sanitizer import SANITIZERS, Sanitizer
 from hostlib.run import LIBRARY
 
 EXAMPLE = """\b
 Examples:
   make compat
   make compat ARGS="redis nginx --mode qclimb"
+  make compat ARGS="redis memcached --sanitizer thread"
   make compat ARGS="cpython --keep /tmp/compat" COMPAT_SUITES="test_ssl test_socketserver"
 """
 SHOWN = 20
@@ -111,6 +113,12 @@ class Report:
     default=LIBRARY,
     help="Another build of libqclimb.so than `make -C hostlib`'s.",
 )
+@click.option(
+    "--sanitizer",
+    "sanitizer_name",
+    type=click.Choice(list(SANITIZERS)),
+    help="A build with AddressSanitizer and UBSan, or ThreadSanitizer; what it finds is a new failure.",
+)
 @click.option("--keep", type=click.Path(path_type=Path, file_okay=False), help="Leave each run's folder in this one.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of the table.")
 @click.option("--list", "only_list", is_flag=True, help="Only tell which programs there are, and what they need.")
@@ -119,6 +127,7 @@ def main(
     modes: tuple[str, ...],
     rate: str,
     built: Path,
+    sanitizer_name: str | None,
     keep: Path | None,
     as_json: bool,
     only_list: bool,
@@ -133,6 +142,13 @@ def main(
         for program in wanted:
             click.echo(f"{program.name:10} {program.about}{_install(program.missing())}")
         return
+    sanitizer = None if sanitizer_name is None else SANITIZERS[sanitizer_name]
+    if sanitizer is not None:
+        try:
+            built = sanitizer.library()
+        except CompatError as error:
+            click.echo(f"compat: {error}", err=True)
+            sys.exit(2)
     if not built.is_file():
         click.echo(f"compat: {built}: no such file; expected libqclimb.so, which `make -C hostlib` builds", err=True)
         sys.exit(2)
@@ -148,7 +164,7 @@ def main(
         library.chmod(0o755)
         try:
             for program in wanted:
-                _run_program(program, [Mode(mode) for mode in modes], folder, library, report, console)
+                _run_program(program, [Mode(mode) for mode in modes], folder, library, report, console, sanitizer)
         except CompatError as error:
             click.echo(f"compat: {error}", err=True)
             sys.exit(2)
@@ -160,7 +176,13 @@ def main(
 
 
 def _run_program(
-    program: Program, modes: list[Mode], folder: Path, library: Path, report: Report, console: Console
+    program: Program,
+    modes: list[Mode],
+    folder: Path,
+    library: Path,
+    report: Report,
+    console: Console,
+    sanitizer: Sanitizer | None = None,
 ) -> None:
     if packages := program.missing():
         report.missing[program.name] = packages
@@ -175,7 +197,7 @@ def _run_program(
         return
     for mode in modes:
         console.print(f"[compat] {program.name} {mode} ...", markup=False)
-        under, seen, stacks = _run_once(program, mode, folder, library)
+        under, seen, stacks = _run_once(program, mode, folder, library, sanitizer)
         if stacks:
             console.print(stacks, markup=False)
         run = Run(program.name, mode, bare, under, seen, compare(bare, under))
@@ -184,10 +206,15 @@ def _run_program(
             console.print(f"  new failure: {difference}", markup=False)
 
 
-def _run_once(program: Program, mode: Mode | None, folder: Path, library: Path) -> tuple[Outcome, Seen, str]:
+def _run_once(
+    program: Program, mode: Mode | None, folder: Path, library: Path, sanitizer: Sanitizer | None = None
+) -> tuple[Outcome, Seen, str]:
     """One run; one that could not be carried through has the single result `run`, and its stacks where it hung."""
     stacks = ""
     bed = Bed(folder / f"{program.name}-{mode or 'bare'}", mode, library)
+    reports = bed.folder / "sanitizer"
+    if sanitizer is not None:
+        bed.environment |= sanitizer.environment(library, reports)
     try:
         outcome = program.run(bed)
     except Hung as error:
@@ -196,6 +223,8 @@ def _run_once(program: Program, mode: Mode | None, folder: Path, library: Path) 
         outcome = Outcome({"run": f"{FAILED}: {type(error).__name__}: {error}"})
     finally:
         seen = bed.end()
+    if sanitizer is not None and (found := sanitizer.found(reports)):
+        outcome = replace(outcome, results={**outcome.results, "the sanitizer's word": verdict(False, found)})
     return outcome, seen, stacks
 
 

@@ -13,6 +13,7 @@ from hostlib.compat.outcome import ABSENT, FAILED, PASSED, SKIPPED, Outcome, com
 from hostlib.compat.program import Program
 from hostlib.compat.programs.bodies import body, same, same_files
 from hostlib.compat.programs.cpython import results_of
+from hostlib.compat.sanitizer import Sanitizer
 
 LIBRARY = Path(__file__).parents[2] / "hostlib" / "build" / "libqclimb.so"
 
@@ -53,6 +54,26 @@ def test_what_passes_only_under_the_library_is_told_but_is_no_failure():
 
 def test_what_fails_bare_is_told_by_name():
     assert Outcome({"a": f"{FAILED}: why", "b": PASSED, "c": SKIPPED}).failed() == (f"a: {FAILED}: why",)
+
+
+def test_what_a_sanitizer_finds_is_a_new_failure(tmp_path):
+    """Its runtime writes a file beside log_path where it finds something, and none where it does not."""
+
+    def run(bed):
+        path = dict(option.split("=") for option in bed.environment.get("X_OPTIONS", "a=b").split(":"))
+        if "log_path" in path and bed.mode is Mode.QCLIMB:
+            Path(path["log_path"] + ".17").write_text("WARNING\nSUMMARY: a data race in flow_write\n")
+        return Outcome({"a": PASSED})
+
+    console = command.Console(quiet=True)
+    report = command.Report(False, None)
+    sanitizer = Sanitizer("thread", (), (("X_OPTIONS", "halt=0"),))
+    program = Program("program", "", (), run)
+    command._run_program(program, [Mode.PIAS, Mode.QCLIMB], tmp_path, LIBRARY, report, console, sanitizer)
+    quiet, found = report.runs
+    assert not quiet.comparison.failures
+    (failure,) = found.comparison.failures
+    assert failure.under == f"{FAILED}: SUMMARY: a data race in flow_write"
 
 
 def test_of_many_files_the_first_that_differs_is_told(tmp_path):
