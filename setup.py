@@ -116,6 +116,7 @@ setup(
         "lab.report",
         "lab.sim",
         "lab.sim.engine",
+        "lab.tagger",
         "lab.vasic",
         "lab.workload",
     ],

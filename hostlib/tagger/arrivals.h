@@ -8,9 +8,11 @@
  * served no later. Where all that passed was served earlier, what is missing may still wait in a queue.
  *
  * It may also have been lost there, at the end of its chunk, and nothing of that priority will ever tell. So a verdict of "overtaken"
- * holds only for as long as the overtaken priority was seen to be silent before it went on: mean + 4 mean deviations of such silences
- * at this host and priority, as TCP takes its timeout from round trips (RFC 6298, 2.3). They are kept per host, since a flow is over
- * before it has learned, and what keeps a priority silent is mostly the queue at the host's own port, which all its flows share.
+ * holds only while the gap moves, and for as long after its last move as priorities are seen to be silent while they are overtaken:
+ * the mean of each gap's longest silence, and one mean deviation (estimated as RFC 6298, 2.3 does it for TCP's timeout, which takes
+ * four: a SACK shown too early costs some packets sent twice, one shown too late leaves the flow standing). What is known is kept for
+ * each host and priority: a flow is over before it has learned, and what keeps a priority silent is mostly the queue at the host's own
+ * port, which all its flows share.
  */
 #ifndef QCLIMB_TAGGER_ARRIVALS_H
 #define QCLIMB_TAGGER_ARRIVALS_H
@@ -29,11 +31,12 @@ struct arrivals {
 	uint64_t end[ARRIVALS_PRIORITIES]; /* highest end of each priority, 0: none came */
 	uint64_t gap; /* the first missing byte while a SACK past it is hidden; 0: none */
 	uint64_t since_ns; /* when the gap was first seen, or last moved */
+	uint64_t longest_ns; /* without a move, since the gap was first seen */
 	uint32_t waiting; /* the priority before the gap */
 	uint32_t reserved;
 };
 
-/* How long a priority is silent while it is overtaken. */
+/* How long a priority is silent while it is overtaken: one sample a gap. */
 struct silence {
 	uint64_t mean_ns, deviation_ns;
 	uint64_t samples;
@@ -76,7 +79,7 @@ static inline void silence_note(struct silence *silence, uint64_t ns)
 
 static inline uint64_t silence_hold_ns(const struct silence *silence)
 {
-	const uint64_t hold = silence->mean_ns + 4 * silence->deviation_ns;
+	const uint64_t hold = silence->mean_ns + silence->deviation_ns;
 
 	if (!silence->samples)
 		return HOLD_FIRST_NS;
@@ -84,19 +87,18 @@ static inline uint64_t silence_hold_ns(const struct silence *silence)
 }
 
 /*
- * Bytes [sequence, sequence + len) came at a priority < ARRIVALS_PRIORITIES. Returns the silence that they ended, 0 if none: bytes that
- * fill a gap at priority 0 were sent again, and tell nothing.
+ * Bytes [sequence, sequence + len) came at a priority < ARRIVALS_PRIORITIES. Bytes that fill a gap at priority 0 were sent again, and tell
+ * nothing of how long the others wait.
  */
-static inline uint64_t arrivals_note(struct arrivals *flow, uint32_t sequence, uint32_t len, uint32_t priority,
-				     uint64_t now_ns)
+static inline void arrivals_note(struct arrivals *flow, uint32_t sequence, uint32_t len, uint32_t priority,
+				 uint64_t now_ns)
 {
 	const uint64_t first = arrivals_position(flow, sequence);
 	const uint64_t end = first + len;
-	uint64_t silent_ns = 0;
 
 	if (flow->gap && first <= flow->gap && flow->gap < end) {
-		if (priority && now_ns > flow->since_ns)
-			silent_ns = now_ns - flow->since_ns;
+		if (priority && now_ns - flow->since_ns > flow->longest_ns)
+			flow->longest_ns = now_ns - flow->since_ns;
 		flow->gap = end;
 		flow->since_ns = now_ns;
 	}
@@ -105,11 +107,10 @@ static inline uint64_t arrivals_note(struct arrivals *flow, uint32_t sequence, u
 		flow->end[priority] = end;
 	if (end > flow->top)
 		flow->top = end;
-	return silent_ns;
 }
 
-/* What an ACK of everything before `ack` with a SACK past it says. `silences`: of each priority. */
-static inline enum verdict arrivals_judge(struct arrivals *flow, const struct silence *silences, uint32_t ack,
+/* What an ACK of everything before `ack` with a SACK past it says. `silences`: of each priority, which learn from the gap before. */
+static inline enum verdict arrivals_judge(struct arrivals *flow, struct silence *silences, uint32_t ack,
 					  uint64_t now_ns)
 {
 	const uint64_t gap = arrivals_position(flow, ack);
@@ -128,9 +129,12 @@ static inline enum verdict arrivals_judge(struct arrivals *flow, const struct si
 	}
 	if (!has_passed || last >= before)
 		return VERDICT_LOST;
-	if (flow->gap != gap) {
+	if (gap > flow->gap) {
+		if (flow->longest_ns)
+			silence_note(&silences[flow->waiting & (ARRIVALS_PRIORITIES - 1)], flow->longest_ns);
 		flow->gap = gap;
 		flow->since_ns = now_ns;
+		flow->longest_ns = 0;
 	}
 	flow->waiting = (uint32_t)before;
 	return now_ns - flow->since_ns > silence_hold_ns(&silences[before & (ARRIVALS_PRIORITIES - 1)])

@@ -186,7 +186,7 @@ static __always_inline void filter(struct __sk_buff *skb, const struct packet *p
 {
 	uint8_t options[OPTIONS_ROOM] = { 0 };
 	const uint32_t bytes = packet->options_bytes & 60;
-	const struct silences *known;
+	struct silences *known;
 	struct connection_key key;
 	struct arrivals *flow;
 	enum verdict verdict;
@@ -224,9 +224,7 @@ static __always_inline void note_arrival(struct __sk_buff *skb, const struct pac
 	const uint32_t priority = rules->priority_of_dscp[packet->dscp & 63];
 	const uint32_t bytes = packet->payload_bytes + (packet->tcp_flags & TCP_FIN);
 	struct connection_key key;
-	struct silences *known;
 	struct arrivals *flow;
-	uint64_t silent_ns;
 
 	if (packet->tcp_flags & TCP_SYN) {
 		if (!key_of(skb, packet, 1, &key))
@@ -247,10 +245,7 @@ static __always_inline void note_arrival(struct __sk_buff *skb, const struct pac
 		if (!flow)
 			return;
 	}
-	silent_ns = arrivals_note(flow, packet->seq, bytes, priority, flow->gap ? bpf_ktime_get_ns() : 0);
-	known = silent_ns ? ONLY(&silences) : 0;
-	if (known)
-		silence_note(&known->of[flow->waiting & (ARRIVALS_PRIORITIES - 1)], silent_ns);
+	arrivals_note(flow, packet->seq, bytes, priority, flow->gap ? bpf_ktime_get_ns() : 0);
 }
 
 SEC("tc")

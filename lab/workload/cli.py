@@ -154,6 +154,23 @@ def deadline(as_json: bool, **options: Any) -> None:
         run_and_report(options, as_json)
 
 
+@run.command(epilog="\b\nExample:\n  qclimb lab run tagger --seeds 3 --flows 100 --document docs/results/tagger.md")
+@click.option("--seeds", type=Numbers(int, ordinal=True), default="3", show_default=True, help="How many, or a list.")
+@click.option("--flows", type=click.IntRange(1, 10_000), default=100, show_default=True, help="In each cell.")
+@click.option(
+    "--results", "folder", type=click.Path(path_type=Path), default=Path("lab-results/tagger"), show_default=True
+)
+@click.option("--document", type=click.Path(path_type=Path, dir_okay=False), help="The Markdown file to write.")
+@click.option("--seconds", type=click.FloatRange(0), default=0.0, help="Stop after so long; the next run goes on.")
+def tagger(**options: Any) -> None:
+    """Flows that climb: default kernel, drain, tagger, tagger and filter; without loss and with real drops."""
+    with _one_sentence():
+        from lab.demo import console_for_tables
+        from lab.tagger.run import Settings, run_tagger
+
+        run_tagger(Settings(**options), console_for_tables())
+
+
 @click.group()
 def trace() -> None:
     """Arrival traces."""

@@ -1,8 +1,13 @@
 """What packets carry under the tagger: each change of the DSCP at its packet, and nothing else changed."""
 
+import struct
+import subprocess
+from collections import defaultdict
+
 import pytest
-from hosts import talk
-from stand import B6, DSCP, THRESHOLDS, B, policy
+from hosts import Host, talk
+from qclimb.policy import Mode
+from stand import B6, DSCP, THRESHOLDS, B, policy, run, segments
 
 pytestmark = pytest.mark.fabric
 
@@ -44,3 +49,117 @@ def test_a_flow_is_demoted_at_the_packet_of_each_threshold(pair, size, to):
     seen, _ = talk(a, b, size=size, to=to)
     assert seen.bytes == size
     assert edges(seen) == at_packets(demoted(size), seen)
+
+
+def test_one_write_climbs_at_its_packets_without_a_wait(pair):
+    a, b = pair
+    a.tagger(policy(Mode.QCLIMB))
+    b.tagger(policy(Mode.QCLIMB))
+    size = 250_000
+    seen, _ = talk(a, b, size=size)
+    rule = [(0, DSCP[3]), *((size - THRESHOLDS[p] + 1, DSCP[p]) for p in (2, 1, 0))]
+    # In the order of the stream: packets of one flow overtake each other here.
+    firsts = sorted((first, dscp) for first, _, dscp in seen.spans if dscp != DSCP[0] or first >= rule[-1][0] - 1448)
+    for (at, dscp), (end, _) in zip(rule, [*rule[1:], (size, 0)], strict=True):
+        assert {found for first, found in firsts if at <= first < end} <= {dscp, DSCP[0]}
+        assert any(found == dscp for first, found in firsts if at <= first < end)
+
+
+def test_a_kept_connection_carries_a_flow_for_each_turn(pair):
+    a, b = pair
+    a.tagger(policy())
+    seen, _ = talk(a, b, size=60_000, flows=3)
+    starts = [flow * 60_000 for flow in range(3)]
+    assert edges(seen) == at_packets([(start + at, dscp) for start in starts for at, dscp in demoted(60_000)], seen)
+
+
+def test_acks_and_the_handshake_go_first(pair):
+    a, b = pair
+    a.tagger(policy())
+    b.tagger(policy())
+    seen, _ = talk(a, b, size=250_000, flows=2)
+    assert seen.syn_dscp == DSCP[0]
+    answers, _ = talk(a, b, size=250_000, flows=2, capture_at="a")
+    assert answers.pure_ack_dscps == {DSCP[0]}
+
+
+def test_what_is_sent_again_goes_first(pair):
+    a, b = pair
+    a.tagger(policy())
+    drop = "tcp dport 7000-9000 tcp flags & (syn | fin) == 0 numgen inc mod 30 == 7 drop"
+    rules = f"table inet lossy {{ chain c {{ type filter hook input priority 0; {drop}; }}; }}"
+    done = subprocess.run(["ip", "netns", "exec", b.netns, "nft", rules], capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip(f"this kernel drops no chosen packets: {done.stderr}")
+    seen, _ = talk(a, b, size=250_000)
+    copies = defaultdict(list)
+    for first, end, dscp in seen.spans:
+        for at in range(first // 100, end // 100):  # TCP may send a segment again in other pieces
+            copies[at].append(dscp)
+    again = {at: found for at, found in copies.items() if len(found) > 1 and at * 100 > THRESHOLDS[0]}
+    assert again
+    # One at most was the first: which may arrive after its repeat, for that overtakes it.
+    assert all(sum(dscp != DSCP[0] for dscp in found) <= 1 for found in again.values())
+
+
+def test_what_the_library_is_not_under_keeps_its_dscp(pair):
+    a, b = pair
+    a.tagger(policy())
+    seen, _ = talk(a, b, size=250_000, tos=0x28, env={"LD_PRELOAD": ""})
+    assert edges(seen) == [(0, 10)]
+    seen, _ = talk(a, b, size=250_000, env={"LD_PRELOAD": ""})
+    assert edges(seen) == [(0, 0)]
+
+
+def test_an_application_keeps_the_dscp_that_it_chose(pair):
+    a, b = pair
+    a.tagger(policy())
+    seen, said = talk(a, b, size=250_000, tos=0x28)
+    assert edges(seen) == [(0, 10)]
+    assert said["shown"] == [[0x28, 2]]
+
+
+def test_the_socket_itself_carries_no_priority(pair):
+    """So that without the tagger its packets are served as any others are."""
+    a, b = pair
+    a.tagger(policy())
+    _, said = talk(a, b, size=250_000)
+    assert said["shown"] == [[0, 0]]
+
+
+def header_is_valid(frame: bytes) -> bool:
+    """RFC 1071 over the IPv4 header."""
+    words = struct.unpack_from(f">{(frame[14] & 15) * 2}H", frame, 14)
+    total = sum(words)
+    return (total & 0xFFFF) + (total >> 16) in (0xFFFF, 0x1FFFE)
+
+
+def frames(pcap):
+    data, at = pcap.read_bytes(), 24
+    while at + 16 <= len(data):
+        captured = struct.unpack_from("<I", data, at + 8)[0]
+        yield data[at + 16 : at + 16 + captured]
+        at += 16 + captured
+
+
+def without_offload(host: Host) -> None:
+    """Checksums are then made in software, after the tagger, and looked at by the receiver."""
+    for host_side in ("tx", "rx"):
+        subprocess.run(["ip", "netns", "exec", host.netns, "ethtool", "-K", "e0", host_side, "off"], check=False)
+    run("ip", "netns", "exec", host.netns, "sysctl", "-qw", "net.ipv4.tcp_ecn=1")
+
+
+@pytest.mark.parametrize("to", [B, B6])
+def test_ecn_and_checksums_stay_right_where_dscps_change_and_sacks_are_hidden(pair, to):
+    a, b = pair
+    taggers = [host.tagger(policy(Mode.QCLIMB)) for host in pair]
+    for host in pair:
+        without_offload(host)
+    talk(a, b, size=250_000, to=to)
+    pcap = max(a.bench.path.glob("*.pcap"), key=lambda path: path.stat().st_mtime)
+    found = segments(pcap)
+    assert {segment.ecn for segment in found if segment.payload and segment.flags & 2 == 0} <= {2, 3}
+    assert all(header_is_valid(frame) for frame in frames(pcap) if frame[12:14] == b"\x08\x00")
+    assert taggers[0].counts()["tagged"] > 100
+    for host in pair:
+        assert host.counter("TcpInCsumErrors") == host.counter("IpExtInCsumErrors") == 0
