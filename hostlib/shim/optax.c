@@ -260,6 +260,16 @@ static void end_flow(struct connection *connection, struct received *flow, uint6
 		line_count(0, -1, now);
 }
 
+/* The policy's word on what is small. */
+static uint64_t small_coflow_bytes(uint64_t now)
+{
+	struct rules *rules = rules_acquire(now);
+	const uint64_t bytes = rules->policy.small_coflow_bytes;
+
+	rules_release(rules);
+	return bytes;
+}
+
 static void grow(struct connection *connection, struct received *flow, uint64_t got, uint64_t now)
 {
 	const uint64_t bytes = atomic_fetch_add(&flow->got_bytes, got) + got;
@@ -268,6 +278,7 @@ static void grow(struct connection *connection, struct received *flow, uint64_t 
 	if (kind == KIND_FREE && bytes > FREE_BYTES && atomic_compare_exchange_strong(&flow->kind, &kind, KIND_SMALL)) {
 		line_count(1, 0, now);
 		withheld_begin(connection);
+		atomic_store_explicit(&small_bytes, small_coflow_bytes(now), memory_order_relaxed);
 		kind = KIND_SMALL;
 	}
 	if (kind == KIND_SMALL &&

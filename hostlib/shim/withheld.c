@@ -72,6 +72,11 @@ static bool mask(struct received *flow)
 		if (is_done) {
 			atomic_store(&flow->is_masked, true);
 			LOG("optax: fd=%d masked", flow->loop_fd);
+			if (!atomic_load(&flow->place)) { /* withheld_end() came between: it may have seen nothing to undo */
+				(void)tell_kernel(flow, false);
+				unmasked(flow, loop);
+				is_done = false;
+			}
 		} else {
 			atomic_fetch_sub(&loop->masked, 1);
 		}
@@ -80,10 +85,18 @@ static bool mask(struct received *flow)
 	return is_done;
 }
 
+/* Waits for who is busy with it, which is for a system call. */
+static void take_busy(struct received *flow)
+{
+	for (int spins = 0; !try_busy(flow) && spins < BUSY_SPINS; spins++)
+		(void)syscall(SYS_sched_yield);
+}
+
 static void unmask(struct received *flow)
 {
-	if (!atomic_load(&flow->is_masked) || !try_busy(flow))
+	if (!atomic_load(&flow->is_masked))
 		return;
+	take_busy(flow);
 	if (atomic_load(&flow->is_masked)) {
 		(void)tell_kernel(flow, false);
 		unmasked(flow, loop_of(flow));
@@ -131,6 +144,7 @@ void withheld_end(struct connection *connection, bool is_open)
 	place = atomic_exchange(&flow->place, 0);
 	if (place)
 		atomic_store(&smalls[place - 1], NULL);
+	/* A thread that is masking it at this moment sees that it has no place, or we see that it is masked. */
 	if (is_open)
 		unmask(flow);
 	else
@@ -218,8 +232,7 @@ int withheld_ctl(struct connection *connection, int loop, int operation, int fd,
 
 	if (!flow || (operation != EPOLL_CTL_DEL && !event))
 		return real()->epoll_ctl(loop, operation, fd, event);
-	for (int spins = 0; !try_busy(flow) && spins < BUSY_SPINS; spins++)
-		(void)syscall(SYS_sched_yield);
+	take_busy(flow);
 	is_registered = atomic_load(&flow->loop) == loop + 1 && flow->loop_fd == fd;
 	is_masked = is_registered && atomic_load(&flow->is_masked);
 	if (operation == EPOLL_CTL_MOD && is_masked && event->events & READS && !(event->events & EPOLLONESHOT)) {

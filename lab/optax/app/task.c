@@ -28,7 +28,7 @@
 #define CHUNK 65536
 #define FLOWS_MOST 64
 #define SAMPLES_MOST 4096
-#define SAMPLE_NS UINT64_C(10000000)
+#define SAMPLE_NS UINT64_C(50000000)
 
 struct flow {
 	int fd;

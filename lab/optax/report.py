@@ -1,0 +1,210 @@
+"""The report: Markdown tables and one plot a figure, beside what the paper claims."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import mean
+
+import matplotlib
+
+matplotlib.use("svg")
+import matplotlib.pyplot as plt
+
+from lab.optax.points import Point
+from lab.optax.run import Found
+from lab.optax.tasks import Result
+
+PAPER = {
+    "fig10": "1.43 with 2 tasks, 1.59 with 10",
+    "fig11": "within [1.47, 1.77]",
+    "fig12": "up to 1.46 at the highest rate, none at the lowest",
+    "fig13": "small tasks 2 to 3.9 over fair sharing, about 1.2 over priority alone; large ones lose < 0.1 %",
+}
+TITLES = {
+    "base": "4 tasks x 8 flows x 256 KB",
+    "bulk": "A flow of 100 MB beside them",
+    "fig10": "Figure 10: number of tasks, 8 flows x 256 KB each",
+    "fig11": "Figure 11: 8 tasks, volume x number of flows",
+    "fig12": "Figure 12: load by tasks of 8 flows x 64 KB that arrive at random (40 a run)",
+    "fig13": "Figure 13: small tasks mixed with large ones, by Table 1",
+}
+WANTED_GAIN, WANTED_MAKESPAN, WANTED_BULK = 1.3, 1.02, 0.9
+
+
+def completion_s(results: Sequence[Result], name: str = "small") -> float:
+    """Mean task completion time over all runs."""
+    return mean(done.duration_s for result in results for done in result.of(name))
+
+
+def gain(runs: Mapping[str, Sequence[Result]], scheme: str, against: str = "fair", name: str = "small") -> float:
+    """How many times sooner tasks are complete on average."""
+    return completion_s(runs[against], name) / completion_s(runs[scheme], name)
+
+
+def spread(runs: Mapping[str, Sequence[Result]], scheme: str, against: str = "fair") -> str:
+    """The smallest and largest gain of one run against the run of the same number."""
+    each = [a.mean_s / b.mean_s for a, b in zip(runs[against], runs[scheme], strict=True)]
+    return f"{min(each):.2f} to {max(each):.2f}"
+
+
+def makespan(runs: Mapping[str, Sequence[Result]], scheme: str) -> float:
+    """Mean makespan over fair sharing's."""
+    return mean(r.makespan_s for r in runs[scheme]) / mean(r.makespan_s for r in runs["fair"])
+
+
+def bulk_rates(result: Result) -> tuple[float, float, float]:
+    """Bytes a second of the large flow before the small tasks, in the first second after them, and in the next."""
+    (large,) = result.of("large")
+    end_s = max(done.end_s for done in result.of("small"))
+    samples = ((0.0, 0), *large.samples)
+
+    def between(start: float, end: float) -> float:
+        inside = [(at, size) for at, size in samples if start <= at <= end]
+        return (inside[-1][1] - inside[0][1]) / (inside[-1][0] - inside[0][0]) if len(inside) > 1 else float("nan")
+
+    return between(0.3, 1.0), between(end_s, end_s + 1), between(end_s + 1, end_s + 2)
+
+
+def table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    """A Markdown table."""
+    return "\n".join("| " + " | ".join(line) + " |" for line in [head, ["---"] * len(head), *lines])
+
+
+def verdict(holds: bool, claim: str, seen: str) -> str:
+    """One line."""
+    return f"- **{'holds' if holds else 'does not hold'}**: {claim} ({seen})"
+
+
+def _base(by_point: Mapping[Point, Mapping[str, Sequence[Result]]]) -> str:
+    lines, said = [], []
+    for point, runs in by_point.items():
+        for scheme in point.schemes:
+            lines.append(
+                [
+                    point.x,
+                    scheme,
+                    str(len(runs[scheme])),
+                    f"{completion_s(runs[scheme]) * 1e3:.0f}",
+                    f"{gain(runs, scheme):.2f}",
+                    spread(runs, scheme),
+                    f"{makespan(runs, scheme):.3f}",
+                    f"{mean(result.idle_share for result in runs[scheme]):.0%}",
+                ]
+            )
+        if "optax" in runs:
+            found, span = gain(runs, "optax"), makespan(runs, "optax")
+            claim = f"{point.x}: mean task completion at least {WANTED_GAIN} times better than fair sharing"
+            said.append(verdict(found >= WANTED_GAIN, claim, f"{found:.2f}; single runs {spread(runs, 'optax')}"))
+            said.append(verdict(span <= WANTED_MAKESPAN, f"{point.x}: makespan within 2 %", f"{span - 1:+.1%}"))
+    head = ["application", "scheme", "runs", "mean ms", "gain", "single runs", "makespan / fair", "CPU idle"]
+    return table(head, lines) + "\n\n" + "\n".join(said)
+
+
+def _bulk(by_point: Mapping[Point, Mapping[str, Sequence[Result]]]) -> str:
+    lines, said = [], []
+    for runs in by_point.values():
+        for scheme, results in runs.items():
+            rates = [bulk_rates(result) for result in results]
+            before, first, later = (mean(rate[n] for rate in rates) * 8 / 1e6 for n in range(3))
+            lines.append(
+                [
+                    scheme,
+                    str(len(results)),
+                    f"{completion_s(results) * 1e3:.0f}",
+                    f"{gain(runs, scheme):.2f}",
+                    f"{before:.1f}",
+                    f"{first:.1f}",
+                    f"{later:.1f}",
+                    f"{completion_s(results, 'large'):.2f}",
+                ]
+            )
+            if scheme == "optax":
+                claim = "the large flow is back at its rate (90 % of before) within 1 s after the small tasks"
+                said.append(verdict(later >= WANTED_BULK * before, claim, f"{later:.1f} of {before:.1f} Mb/s"))
+    head = [
+        "scheme",
+        "runs",
+        "small tasks mean ms",
+        "gain",
+        "large Mb/s before",
+        "first second after",
+        "then",
+        "large s",
+    ]
+    return table(head, lines) + "\n\n" + "\n".join(said)
+
+
+def _gains(by_point: Mapping[Point, Mapping[str, Sequence[Result]]]) -> str:
+    lines = []
+    for point, runs in by_point.items():
+        lines.append(
+            [
+                point.x,
+                str(len(runs["optax"])),
+                *(f"{completion_s(runs[scheme]) * 1e3:.0f}" for scheme in ("fair", "optax")),
+                f"{gain(runs, 'optax'):.2f}",
+                spread(runs, "optax"),
+                f"{makespan(runs, 'optax'):.3f}",
+            ]
+        )
+    return table(["point", "runs", "fair ms", "OPTAX ms", "gain", "single runs", "makespan / fair"], lines)
+
+
+def _mixes(by_point: Mapping[Point, Mapping[str, Sequence[Result]]]) -> str:
+    lines = []
+    for point, runs in by_point.items():
+        for scheme in point.schemes:
+            lines.append(
+                [
+                    point.x,
+                    scheme,
+                    str(len(runs[scheme])),
+                    *(f"{completion_s(runs[scheme], name) * 1e3:.0f}" for name in ("small", "large")),
+                    *(f"{gain(runs, scheme, 'fair', name):.2f}" for name in ("small", "large")),
+                    *(f"{gain(runs, scheme, 'priority', name):.3f}" for name in ("small", "large")),
+                ]
+            )
+    head = ["mix", "scheme", "runs", "small ms", "large ms", "small / fair", "large / fair"]
+    return table([*head, "small / priority", "large / priority"], lines)
+
+
+def plot(figure: str, by_point: Mapping[Point, Mapping[str, Sequence[Result]]]) -> str:
+    """A figure of gains over fair sharing, as SVG."""
+    drawing, axes = plt.subplots(figsize=(6, 3.2))
+    try:
+        names = [point.x for point in by_point]
+        for scheme in next(iter(by_point)).schemes[1:]:
+            axes.plot(names, [gain(runs, scheme) for runs in by_point.values()], "o-", label=scheme)
+        for value in {"fig10": (1.43, 1.59), "fig11": (1.47, 1.77), "fig12": (1.0, 1.46), "fig13": (2.0, 3.9)}[figure]:
+            axes.axhline(value, color="#888888", ls=":", lw=1)
+        axes.plot([], [], color="#888888", ls=":", label="the paper's range (10 Gb/s, against ICTCP)")
+        axes.set_ylabel("gain over fair sharing")
+        axes.set_title(TITLES[figure], loc="left", fontsize=9)
+        axes.tick_params(axis="x", labelsize=6 if len(names) > 8 else 8)
+        axes.legend(fontsize=7, frameon=False)
+        drawing.tight_layout()
+        text = io.StringIO()
+        drawing.savefig(text, format="svg", metadata={"Date": None})
+    finally:
+        plt.close(drawing)
+    return text.getvalue()[text.getvalue().index("<svg") :]
+
+
+def write_report(found: Found, path: Path, how: str) -> str:
+    """Writes `path` and its plots beside it; returns the Markdown."""
+    parts = ["# OPTAX at receivers against fair sharing", how]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    for figure in dict.fromkeys(point.figure for point in found):
+        by_point = {point: runs for point, runs in found.items() if point.figure == figure}
+        parts.append(f"## {TITLES[figure]}")
+        if figure in PAPER:
+            parts.append(f"The paper: {PAPER[figure]}.")
+            (path.parent / f"{path.stem}-{figure}.svg").write_text(plot(figure, by_point), encoding="utf-8")
+            parts.append(f"![{TITLES[figure]}]({path.stem}-{figure}.svg)")
+        show = {"base": _base, "bulk": _bulk, "fig13": _mixes}.get(figure, _gains)
+        parts.append(show(by_point))
+    text = "\n\n".join(parts) + "\n"
+    path.write_text(text, encoding="utf-8")
+    return text

@@ -1,0 +1,128 @@
+"""`qclimb lab run optax`: OPTAX at receivers against fair sharing, resumable; a report beside the paper's numbers."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from qclimb.hostfile import encode_policy
+from qclimb.policy import Mode, Policy
+from rich.console import Console
+
+from lab.fabric import FabricError
+from lab.optax.points import Point, points
+from lab.optax.star import Star, up
+from lab.optax.tasks import Result, Scheme, build_application, library, run, senders
+
+SMALL_COFLOW_BYTES = 1 << 20
+FIRST_DSCP, LAST_DSCP = 47, 19
+ATTEMPTS = 2
+
+
+@dataclass(frozen=True)
+class OptaxSettings:
+    """What is measured, how often."""
+
+    runs: int = 5
+    only: tuple[str, ...] = ()
+    """Figures; all where empty."""
+    prefix: str = "ox"
+    rate_mbps: int = 100
+    folder: Path = Path("lab-results/optax")
+    stored: bool = False
+    """Only what an earlier run left: nothing is measured."""
+
+
+def schemes(settings: OptaxSettings) -> dict[str, Scheme]:
+    """How applications run. Priorities: two, by OPTAX's 1 MiB, that the senders' library marks."""
+    policy = settings.folder.resolve() / "priority.policy"
+    policy.parent.mkdir(parents=True, exist_ok=True)
+    two = Policy(1, Mode.PIAS, (SMALL_COFLOW_BYTES,), (FIRST_DSCP, LAST_DSCP), 0)
+    policy.write_bytes(encode_policy(two))
+    policy.chmod(0o644)
+    observe = {"QCLIMB_MODE": "observe"}
+    marks = {"QCLIMB_POLICY": str(policy)}
+    told = {"QCLIMB_OPTAX": str(settings.rate_mbps)}
+    return {
+        each.name: each
+        for each in (
+            Scheme("fair"),
+            Scheme("observe", True, observe, observe),
+            Scheme("optax", True, observe | told, observe),
+            Scheme("optax-learned", True, observe | {"QCLIMB_OPTAX": "on"}, observe),
+            Scheme("priority", True, marks, marks),
+            Scheme("optax-priority", True, marks | told, marks),
+        )
+    }
+
+
+def key_of(point: Point, scheme: str, number: int, star: Star) -> str:
+    """Names a run by what decides it: tasks, scheme, star and the binaries."""
+    binaries = [hashlib.sha256(path.read_bytes()).hexdigest() for path in (build_application(), library())]
+    if scheme == "fair":
+        binaries.pop()
+    decides = [scheme, [asdict(task) for task in point.tasks(number)], asdict(star), binaries]
+    return hashlib.sha256(json.dumps(decides).encode()).hexdigest()[:16]
+
+
+def star_of(point: Point, settings: OptaxSettings) -> Star:
+    """Figure 13 has priority queues at the port, the others one queue."""
+    first = FIRST_DSCP if point.figure == "fig13" else None
+    return Star(settings.prefix, rate_bps=settings.rate_mbps * 10**6, first_dscp=first)
+
+
+Found = dict[Point, dict[str, list[Result]]]
+
+
+def run_optax(settings: OptaxSettings, console: Console) -> Found:
+    """Measures what is missing: runs outermost and schemes interleaved, so that a drift of the machine favours none."""
+    wanted = [point for point in points() if not settings.only or point.figure in settings.only]
+    known = schemes(settings)
+    found: Found = {point: {scheme: [] for scheme in point.schemes} for point in wanted}
+    for figures in (("fig13",), None):
+        mine = [point for point in wanted if (point.figure == "fig13") == (figures is not None)]
+        if mine:
+            _measure(mine, settings, known, found, console)
+    return {point: runs for point, runs in found.items() if all(runs.values())}
+
+
+def _measure(
+    mine: Sequence[Point], settings: OptaxSettings, known: dict[str, Scheme], found: Found, console: Console
+) -> None:
+    star = star_of(mine[0], settings)
+    jobs = [(n, point, scheme) for point in mine for n in range(settings.runs) for scheme in point.schemes]
+    keys = {job: settings.folder / "runs" / f"{key_of(job[1], job[2], job[0], star)}.json" for job in jobs}
+    missing = [job for job in jobs if not keys[job].is_file()]
+    (settings.folder / "runs").mkdir(parents=True, exist_ok=True)
+    if missing and not settings.stored:
+        with up(star):
+            for place, job in enumerate(missing):
+                number, point, scheme = job
+                console.print(
+                    f"[{place + 1}/{len(missing)}] {point.figure} {point.x}, {scheme}, run {number + 1}",
+                    highlight=False,
+                )
+                result = _attempt(star, known[scheme], point, number)
+                beside = keys[job].with_suffix(".new")
+                beside.write_text(json.dumps(result.to_json()), encoding="utf-8")
+                beside.replace(keys[job])
+    for job in jobs:
+        number, point, scheme = job
+        if not all(keys[number, point, name].is_file() for name in point.schemes):
+            continue
+        found[point][scheme].append(Result.from_json(json.loads(keys[job].read_text(encoding="utf-8"))))
+
+
+def _attempt(star: Star, scheme: Scheme, point: Point, number: int) -> Result:
+    """A run; once again where the machine was too busy to start its processes in time."""
+    for attempt in range(ATTEMPTS):
+        try:
+            with senders(star, scheme):
+                return run(star, scheme, point.tasks(number))
+        except FabricError:
+            if attempt + 1 == ATTEMPTS:
+                raise
+    raise AssertionError

@@ -1,0 +1,75 @@
+"""The OPTAX experiment: its points, its arithmetic, and one short run of it."""
+
+import os
+
+import pytest
+
+from lab.fabric import FabricError, netns
+from lab.optax.points import KB, MIXES, Point, points
+from lab.optax.report import bulk_rates, gain, write_report
+from lab.optax.star import Star, build, up
+from lab.optax.tasks import Done, Result, Scheme, Task, run, senders
+
+
+def result(*seconds, start=0.0):
+    return Result(tuple(Done(Task(start), start + each, ()) for each in seconds), 0.9)
+
+
+def test_every_run_of_a_point_has_the_same_tasks_for_every_scheme():
+    for point in points():
+        assert point.tasks(3) == point.tasks(3)
+        assert all(task.flow_bytes > 0 for task in point.tasks(0))
+
+
+def test_figure_10_goes_from_2_to_10_tasks_of_8_flows_of_256_kb():
+    found = [point.tasks(0) for point in points() if point.figure == "fig10"]
+    assert [len(tasks) for tasks in found] == [2, 4, 6, 8, 10]
+    assert {(task.width, task.flow_bytes) for tasks in found for task in tasks} == {(8, 256 * KB)}
+
+
+def test_a_mix_has_the_shares_of_table_1():
+    assert all(sum(shares) in (99, 100) for shares in MIXES.values())
+    tasks = Point("fig13", "Normal", ("fair",), "mix").tasks(0)
+    shapes = [sum(1 for task in tasks if (task.name, task.width) == shape) for shape in (("small", 2), ("large", 8))]
+    assert shapes == [10, 3]  # 52 % and 17 % of 20
+
+
+def test_a_report_says_what_does_not_hold(tmp_path):
+    point = Point("base", "threads", ("fair", "optax"), "tasks", (4, 8, 256 * KB))
+    good = {point: {"fair": [result(0.6, 0.7)], "optax": [result(0.2, 0.7)]}}
+    bad = {point: {"fair": [result(0.6, 0.7)], "optax": [result(0.6, 0.8)]}}
+    assert gain(good[point], "optax") == pytest.approx(1.3 / 0.9)
+    assert write_report(good, tmp_path / "good.md", "").count("does not hold") == 0
+    assert write_report(bad, tmp_path / "bad.md", "").count("does not hold") == 2
+
+
+def test_the_large_flows_rate_is_read_from_its_samples():
+    samples = tuple((0.1 * n, 1000 * n) for n in range(1, 60))
+    large = Done(Task(0, 1, 59_000, name="large"), 5.9, samples)
+    small = Done(Task(1), 1.7, ())
+    assert bulk_rates(Result((large, small), 1.0)) == pytest.approx((10_000,) * 3)
+
+
+def test_a_plan_has_a_port_of_one_queue_or_of_two_by_dscp():
+    lines = [command.line for command in build(Star(), "htb")]
+    assert not any("u32" in line for line in lines)
+    lines = [command.line for command in build(Star(first_dscp=47), "htb")]
+    assert sum("u32" in line for line in lines) == 1
+
+
+@pytest.mark.fabric
+def test_tasks_are_complete_under_optax_and_the_star_goes(tmp_path):
+    if os.geteuid() != 0:
+        pytest.skip("needs root: makes network namespaces")
+    star = Star(f"ot{os.getpid()}", senders=2)
+    scheme = Scheme("optax", True, {"QCLIMB_MODE": "observe", "QCLIMB_OPTAX": "100"}, {"QCLIMB_MODE": "observe"})
+    tasks = [Task(0.001 * n, 4, 32 * KB, mode) for n, mode in enumerate(("threads", "epoll-et", "poll"))]
+    try:
+        with up(star), senders(star, scheme):
+            found = run(star, scheme, tasks)  # raises where a byte is missing
+            assert len(found.done) == 3
+    except FabricError as error:
+        if "missing" in str(error) or "neither ets nor HTB" in str(error):
+            pytest.skip(str(error))
+        raise
+    assert not any(netns.exists(name) for name in (star.switch, *star.hosts))
