@@ -42,8 +42,13 @@ void line_end(void);
  */
 void line_count(int small, int large, uint64_t now);
 
-/* Bytes that this process received, by a flow behind the head or by any other. Also says that the task is active. */
-void line_received(uint64_t bytes, bool is_behind, uint64_t now);
+/* Bytes that this process received, and by which flow of its: also says that the task is active. */
+enum line_flow {
+	LINE_OTHERS, /* not in line: short, large */
+	LINE_HEADS,
+	LINE_BEHIND,
+};
+void line_received(uint64_t bytes, enum line_flow flow, uint64_t now);
 
 /* Whether this process's task stands in line. */
 bool line_has_place(void);

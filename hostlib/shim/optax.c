@@ -295,7 +295,7 @@ void optax_read(struct connection *connection, int fd, ssize_t got, size_t asked
 	const int saved = errno;
 	const uint64_t now = now_ns();
 	struct line_view view;
-	bool is_behind;
+	enum line_flow place = LINE_OTHERS;
 
 	if (!flow || flags & MSG_ERRQUEUE)
 		return;
@@ -320,10 +320,11 @@ void optax_read(struct connection *connection, int fd, ssize_t got, size_t asked
 		flow->written_ns = connection->last_write_ns;
 		end_flow(connection, flow, now, true);
 	}
-	is_behind = atomic_load(&flow->kind) == KIND_SMALL && line_look(now, &view)->rank;
+	if (atomic_load(&flow->kind) == KIND_SMALL)
+		place = line_look(now, &view)->rank ? LINE_BEHIND : LINE_HEADS;
 	grow(connection, flow, (uint64_t)got, now);
 	atomic_store_explicit(&flow->read_ns, now, memory_order_relaxed);
-	line_received((uint64_t)got, is_behind, now);
+	line_received((uint64_t)got, place, now);
 	if (atomic_load(&flow->kind) == KIND_LARGE)
 		set_window(flow, fd, WINDOW_KERNELS, 0);
 	else if (atomic_load(&flow->kind) == KIND_SMALL && line_look(now, &view)->rank)

@@ -72,7 +72,8 @@ static bool mask(struct received *flow)
 		if (is_done) {
 			atomic_store(&flow->is_masked, true);
 			LOG("optax: fd=%d masked", flow->loop_fd);
-			if (!atomic_load(&flow->place)) { /* withheld_end() came between: it may have seen nothing to undo */
+			if (!atomic_load(
+				    &flow->place)) { /* withheld_end() came between: it may have seen nothing to undo */
 				(void)tell_kernel(flow, false);
 				unmasked(flow, loop);
 				is_done = false;

@@ -64,7 +64,7 @@ def key_of(point: Point, scheme: str, number: int, star: Star) -> str:
     binaries = [hashlib.sha256(path.read_bytes()).hexdigest() for path in (build_application(), library())]
     if scheme == "fair":
         binaries.pop()
-    decides = [scheme, [asdict(task) for task in point.tasks(number)], asdict(star), binaries]
+    decides = [number, scheme, [asdict(task) for task in point.tasks(number)], asdict(star), binaries]
     return hashlib.sha256(json.dumps(decides).encode()).hexdigest()[:16]
 
 
