@@ -251,7 +251,7 @@ def _hosts(app: FastAPI, service: Service) -> None:
 
         def take() -> Json:
             service.recordings.add(label, name, records, sizes, body.dropped)
-            service.metrics.flows(name, len(records), body.dropped)
+            service.metrics.flows(name, len(records), body.dropped, body.unobserved)
             return {"label": label, "records": len(records)}
 
         return _once(service, caller, key, "records", take)

@@ -21,6 +21,9 @@ class Metrics:
         self._dropped = Counter(
             "qclimb_flow_records_dropped", "Flow records that hosts had to drop", ["host"], registry=on
         )
+        self._unobserved = Counter(
+            "qclimb_flow_records_unobserved", "Flows that bypassed the library in part", ["host"], registry=on
+        )
         self._push = Histogram("qclimb_switch_push_seconds", "Set to confirmed generation", ["result"], registry=on)
         self._training = Histogram(
             "qclimb_training_seconds", "Training of a model", buckets=(1, 3, 10, 30, 100), registry=on
@@ -37,10 +40,11 @@ class Metrics:
         self._requests.labels(request.method, route, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
 
-    def flows(self, host: str, records: int, dropped: int) -> None:
+    def flows(self, host: str, records: int, dropped: int, unobserved: int) -> None:
         """A host delivered."""
         self._records.labels(host).inc(records)
         self._dropped.labels(host).inc(dropped)
+        self._unobserved.labels(host).inc(unobserved)
 
     def push(self, seconds: float, good: bool) -> None:
         """A switch took its intent, or did not."""

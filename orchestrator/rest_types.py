@@ -60,6 +60,9 @@ class RecordsBody(Body):
         default_factory=list, description="FlowRecord of each flow, or of a sample"
     )
     dropped: Annotated[StrictInt, Field(ge=0, le=SQLITE_MAX)] = 0
+    unobserved: Annotated[StrictInt, Field(ge=0, le=SQLITE_MAX)] = Field(
+        0, description="Flows that bypassed the library in part, so that they are in no histogram"
+    )
     policy_generation: Annotated[StrictInt, Field(ge=0, le=SQLITE_MAX)] = 0
     label: Label | None = Field(None, description="null: what PUT /v1/recording says")
 

@@ -1,7 +1,8 @@
 """What hostd knows of finished flows until the orchestrator has it: all sizes, and a bounded sample of the records.
 
-Pure values, no I/O. Its invariant: every record that arrived is in the histogram once, and it is either in the sample
-or counted as left out.
+Pure values, no I/O. Its invariant: every record that arrived is in the histogram once, or counted as unobserved in
+part (where its flows end is then not known, so that its size is none), and it is either in the sample or counted as
+left out.
 """
 
 import random
@@ -10,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from qclimb.histogram import SizeHistogram, bucket_of
-from qclimb.record import FlowRecord
+from qclimb.record import PARTLY_UNOBSERVED, FlowRecord
 
 
 @dataclass
@@ -19,6 +20,8 @@ class Shipment:
 
     counts: Counter[int] = field(default_factory=Counter)
     total_bytes: int = 0
+    #: records of flows that bypassed the library in part: in the sample, not in the histogram.
+    unobserved: int = 0
     records: list[FlowRecord] = field(default_factory=list)
     #: records that were offered to the sample: those in it, and those that it left out for want of room.
     offered: int = 0
@@ -27,12 +30,12 @@ class Shipment:
 
     @property
     def histogram(self) -> SizeHistogram:
-        """The sizes of all offered records."""
+        """The sizes of all offered records but the unobserved."""
         return SizeHistogram(self.counts, self.total_bytes)
 
     @property
     def left_out(self) -> int:
-        """Records that are in the histogram but not in the sample."""
+        """Offered records that are not in the sample."""
         return self.offered - len(self.records)
 
     @property
@@ -65,8 +68,11 @@ class Collected:
         waiting = self._waiting
         waiting.dropped_by_shims += dropped_by_shims
         for record in records:
-            waiting.counts[bucket_of(record.size_bytes)] += 1
-            waiting.total_bytes += record.size_bytes
+            if record.flags & PARTLY_UNOBSERVED:
+                waiting.unobserved += 1
+            else:
+                waiting.counts[bucket_of(record.size_bytes)] += 1
+                waiting.total_bytes += record.size_bytes
             waiting.offered += 1
             if len(waiting.records) < self.capacity:
                 waiting.records.append(record)
@@ -83,6 +89,7 @@ class Collected:
         now = self._waiting
         now.counts.update(unsent.counts)
         now.total_bytes += unsent.total_bytes
+        now.unobserved += unsent.unobserved
         now.dropped_by_shims += unsent.dropped_by_shims
         now.records = self._join(now, unsent)
         now.offered += unsent.offered

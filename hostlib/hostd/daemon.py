@@ -144,6 +144,7 @@ class Daemon:
             "histogram": shipment.histogram.to_json(),
             "records": [record.to_json() for record in shipment.records],
             "dropped": shipment.dropped,
+            "unobserved": shipment.unobserved,
             "policy_generation": self._applied.generation,
             "label": None,
         }
@@ -160,6 +161,7 @@ class Daemon:
             raise
         self._state.shipped += len(shipment.records)
         self._state.left_out += shipment.left_out
+        self._state.unobserved += shipment.unobserved
 
     def _give_back(self, shipment: Shipment) -> None:
         with self._collected_lock:

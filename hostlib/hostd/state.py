@@ -33,6 +33,8 @@ class State:
     dropped_by_shims: int = 0
     #: records that are in the histogram only, because the sample was full while the orchestrator was away.
     left_out: int = 0
+    #: records shipped that are in no histogram, because a part of their flow bypassed the library.
+    unobserved: int = 0
     #: records in shipments that the orchestrator refused for good.
     refused: int = 0
     shipped: int = 0
@@ -91,7 +93,8 @@ def as_table(found: dict[str, Any], now: float) -> str:
         else "none",
         "mode": found["mode"],
         "model": f"generation {found['model_generation']}" if found["model_generation"] else "none",
-        "records": f"{found['records']} in {found['datagrams']} datagrams; {found['shipped']} shipped",
+        "records": f"{found['records']} in {found['datagrams']} datagrams; {found['shipped']} shipped, "
+        f"{found['unobserved']} unobserved in part",
         "waiting": f"{found['waiting']} records",
         "drops": f"{found['dropped_by_shims']} by shims, {found['left_out']} left out, {found['refused']} refused",
         "malformed": f"{found['malformed']} datagrams; last: {found['last_malformed'] or 'none'}",

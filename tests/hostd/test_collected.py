@@ -6,9 +6,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from qclimb.histogram import SizeHistogram
+from qclimb.record import PARTLY_UNOBSERVED
 
 from hostlib.hostd.collected import Collected
 from tests.hostd.bench import record
+
+
+def test_what_was_not_wholly_observed_is_in_no_histogram_but_counted() -> None:
+    collected = Collected(10)
+    collected.add([record(100), record(5_000, flags=PARTLY_UNOBSERVED)])
+    unsent = collected.take()
+    collected.give_back(unsent)
+    collected.add([record(6_000, flags=PARTLY_UNOBSERVED)])
+    taken = collected.take()
+    assert taken.histogram == SizeHistogram.of([100])
+    assert (taken.unobserved, taken.offered, taken.dropped) == (2, 3, 0)
+    assert sorted(found.size_bytes for found in taken.records) == [100, 5_000, 6_000]
 
 
 def sizes(collected: Collected) -> list[int]:
