@@ -201,6 +201,31 @@ peer.sendall(bytes(20000)); client.recv(20000, socket.MSG_WAITALL)
     assert "dscp=43 at=10000" in done.stderr
 
 
+def test_a_plain_peer_of_a_multipath_listener_is_served_as_tcp(run_dir):
+    """MPTCP falls back: what such a listener accepts from a peer without it is a TCP socket, and it is scheduled."""
+    try:
+        socket.socket(socket.AF_INET, socket.SOCK_STREAM, 262).close()  # IPPROTO_MPTCP
+    except OSError as error:
+        pytest.skip(f"this kernel has no MPTCP: {error}")
+    put_policy(run_dir, policy())
+    code = """
+import socket
+server = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 262)
+server.bind(("127.0.0.1", 0)); server.listen()
+client = socket.create_connection(server.getsockname()); peer, _ = server.accept()
+data = bytes(range(250)) * 80
+peer.sendall(data)
+assert client.recv(20000, socket.MSG_WAITALL) == data
+client.sendall(b"."); peer.recv(1)
+peer.close(); client.close()
+"""
+    with hostd(run_dir) as got:
+        done = application(run_dir, code, QCLIMB_LOG="stderr")
+        time.sleep(0.3)
+    assert "dscp=43 at=10000" in done.stderr
+    assert sorted((r.role, r.size_bytes) for r in records_of(got)) == [(0, 1), (1, 20_000)]
+
+
 def test_a_sendfile_to_the_end_of_the_file_proves_no_more_than_the_file_holds(run_dir):
     put_policy(run_dir, policy(Mode.QCLIMB))
     end = """
