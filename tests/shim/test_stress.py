@@ -152,9 +152,8 @@ def raced(tmp_path_factory):
     return Stress(program, (library,))
 
 
-# Its runtime allows neither jumps out of a handler nor threads in the child of a process with threads; the others of
-# those left out were not yet run under it.
-RACED = [name for name in SCENARIOS if name not in ("jump", "cancel", "fork-threads", "exec", "storm", "storm-restart")]
+# Its runtime allows neither jumps out of a handler nor threads in the child of a process with threads.
+RACED = [name for name in SCENARIOS if name not in ("jump", "cancel", "fork-threads")]
 
 
 @pytest.mark.parametrize("scenario", RACED)

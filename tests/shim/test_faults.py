@@ -1,0 +1,150 @@
+"""What the library asks of kernel and files fails: the application's bytes arrive all the same, in order and once."""
+
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+from contextlib import suppress
+
+import pytest
+from qclimb.hostfile import decode_records
+from qclimb.policy import Mode
+from stand import LIBRARY, ROOT, Libc, environment, hostd, policy, put_policy, records_of
+from test_stress import LOW, SOURCES, Stress
+
+FAULTS = ROOT / "tests" / "shim" / "faults.c"
+
+
+@pytest.fixture(scope="session")
+def plain(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("faults")
+    libc = Libc("glibc", ("cc",), LIBRARY)
+    return Stress(libc.compiled(folder / "stress", "-O1", *SOURCES), (LIBRARY,))
+
+
+@pytest.fixture(scope="session")
+def faults(tmp_path_factory):
+    library = tmp_path_factory.mktemp("faults") / "faults.so"
+    subprocess.run(["cc", "-O1", "-g", "-Wall", "-shared", "-fPIC", "-o", library, FAULTS, "-ldl"], check=True)
+    return library
+
+
+@pytest.mark.parametrize("scenario", ["streams", "duplex", "shared", "fork", "signals", "reset"])
+@pytest.mark.parametrize("one_in", [1, 2, 20])
+def test_whatever_the_kernel_refuses_the_library_no_byte_is_lost(plain, faults, run_dir, scenario, one_in):
+    """Memory, descriptors, options, counts, waits, files: all of them (1), or one in so many."""
+    put_policy(run_dir, policy(Mode.QCLIMB, **LOW, promote_wait_us=20_000))
+    under = Stress(plain.program, (LIBRARY, faults))
+    with hostd(run_dir):
+        said = under.run(scenario, run_dir, FAULTS=str(one_in), says="(faults: [1-9].*\n)+")
+    assert int(said.split()[0]) > 0
+
+
+def test_a_log_on_a_full_disk_is_no_failure(plain, run_dir):
+    put_policy(run_dir, policy(Mode.QCLIMB, **LOW))
+    assert int(plain.run("streams", run_dir, QCLIMB_LOG="/dev/full").split()[0]) > 0
+
+
+PAIR = """
+import os, resource, socket, sys, time
+def pair():
+    server, client = socket.socket(), socket.socket()  # create_connection() would load more
+    server.bind(("127.0.0.1", 0)); server.listen()
+    client.connect(server.getsockname()); peer, _ = server.accept()
+    server.close()
+    return client, peer
+data, room = b"q" * 50_000, bytearray(50_000)
+def talk(client, peer):
+    for one, other in ((client, peer), (peer, client)):
+        one.sendall(data)
+        assert other.recv_into(room, 50_000, socket.MSG_WAITALL) == 50_000 and room == data
+"""
+
+
+def application(run_dir, code):
+    done = subprocess.run(
+        [sys.executable, "-c", PAIR + code], env=environment(run_dir), capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_without_a_free_descriptor_records_are_counted_and_come_later(run_dir):
+    """Where the application has the last one, the library takes none; it tries again a second later."""
+    put_policy(run_dir, policy(Mode.PIAS))
+    code = """
+client, peer = pair()
+soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (peer.fileno() + 1, hard))
+try:
+    while True:
+        os.dup(0)
+except OSError as error:
+    assert error.errno == 24, error
+for _ in range(20):
+    talk(client, peer)
+resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+time.sleep(1.1)
+talk(client, peer)
+client.close(); peer.close()
+"""
+    with hostd(run_dir) as got:
+        application(run_dir, code)
+        time.sleep(0.3)
+    assert sum(decode_records(datagram).dropped for datagram in got) > 0
+    assert records_of(got)
+
+
+def test_without_memory_sockets_pass_through(run_dir):
+    """A limit of address space that leaves no room for the library's tables, from the first socket on."""
+    put_policy(run_dir, policy(Mode.QCLIMB))
+    code = """
+pages = int(open("/proc/self/statm").read().split()[0])
+resource.setrlimit(resource.RLIMIT_AS, (pages * os.sysconf("SC_PAGE_SIZE") + 4096, resource.RLIM_INFINITY))
+client, peer = pair()
+talk(client, peer)
+"""
+    application(run_dir, code)
+
+
+def test_thousands_of_policy_files_replaced_cut_and_written_in_place_change_no_byte(plain, run_dir):
+    """5,000 files in the time of one run: half of them renamed, the others written over the file that is read."""
+    put_policy(run_dir, policy())
+    process = subprocess.Popen(
+        [plain.program, "duplex", "3", "5"], env=environment(run_dir), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    good = (run_dir / "policy").read_bytes()
+    count = 0
+    while process.poll() is None or count < 5000:
+        cut = good[: count * 7919 % len(good)]
+        wanted = (good, cut, os.urandom(len(good)), b"")[count % 4]
+        if count % 8 < 4:
+            put_policy(run_dir, wanted)
+        else:
+            (run_dir / "policy").write_bytes(wanted)
+        count += 1
+    assert process.returncode == 0, process.stderr.read()
+    assert process.stderr.read() == b""
+
+
+def test_whoever_takes_records_is_killed_again_and_again_under_load(plain, run_dir):
+    """As kill -9 of hostd: its socket stays behind as a file that nobody serves, and the next one replaces it."""
+    put_policy(run_dir, policy(Mode.QCLIMB, **LOW))
+    process = subprocess.Popen(
+        [plain.program, "streams", "3", "6"], env=environment(run_dir), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    served = 0
+    while process.poll() is None:
+        with suppress(FileNotFoundError):
+            (run_dir / "records").unlink()
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as inbox:
+            inbox.bind(str(run_dir / "records"))
+            inbox.settimeout(1.3)
+            with suppress(TimeoutError):
+                served += len(decode_records(inbox.recv(65536)).records) > 0
+        time.sleep(0.05)
+    assert process.returncode == 0, process.stderr.read()
+    assert served >= 2
+    assert re.match(rb"[1-9]\d* bytes", process.stdout.read())
