@@ -99,7 +99,7 @@ def markdown(results: Results, seeds: Sequence[int], flows: int, cost: Outcome |
             lines += [f"## {TITLES[ground]}", "", _line(HEAD), _line(["---"] * len(HEAD))]
             lines += [_line(each) for each in rows]
             lines += ["", *_counts(results, ground), ""]
-    lines += ["![FCT](tagger.svg)", ""]
+    lines += ["![FCT](tagger.png)", ""]
     if cost:
         lines += ["## Cost", "", COST, "", _line(("program", "packets", "ns a packet")), _line(["---"] * 3)]
         lines += [
@@ -141,7 +141,7 @@ def plot(results: Results, path: Path) -> None:
         panel.set(title=TITLES[ground].split(":")[0], xlabel="FCT, ms", ylabel="share of flows", xscale="log")
         panel.grid(alpha=0.3)
     panels[0].legend(fontsize=7, loc="lower right")
-    figure.savefig(path, metadata={"Date": None})
+    figure.savefig(path, dpi=120)
 
 
 WORDS = """# The tagger: flows that climb without overtaking themselves

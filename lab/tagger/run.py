@@ -61,7 +61,7 @@ def run_tagger(settings: Settings, console: Console) -> bool:
         console.print(table)
     document = settings.document or settings.folder / "tagger.md"
     document.parent.mkdir(parents=True, exist_ok=True)
-    report.plot(results, document.with_name("tagger.svg"))
+    report.plot(results, document.with_name("tagger.png"))
     document.write_text(report.markdown(results, settings.seeds, settings.flows, cost), encoding="utf-8")
     console.print(f"written: {document}")
     return True
