@@ -114,6 +114,7 @@ PAGE = Page(
     ],
     scales={
         "quick": Scale("quick", 100_000, (1,), (0.5, 0.8)),
+        "medium": Scale("medium", 300_000, (1, 2, 3), LOADS),
         "full": Scale("full", 1_000_000, (1, 2, 3), LOADS),
     },
     runs=runs,

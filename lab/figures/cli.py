@@ -19,12 +19,19 @@ Example:
 
 @click.command(epilog=EXAMPLE, context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("names", nargs=-1)
-@click.option("--quick", is_flag=True, help="Few flows, one seed: a look, no evidence.")
+@click.option(
+    "--scale",
+    type=click.Choice(["quick", "medium", "full"]),
+    default="full",
+    show_default=True,
+    help="quick: few flows, one seed, a look; medium: minutes; full: several seeds, all that the page asks.",
+)
+@click.option("--quick", "scale", flag_value="quick", help="As --scale quick.")
 @click.option("--output", type=click.Path(path_type=Path), default=Path("lab-results/figures"), show_default=True)
 @click.option("--cache", type=click.Path(path_type=Path), default=Path("lab-results/points"), show_default=True)
 @click.option("--jobs", type=click.IntRange(1), default=os.cpu_count() or 1, show_default="cores")
 @click.option("--json", "as_json", is_flag=True, help="Print tables and verdicts for programs.")
-def figures(names: tuple[str, ...], quick: bool, output: Path, cache: Path, jobs: int, as_json: bool) -> None:
+def figures(names: tuple[str, ...], scale: str, output: Path, cache: Path, jobs: int, as_json: bool) -> None:
     """Run and draw figures of the papers, each beside the paper's numbers; points that were run are not run again."""
     from lab.figures.book import PAGES
     from lab.sim import SimulationError
@@ -40,7 +47,7 @@ def figures(names: tuple[str, ...], quick: bool, output: Path, cache: Path, jobs
     told = {}
     try:
         for name in names:
-            told[name] = _make(name, quick, output, cache, jobs, as_json)
+            told[name] = _make(name, scale, output, cache, jobs, as_json)
     except SimulationError as error:
         click.echo(f"qclimb figures: {error}", err=True)
         sys.exit(2)
@@ -48,7 +55,7 @@ def figures(names: tuple[str, ...], quick: bool, output: Path, cache: Path, jobs
         click.echo(json.dumps(told, indent=1))
 
 
-def _make(name: str, quick: bool, output: Path, cache: Path, jobs: int, as_json: bool) -> dict[str, object]:
+def _make(name: str, scale_name: str, output: Path, cache: Path, jobs: int, as_json: bool) -> dict[str, object]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
     from rich.table import Table
@@ -59,14 +66,14 @@ def _make(name: str, quick: bool, output: Path, cache: Path, jobs: int, as_json:
     from lab.figures.render import write
 
     page = PAGES[name]
-    scale = page.scales["quick" if quick else "full"]
+    scale = page.scales[scale_name]
     runs = page.runs(scale)
     columns = (TextColumn(name), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(name, total=len(runs))
         points = run_all(runs, cache, jobs, lambda done: bar.update(task, completed=done))
     story = page.tell(scale, points)
-    path = write(page, scale, story, output, f"qclimb figures {name}{' --quick' if quick else ''}")
+    path = write(page, scale, story, output, f"qclimb figures {name} --scale {scale_name}")
     if not as_json:
         table = Table(title=page.title, title_justify="left")
         for column in story.rows[0]:

@@ -62,7 +62,7 @@ class Page:
     title: str
     settings: Sequence[str]
     scales: Mapping[str, Scale]
-    """`quick` for a look, `full` for the page that is kept."""
+    """`quick`: a look in seconds; `medium`: minutes; `full`: evidence, several seeds and all that the page asks."""
     runs: Callable[[Scale], Runs]
     tell: Callable[[Scale, Points], Story]
     notes: Sequence[str] = field(default=())

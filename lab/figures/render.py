@@ -24,10 +24,14 @@ def table_text(rows: Sequence[Mapping[str, str]]) -> str:
 
 
 def draw(panels: Sequence[Panel], path: Path) -> None:
-    """All panels side by side."""
-    figure, axes = plt.subplots(1, len(panels), figsize=(4.4 * len(panels), 3.4), squeeze=False)
+    """All panels, up to three in a row; four and more by twos."""
+    columns = len(panels) if len(panels) <= 3 else 2
+    rows = -(-len(panels) // columns)
+    figure, axes = plt.subplots(rows, columns, figsize=(4.4 * columns, 3.4 * rows), squeeze=False)
     try:
-        for panel, axis in zip(panels, axes[0], strict=True):
+        for axis in axes.flat[len(panels) :]:
+            axis.remove()
+        for panel, axis in zip(panels, axes.flat, strict=False):
             for place, series in enumerate(panel.series):
                 colour = COLOURS[place % len(COLOURS)]
                 half = list(series.half) or None
