@@ -19,11 +19,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lab.sim import FlowList, run
+from lab.sim import FlowList, Workload, run
 from lab.sim import engine as engine_package
 from lab.sim.experiment import Experiment
 from lab.sim.fluid import FluidExperiment, run_fluid
 from lab.sim.results import MEDIUM_BYTES, SMALL_BYTES
+from lab.sim.sizes import size_table
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,9 @@ def name_of(experiment: Experiment | FluidExperiment) -> str:
     """Equal for equal experiments on equal engines only."""
     digest = hashlib.sha256(_engine_digest() + repr(experiment).encode())
     workload = getattr(experiment, "workload", None)
+    if isinstance(workload, Workload):
+        table = size_table(workload.sizes)
+        digest.update(table.size_bytes.tobytes() + table.share.tobytes())
     if isinstance(workload, FlowList):  # whose repr leaves most numbers out
         for value in vars(workload).values():
             digest.update(b"-" if value is None else np.ascontiguousarray(value).tobytes())
