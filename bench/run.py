@@ -15,7 +15,7 @@ from tabulate import tabulate
 
 HERE = Path(__file__).parent
 NAMES = ("shim", "shim_connections", "shim_programs", "forest", "forest_sizes", "sim")
-LONG = ("sim_growth",)
+LONG = ("sim_growth", "drain")
 """Run when they are named."""
 
 Row = dict[str, Any]

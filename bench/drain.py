@@ -1,0 +1,183 @@
+"""What drains before promotions cost a flow: completion times under `pias` and `qclimb` beside `observe`, interleaved.
+
+Two namespaces, one link of RATE_MBIT in each direction, nothing else on it: a promotion can win nothing here, so that
+what is measured is its price alone. A flow of SIZE_BYTES climbs by two drains. The time is the receiver's, from its
+request (kept connection) or connect (one shot) to the last byte. The receiver is bare: it ACKs as Linux does, or
+re-arms TCP_QUICKACK after each read as libqclimb.so does. Needs root.
+"""
+
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from qclimb.hostfile import encode_policy
+from qclimb.policy import Mode, Policy
+
+HOSTLIB = Path(__file__).parent.parent / "hostlib"
+RATES_MBIT = (50, 100)
+SIZE_BYTES = 250_000
+FLOWS = 30
+MODES = (Mode.OBSERVE, Mode.PIAS, Mode.QCLIMB)
+APPLICATIONS = ("blocking", "event loop")
+CONNECTIONS = ("kept", "one shot")
+ACKS = ("delayed", "quick")
+ADDRESS, PORT = "198.19.251.2", 7100
+
+SERVER = """
+import json, select, socket, sys
+size, how = json.loads(sys.argv[1])
+body = bytes(size)
+server = socket.create_server(("", 7100))
+print("ready", flush=True)
+while True:
+    s, _ = server.accept()
+    s.setblocking(how == "blocking")
+    poll = select.epoll(); poll.register(s, select.EPOLLIN | select.EPOLLOUT | select.EPOLLET)
+    rest = memoryview(b"")
+    while True:
+        if how != "blocking": poll.poll()
+        try:
+            while rest: rest = rest[s.send(rest):]
+            if not s.recv(64): break
+            rest = memoryview(body)
+            while rest: rest = rest[s.send(rest):]
+        except BlockingIOError:
+            pass
+    poll.close(); s.close()
+"""
+
+CLIENT = """
+import json, socket, sys, time
+address, size, flows, kept, quick = json.loads(sys.argv[1])
+QUICKACK = (socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
+times, s = [], None
+for flow in range(flows):
+    start = time.perf_counter()
+    if s is None: s = socket.create_connection((address, 7100))
+    s.sendall(b"?" * 16)
+    left = size
+    while left:
+        left -= len(s.recv(1 << 18))
+        if quick: s.setsockopt(*QUICKACK)
+    times.append(time.perf_counter() - start)
+    if not kept: s.close(); s = None
+    time.sleep(0.01)
+print(json.dumps(times))
+"""
+
+
+def policy(mode: Mode) -> Policy:
+    """Thresholds by which a flow of SIZE_BYTES is promoted twice."""
+    return Policy(
+        generation=1, mode=mode, threshold_bytes=(10_000, 40_000, 100_000), dscp=(47, 43, 39, 35), slack_bytes=0
+    )
+
+
+def ip(*words: str) -> None:
+    """One ip(8) command."""
+    subprocess.run(["ip", *words], check=True, capture_output=True)
+
+
+@contextmanager
+def link() -> Iterator[tuple[str, str]]:
+    """Client's and server's namespace."""
+    names = (f"drain{os.getpid()}a", f"drain{os.getpid()}b")
+    try:
+        for name in names:
+            ip("netns", "add", name)
+        ip("link", "add", "e0", "netns", names[0], "type", "veth", "peer", "name", "e0", "netns", names[1])
+        for name, address in zip(names, ("198.19.251.1", ADDRESS), strict=True):
+            ip("-n", name, "addr", "add", f"{address}/24", "dev", "e0")
+            ip("-n", name, "link", "set", "e0", "gso_max_segs", "1", "up")
+            ip("-n", name, "route", "replace", "198.19.251.0/24", "dev", "e0", "congctl", "cubic")
+        yield names
+    finally:
+        for name in names:
+            with suppress(subprocess.CalledProcessError):
+                ip("netns", "del", name)
+
+
+def shape(name: str, rate_mbit: int) -> None:
+    """Both ways at this rate, with room for a whole flow."""
+    tbf = f"rate {rate_mbit}mbit burst 3000 limit 400000".split()
+    subprocess.run(["tc", "-n", name, "qdisc", "replace", "dev", "e0", "root", "tbf", *tbf], check=True)
+
+
+def retransmitted(name: str) -> int:
+    """Segments that this namespace sent again, ever."""
+    told = subprocess.run(
+        ["ip", "netns", "exec", name, "nstat", "-asz", "TcpRetransSegs"], capture_output=True, text=True
+    )
+    return int(told.stdout.split()[-2])
+
+
+def flows(names: tuple[str, str], run_dir: Path, how: str, kept: bool, quick: bool) -> tuple[list[float], int, str]:
+    """Completion times in seconds, segments sent again, and the library's log."""
+    log = run_dir / "log"
+    log.unlink(missing_ok=True)
+    under = [f"LD_PRELOAD={HOSTLIB}/build/libqclimb.so", f"QCLIMB_RUN={run_dir}", f"QCLIMB_LOG={log}"]
+    enter = ["ip", "netns", "exec"]
+    argv = [*enter, names[1], "env", *under, sys.executable, "-c", SERVER, json.dumps([SIZE_BYTES, how])]
+    before = retransmitted(names[1])
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stdout
+            server.stdout.readline()
+            asked = json.dumps([ADDRESS, SIZE_BYTES, FLOWS, kept, quick])
+            argv = [*enter, names[0], sys.executable, "-c", CLIENT, asked]
+            told = subprocess.run(argv, check=True, capture_output=True, text=True, timeout=60).stdout
+        finally:
+            server.kill()
+    return json.loads(told), retransmitted(names[1]) - before, log.read_text()
+
+
+def row(what: dict[str, Any], found: dict[Mode, tuple[list[float], int, str]]) -> dict[str, Any]:
+    """One line of the table."""
+    median = {mode: statistics.median(times) for mode, (times, _, _) in found.items()}
+    log = found[Mode.QCLIMB][2]
+    waits = sorted(int(us) for us in re.findall(r"waited_us=(\d+) for=ack", log))
+    promotions = sum(int(n) for n in re.findall(r"promotions=(\d+)", log))
+    late = [statistics.quantiles(found[mode][0], n=20)[-1] for mode in (Mode.QCLIMB, Mode.OBSERVE)]
+    return {
+        **what,
+        "observe_ms": 1000 * median[Mode.OBSERVE],
+        "pias": median[Mode.PIAS] / median[Mode.OBSERVE],
+        "qclimb": median[Mode.QCLIMB] / median[Mode.OBSERVE],
+        "qclimb_p95": late[0] / late[1],
+        "promotions": promotions / FLOWS,
+        "wait_ms_p50": statistics.median(waits) / 1000 if waits else "",
+        "wait_ms_p95": statistics.quantiles(waits, n=20)[-1] / 1000 if len(waits) > 1 else "",
+        "sent_again": "/".join(str(found[mode][1]) for mode in MODES),
+    }
+
+
+def run() -> list[dict[str, Any]]:
+    """Rows of the benchmark; times of `pias` and `qclimb` are ratios to `observe` in the same row."""
+    subprocess.run(["make", "-s", "-C", str(HOSTLIB), "lib"], check=True)
+    rows = []
+    with tempfile.TemporaryDirectory() as place, link() as names:
+        for mode in MODES:
+            (Path(place) / mode).mkdir()
+            (Path(place) / mode / "policy").write_bytes(encode_policy(policy(mode)))
+        for rate, how, connection, acks in product(RATES_MBIT, APPLICATIONS, CONNECTIONS, ACKS):
+            for name in names:
+                shape(name, rate)
+            found = {
+                mode: flows(names, Path(place) / mode, how, connection == "kept", acks == "quick") for mode in MODES
+            }
+            rows.append(row({"mbit": rate, "application": how, "connection": connection, "acks": acks}, found))
+    return rows
+
+
+if __name__ == "__main__":
+    for line in run():
+        print(line)
