@@ -79,9 +79,19 @@ def climb(
             "enough": enough,
             "reached": [bool(np.mean([run["d"]["reached"][end] for run in by_seed]) == 1) for end in (0, 1)],
         },
+        "by_depth": _by_depth(flows, shown, parts.test, trees, seeds[0]),
         "threshold_bytes": list(report.thresholds_of(flows.size_bytes[shown])),
         "rungs": {rung: _mean([run[rung] for run in by_seed]) for rung in RUNGS},
     }
+
+
+def _by_depth(
+    flows: Flows, shown: npt.NDArray[np.intp], test: npt.NDArray[np.intp], trees: int, seed: int
+) -> dict[str, Any]:
+    """QCLIMB's Table 2, on the paper's features."""
+    ids = list(DEFAULT_FEATURE_IDS)
+    learned, later = ((flows.features[part][:, ids], flows.size_bytes[part]) for part in (shown, test))
+    return report.by_depth(learned, later, trees, seed, jobs=JOBS)
 
 
 def _rungs(

@@ -91,12 +91,17 @@ def predicted(trees: Sequence[bounds.Tree], rows: Float32s, depth: int) -> tuple
 
 
 def by_depth(
-    shown: tuple[Float32s, Floats], test: tuple[Float32s, Floats], trees: int, seed: int, depths: Sequence[int] = DEPTHS
+    shown: tuple[Float32s, Floats],
+    test: tuple[Float32s, Floats],
+    trees: int,
+    seed: int,
+    depths: Sequence[int] = DEPTHS,
+    jobs: int = 1,
 ) -> dict[str, dict[str, Any]]:
     """QCLIMB's Table 2: coverage by depth, of forests grown on the whole of `shown` and not calibrated."""
     found = {}
     for depth in depths:
-        grown, _ = bounds.grow(*shown, trees, depth, seed)
+        grown, _ = bounds.grow(*shown, trees, depth, seed, jobs=jobs)
         made = measured(*predicted(grown, test[0], depth), test[1])
         small = made["classes"].get("small", {})
         found[str(depth)] = {

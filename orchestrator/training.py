@@ -78,7 +78,7 @@ def train(
     if beta < 1:
         say(f"quantile regression forest, beta = {beta}")
         remembered = quantiles.remember(grown, matrix[parts.grow], sizes[parts.grow], depth)
-    grown += [watch] if watch is not None else []
+    grown = [*grown, watch] if watch is not None else grown  # `remembered` keeps its own
     say(f"calibrating on {len(parts.calibrate)}")
     stretch = conformal.calibrated(grown, *held, depth, bounds.TARGET_COVERAGE)
     for tree in grown:
