@@ -184,8 +184,8 @@ PAGE = Page(
     notes=[
         "Why QCLIMB's distance to PIAS is not reproduced: in this set-up even perfect sizes gain but 3 to 5 % on PIAS, "
         "and pFabric 11 to 12 % (PageRank, 30,000 flows, one seed), so little is left for any forecast. What differs "
-        "in the paper's (bursts, jobs and history of real traces, a core that may be oversubscribed, PIAS's thresholds, "
-        "load's definition) has not been told apart.",
+        "in the paper's (bursts, jobs and history of real traces, a core that may be oversubscribed, PIAS's "
+        "thresholds, load's definition) has not been told apart.",
     ],
     runs=runs,
     tell=tell,
