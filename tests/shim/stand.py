@@ -240,7 +240,7 @@ def _shape(name: str, rate_mbit: int) -> None:
         leaf, tos = f"1:{p + 1}", f"{dscp << 2:#x} 0xfc"
         lines += [
             f"class add dev e0 parent 1:99 classid {leaf} htb rate 8bit burst 1 {ceil} prio {p} quantum 1514",
-            f"qdisc add dev e0 parent {leaf} bfifo limit 400000",
+            f"qdisc add dev e0 parent {leaf} bfifo limit 8000000",
             f"filter add dev e0 parent 1: protocol ip prio 1 u32 match ip tos {tos} flowid {leaf}",
             f"filter add dev e0 parent 1: protocol ipv6 prio 2 u32 match ip6 priority {tos} flowid {leaf}",
         ]

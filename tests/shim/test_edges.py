@@ -1,0 +1,79 @@
+"""Flows of 1 KB to 10 MB with edges inside, however they are written: each change of the DSCP lies at its byte."""
+
+import json
+from itertools import count
+
+import pytest
+from stand import DSCP, PYTHON, B, policy, put_policy, segments, stream
+from test_wire import talk
+
+PORTS = count(9000)
+SIZES = (1_100, 20_000, 300_000, 10_000_100)
+WAYS = ("send", "epoll-lt", "epoll-et", "threads")
+THREADS, CHUNK = 4, 3_000
+
+pytestmark = pytest.mark.fabric
+
+
+def edges_of(size):
+    """At odd bytes, a tenth, a third and two thirds of the way."""
+    return (size // 10 + 1, size // 3, size * 2 // 3 + 1)
+
+
+@pytest.mark.parametrize("how", WAYS)
+@pytest.mark.parametrize("size", SIZES)
+def test_each_change_lies_at_its_byte(link, run_dir, size, how):
+    edges = edges_of(size)
+    put_policy(run_dir, policy(threshold_bytes=edges))
+    seen, _ = talk(link, run_dir, size=size, how=how, chunk=size // 7 + 1)
+    assert seen.bytes == size
+    assert seen.edges() == [(0, DSCP[0]), *zip(edges, DSCP[1:], strict=True)]
+    assert seen.repeated == 0
+
+
+SINK = """
+import socket, sys
+s = socket.create_server(("", int(sys.argv[1]))); print("ready", flush=True)
+c, _ = s.accept()
+got = 0
+while data := c.recv(1 << 18): got += len(data)
+print(got)
+"""
+
+# Threads that do not wait for each other, as no protocol's would: whose bytes come first is nobody's to say.
+SOURCE = """
+import json, socket, sys, threading
+address, port, threads, pieces, chunk = json.loads(sys.argv[1])
+s = socket.create_connection((address, port))
+def write():
+    for _ in range(pieces): s.sendall(bytes(chunk))
+all = [threading.Thread(target=write) for _ in range(threads)]
+for thread in all: thread.start()
+for thread in all: thread.join()
+s.shutdown(1); s.recv(1)
+"""
+
+
+def test_where_threads_write_at_once_a_change_comes_late_by_their_calls_at_most_and_never_early(link, run_dir):
+    """Such writes are not split: the first that is alone again marks."""
+    pieces = 100
+    size = THREADS * pieces * CHUNK
+    edges = edges_of(size)
+    put_policy(run_dir, policy(threshold_bytes=edges, flow_gap_us=5_000_000))
+    port = next(PORTS)
+    with link.capture() as pcap:
+        sink = link.start(link.b, [PYTHON, "-c", SINK, str(port)], run_dir)
+        try:
+            assert sink.stdout.readline() == "ready\n"
+            argv = [PYTHON, "-c", SOURCE, json.dumps([B, port, THREADS, pieces, CHUNK])]
+            source = link.start(link.a, argv, run_dir)
+            _, error = source.communicate(timeout=30)
+            assert source.returncode == 0, error
+            got, _ = sink.communicate(timeout=10)
+        finally:
+            sink.kill()
+    assert int(got) == size
+    seen = stream(segments(pcap), to_port=port)
+    found = {dscp: at for at, dscp in seen.edges()}
+    assert list(found) == [dscp for dscp in DSCP if dscp in found]  # never back
+    assert all(found[dscp] >= at for at, dscp in zip(edges, DSCP[1:], strict=True) if dscp in found)
