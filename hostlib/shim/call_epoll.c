@@ -16,7 +16,7 @@ QCLIMB_EXPORT int epoll_ctl(int loop, int operation, int fd, struct epoll_event 
 
 	if (!connection)
 		return real()->epoll_ctl(loop, operation, fd, event);
-	return withheld_ctl(connection, loop, operation, fd, event);
+	return withheld_ctl(connection, real()->epoll_ctl, loop, operation, fd, event);
 }
 
 /* One wait, as the application asked for it, or a slice of it. */

@@ -2,11 +2,12 @@
 #include "flow.h"
 #include "life.h"
 #include "optax.h"
+#include "received.h"
 
 static void begun(struct connection *connection)
 {
 	if (connection && optax_is_on())
-		optax_begin(connection);
+		received_begin(connection);
 }
 
 /* Before the handshake. */

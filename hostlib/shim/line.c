@@ -9,14 +9,8 @@
 #include "log.h"
 #include "process.h"
 
-#define LINE_MAGIC UINT64_C(0x334c584f4d4c4351) /* "QCLMOXL3" */
+#define LINE_MAGIC UINT64_C(0x344c584f4d4c4351) /* "QCLMOXL4" */
 #define LOOK_NS (200 * QCLIMB_NS_PER_US)
-#define WINDOW_FIRST 10u /* as a sender's initial window, RFC 6928 */
-#define WINDOW_LEAST 2u
-#define WINDOW_MOST 64u
-#define SMOOTH 8
-#define LINE_ASLEEP_NS (100 * LINE_SAMPLE_NS)
-#define PEAK_DECAY 256 /* a learned capacity sinks by a 256th a sample below alpha C: a link may have become slower */
 
 /* A place in the line, in a cache line of its own. */
 struct place {
@@ -32,13 +26,8 @@ struct place {
 struct line {
 	_Atomic uint64_t magic;
 	_Atomic uint32_t turn; /* futex: the order may have changed */
-	_Atomic uint32_t window;
-	_Atomic uint64_t sampled_ns; /* by whoever moved it on */
-	_Atomic uint64_t bytes[3]; /* received since ever, by enum line_flow */
-	_Atomic uint64_t sampled_head, sampled_before, sampled_sum;
-	_Atomic uint64_t smooth_head, smooth_before, smooth_sum; /* bytes a second, over SMOOTH samples or so */
-	_Atomic uint64_t rate_before; /* bytes a second, of the last sample */
-	_Atomic uint64_t peak; /* the most that was ever received in a sample: what the link can, if nobody says it */
+	uint32_t unused;
+	struct rates rates;
 	struct place places[QCLIMB_TASKS];
 };
 
@@ -68,7 +57,7 @@ static key_t key_of_host(void)
 	uint64_t hash = HASH_START;
 
 	(void)stat("/proc/self/ns/net", &space);
-	hash = mix(hash, "qclimb optax 3", 14);
+	hash = mix(hash, "qclimb optax 4", 14);
 	hash = mix(hash, &space.st_ino, sizeof(space.st_ino));
 	hash = mix(hash, &user, sizeof(user));
 	hash ^= hash >> 32;
@@ -259,71 +248,11 @@ void line_waits(uint64_t now)
 
 /* --- what the host receives */
 
-static uint64_t capacity_of_line(void)
-{
-	return told_capacity ? told_capacity : atomic_load_explicit(&line->peak, memory_order_relaxed);
-}
-
-/* Applications read in bursts: a single sample says little. */
-static uint64_t smooth(_Atomic uint64_t *rate, uint64_t found)
-{
-	const uint64_t old = atomic_load(rate);
-	const uint64_t now = old - old / SMOOTH + found / SMOOTH;
-
-	atomic_store(rate, now);
-	return now;
-}
-
-/*
- * Once in LINE_SAMPLE_NS somebody measures, and sets the head's window. By Algorithm 3 as it stands, those behind get what the head leaves of
- * alpha C; but while they share a full link, that is also what they took from it, and they would give it up only slowly. So, where
- * the link is full (half way from alpha C to C), nothing is left. The head's window goes by what the head receives: a large flow
- * that fills the link beside it would else take its window away.
- */
-static void sample(uint64_t now)
-{
-	uint64_t then = atomic_load_explicit(&line->sampled_ns, memory_order_relaxed);
-	uint64_t head, before, sum, capacity, peak;
-	uint32_t window;
-	bool is_full;
-
-	if (!is_past(now, then, LINE_SAMPLE_NS) || !atomic_compare_exchange_strong(&line->sampled_ns, &then, now))
-		return;
-	head = atomic_load(&line->bytes[LINE_HEADS]);
-	before = head + atomic_load(&line->bytes[LINE_OTHERS]);
-	sum = before + atomic_load(&line->bytes[LINE_BEHIND]);
-	head -= atomic_exchange(&line->sampled_head, head);
-	before -= atomic_exchange(&line->sampled_before, before);
-	sum -= atomic_exchange(&line->sampled_sum, sum);
-	capacity = capacity_of_line();
-	if (now - then > LINE_ASLEEP_NS) {
-		/* Nothing is known: nobody is let past the head at first. */
-		atomic_store(&line->window, WINDOW_FIRST);
-		atomic_store(&line->smooth_head, capacity);
-		atomic_store(&line->smooth_before, capacity);
-		atomic_store(&line->smooth_sum, capacity);
-		atomic_store(&line->rate_before, capacity);
-		return;
-	}
-	head = smooth(&line->smooth_head, head * QCLIMB_NS_PER_MS * 1000 / (now - then));
-	before = smooth(&line->smooth_before, before * QCLIMB_NS_PER_MS * 1000 / (now - then));
-	sum = smooth(&line->smooth_sum, sum * QCLIMB_NS_PER_MS * 1000 / (now - then));
-	peak = atomic_load(&line->peak);
-	if (sum > peak)
-		atomic_store(&line->peak, sum);
-	else if (sum < qclimb_congested_rate(peak))
-		atomic_store(&line->peak, peak - peak / PEAK_DECAY);
-	is_full = sum >= (capacity + qclimb_congested_rate(capacity)) / 2;
-	atomic_store(&line->rate_before, is_full ? capacity : before);
-	window = atomic_load(&line->window);
-	atomic_store(&line->window, qclimb_window_next(window, head, capacity, WINDOW_LEAST, WINDOW_MOST));
-}
-
 void line_received(uint64_t bytes, enum line_flow flow, uint64_t now)
 {
 	struct place *place = place_of_own();
 
-	atomic_fetch_add_explicit(&line->bytes[flow], bytes, memory_order_relaxed);
+	rates_received(&line->rates, flow, bytes);
 	if (place) {
 		if (is_past(now, atomic_load_explicit(&place->active_ns, memory_order_relaxed), LINE_LOSES_PLACE_NS))
 			atomic_store(&place->arrived_ns, now);
@@ -334,7 +263,7 @@ void line_received(uint64_t bytes, enum line_flow flow, uint64_t now)
 		atomic_store(&told_large_ns, now);
 		tell_large(now);
 	}
-	sample(now);
+	rates_sample(&line->rates, told_capacity, now);
 }
 
 /* --- where one stands */
@@ -381,7 +310,7 @@ const struct line_view *line_look(uint64_t now, struct line_view *view)
 	struct place *place = place_of_own();
 	const uint32_t turn = atomic_load_explicit(&line->turn, memory_order_acquire);
 
-	sample(now);
+	rates_sample(&line->rates, told_capacity, now);
 	if (!place) {
 		*view = (struct line_view){ .turn = turn };
 	} else if (turn == last.turn && looked_ns && now - looked_ns < LOOK_NS) {
@@ -397,9 +326,9 @@ const struct line_view *line_look(uint64_t now, struct line_view *view)
 			order_changed();
 		}
 	}
-	view->window = atomic_load_explicit(&line->window, memory_order_relaxed);
-	view->capacity = capacity_of_line();
-	view->rate_before = atomic_load_explicit(&line->rate_before, memory_order_relaxed);
+	view->window = atomic_load_explicit(&line->rates.window, memory_order_relaxed);
+	view->capacity = rates_capacity(&line->rates, told_capacity);
+	view->rate_before = atomic_load_explicit(&line->rates.before, memory_order_relaxed);
 	return view;
 }
 

@@ -1,6 +1,6 @@
 /*
- * The line of a host's small tasks in memory that its processes share (OPTAX's task monitor), and what the host receives (its buffer
- * monitor). Lock-free: a place is claimed by one compare-and-swap, and each number has one writer or is added to.
+ * The line of a host's small tasks in memory that its processes share (OPTAX's task monitor), with the rates of what the host receives
+ * (rates.h) in it. Lock-free: a place is claimed by one compare-and-swap, and each number has one writer or is added to.
  *
  * The memory is a System V segment, a key for each network namespace and user: unlike a mapped file it can't be truncated under an
  * application (SIGBUS), a full disk doesn't matter, and no descriptor is kept that an application might close. Whoever shares it runs as the
@@ -12,14 +12,13 @@
 #ifndef QCLIMB_LINE_H
 #define QCLIMB_LINE_H
 
-#include "shim.h"
+#include "rates.h"
 
 #include <qclimb/coflow.h>
 
 #define LINE_PATIENCE_NS (20 * QCLIMB_NS_PER_MS)
 #define LINE_LOSES_PLACE_NS (250 * QCLIMB_NS_PER_MS) /* quiet for so long: it arrives anew */
 #define LINE_FORGET_NS (1000 * QCLIMB_NS_PER_MS)
-#define LINE_SAMPLE_NS (5 * QCLIMB_NS_PER_MS) /* rates are measured over, and Algorithm 2 acts every */
 #define LINE_TENURE_NS (2000 * QCLIMB_NS_PER_MS) /* a head for so long makes room for the others */
 
 struct line_view {
@@ -43,11 +42,6 @@ void line_end(void);
 void line_count(int small, int large, uint64_t now);
 
 /* Bytes that this process received, and by which flow of its: also says that the task is active. */
-enum line_flow {
-	LINE_OTHERS, /* not in line: short, large */
-	LINE_HEADS,
-	LINE_BEHIND,
-};
 void line_received(uint64_t bytes, enum line_flow flow, uint64_t now);
 
 /* Whether this process's task stands in line. */

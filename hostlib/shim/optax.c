@@ -4,18 +4,15 @@
 #include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/time.h>
 
 #include "line.h"
 #include "log.h"
 #include "rules.h"
+#include "turn.h"
 #include "withheld.h"
 
-#define SEGMENT_BYTES 1448u
 #define FREE_BYTES 2048u /* of a flow, never withheld: no more than the smallest window lets in at first */
-#define WINDOW_LEAST_BYTES (2 * SEGMENT_BYTES) /* what one read of a flow behind the head lets in */
-#define DELAY_MOST_NS (200 * QCLIMB_NS_PER_MS)
 #define LEAST_RCVBUF 4096 /* the kernel doubles it: room for two full segments, their memory included */
 #define QUIET_NS (250 * QCLIMB_NS_PER_MS) /* a pause after which bytes are another flow's */
 #define PEEK_BYTES 1024u
@@ -26,8 +23,6 @@
 #ifndef SO_BUF_LOCK
 #define SO_BUF_LOCK 72 /* Linux 5.15 */
 #endif
-
-_Atomic(struct received *) qclimb_received_chunks[RECEIVED_CHUNKS];
 
 atomic_bool qclimb_optax_on;
 static _Atomic uint64_t small_bytes = 1 << 20;
@@ -65,9 +60,7 @@ void optax_after_fork(void)
 	if (!optax_is_on())
 		return;
 	line_after_fork();
-	for (uint32_t i = 0; i < RECEIVED_CHUNKS && atomic_load(&qclimb_received_chunks[i]); i++)
-		for (uint32_t slot = 0; slot < RECEIVED_CHUNK; slot++)
-			atomic_store(&atomic_load(&qclimb_received_chunks[i])[slot].kind, KIND_KERNELS);
+	received_after_fork();
 }
 
 void optax_end(void)
@@ -117,25 +110,6 @@ static void set_heads_window(struct received *flow, int fd, uint32_t segments)
 	set_window(flow, fd, WINDOW_HEADS, segments);
 }
 
-void optax_begin(struct connection *connection)
-{
-	_Atomic(struct received *) *place =
-		&qclimb_received_chunks[connection->slot / RECEIVED_CHUNK % RECEIVED_CHUNKS];
-	struct received *none = NULL;
-	const int saved = errno;
-	void *chunk;
-
-	if (!atomic_load(place)) {
-		chunk = mmap(NULL, RECEIVED_CHUNK * sizeof(struct received), PROT_READ | PROT_WRITE,
-			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-		if (chunk != MAP_FAILED && !atomic_compare_exchange_strong(place, &none, chunk))
-			munmap(chunk, RECEIVED_CHUNK * sizeof(struct received));
-	}
-	if (atomic_load(place))
-		*received_of(connection) = (struct received){ 0 };
-	errno = saved;
-}
-
 /*
  * The first window. SO_RCVBUF before the handshake bounds it, but would also fix the window scale for the connection's life at what such a
  * buffer needs: that the buffer is not locked (SO_BUF_LOCK) when the scale is chosen makes the kernel choose it as for the largest.
@@ -172,23 +146,6 @@ void optax_accepted(struct connection *connection, struct connection *listener)
 
 /* --- reads */
 
-bool withheld_until(const struct connection *connection, uint64_t now, uint64_t *due_ns)
-{
-	const struct received *flow = received_of(connection);
-	struct line_view view;
-
-	if (!flow || atomic_load_explicit(&flow->kind, memory_order_relaxed) != KIND_SMALL || connection->is_foreign)
-		return false;
-	line_look(now, &view);
-	if (!view.rank)
-		return false;
-	line_waits(now);
-	*due_ns = atomic_load_explicit(&flow->read_ns, memory_order_relaxed) +
-		  qclimb_ack_delay_ns(view.behind_flows, WINDOW_LEAST_BYTES, view.capacity, view.rate_before, 0,
-				      DELAY_MOST_NS);
-	return now < *due_ns;
-}
-
 static bool is_blocking(int fd, int flags)
 {
 	int file;
@@ -220,7 +177,7 @@ bool optax_withholds(int fd, int flags)
 		return false;
 	for (;;) {
 		now = now_ns();
-		if (!withheld_until(connection, now, &due_ns))
+		if (!turn_is_later(connection, now, &due_ns))
 			break;
 		if (!end_ns) {
 			const uint64_t timeout_ns = timeout_of(fd);

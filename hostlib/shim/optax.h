@@ -24,8 +24,7 @@ void optax_start(const char *setting, const char *task);
 void optax_after_fork(void);
 void optax_end(void);
 
-/* A new connection; before connect() and listen(), while the first window can still be chosen; accepted from `listener`. */
-void optax_begin(struct connection *connection);
+/* Before connect() and listen(), while the first window can still be chosen; accepted from `listener`. */
 void optax_prepare(struct connection *connection, int fd);
 void optax_accepted(struct connection *connection, struct connection *listener);
 

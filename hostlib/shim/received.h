@@ -48,6 +48,8 @@ struct received {
 	struct epoll_event event; /* as the application wants it */
 };
 
+#define SEGMENT_BYTES 1448u
+
 #define RECEIVED_CHUNK 256u
 #define RECEIVED_CHUNKS 1024u
 extern _Atomic(struct received *) qclimb_received_chunks[RECEIVED_CHUNKS];
@@ -63,5 +65,10 @@ static inline struct received *received_of(const struct connection *connection)
 				     memory_order_acquire);
 	return chunk ? &chunk[connection->slot % RECEIVED_CHUNK] : NULL;
 }
+
+/* A new connection: its place, made where there is memory, knows nothing. */
+void received_begin(struct connection *connection);
+/* The child leaves all sockets that it shares with its parent to the kernel. */
+void received_after_fork(void);
 
 #endif

@@ -1,7 +1,7 @@
 #include "withheld.h"
 
-#include "line.h"
 #include "log.h"
+#include "turn.h"
 
 #define LOOPS 4096 /* epoll descriptors; with larger numbers reads go through */
 #define SMALLS 512 /* flows in line of one process; more are withheld only from callers that wait */
@@ -171,7 +171,7 @@ bool withheld_from_poll(int fd, uint64_t now, uint64_t *slice_ns)
 	if (!flow)
 		return false;
 	atomic_store_explicit(&flow->is_polled, true, memory_order_relaxed);
-	if (!withheld_until(connection, now, &due_ns))
+	if (!turn_is_later(connection, now, &due_ns))
 		return false;
 	lower(slice_ns, now, due_ns);
 	LOG("optax: fd=%d left out", fd);
@@ -190,7 +190,7 @@ static uint64_t bring_up_to_date(int loop, uint64_t now)
 
 		if (!flow || atomic_load(&flow->loop) != loop + 1)
 			continue;
-		if (!withheld_until(connection, now, &due_ns))
+		if (!turn_is_later(connection, now, &due_ns))
 			unmask(flow);
 		else if (mask(flow))
 			lower(&slice_ns, now, due_ns);
@@ -225,14 +225,15 @@ void withheld_wake(int loop)
 	atomic_fetch_sub(&loops[loop].asleep, 1);
 }
 
-int withheld_ctl(struct connection *connection, int loop, int operation, int fd, struct epoll_event *event)
+int withheld_ctl(struct connection *connection, epoll_ctl_call *ctl, int loop, int operation, int fd,
+		 struct epoll_event *event)
 {
 	struct received *flow = received_of(connection);
 	bool is_registered, is_masked;
 	int result;
 
 	if (!flow || (operation != EPOLL_CTL_DEL && !event))
-		return real()->epoll_ctl(loop, operation, fd, event);
+		return ctl(loop, operation, fd, event);
 	take_busy(flow);
 	is_registered = atomic_load(&flow->loop) == loop + 1 && flow->loop_fd == fd;
 	is_masked = is_registered && atomic_load(&flow->is_masked);
@@ -240,9 +241,9 @@ int withheld_ctl(struct connection *connection, int loop, int operation, int fd,
 		struct epoll_event without = *event;
 
 		without.events &= ~(uint32_t)READS;
-		result = real()->epoll_ctl(loop, operation, fd, &without);
+		result = ctl(loop, operation, fd, &without);
 	} else {
-		result = real()->epoll_ctl(loop, operation, fd, event);
+		result = ctl(loop, operation, fd, event);
 		if (!result && is_masked)
 			unmasked(flow, loop_of(flow));
 	}

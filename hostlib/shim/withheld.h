@@ -11,9 +11,6 @@
 
 #include "received.h"
 
-/* optax.c's word: whether reads of this connection are withheld now, and until when unless the line moves before. */
-bool withheld_until(const struct connection *connection, uint64_t now, uint64_t *due_ns);
-
 /* Whether a caller that gets EAGAIN is told, through a call of ours, when it may read. */
 bool withheld_event_is_sure(const struct connection *connection);
 
@@ -31,8 +28,10 @@ bool withheld_from_poll(int fd, uint64_t now, uint64_t *slice_ns);
 uint64_t withheld_sleep(int loop, uint64_t now, bool *is_asleep);
 void withheld_wake(int loop);
 
-/* epoll_ctl, with libc's result and errno. */
-int withheld_ctl(struct connection *connection, int loop, int operation, int fd, struct epoll_event *event);
+/* epoll_ctl by `ctl`, libc's, with its result and errno. */
+typedef int epoll_ctl_call(int loop, int operation, int fd, struct epoll_event *event);
+int withheld_ctl(struct connection *connection, epoll_ctl_call *ctl, int loop, int operation, int fd,
+		 struct epoll_event *event);
 
 /* An epoll descriptor's number is closed, or another's. */
 void withheld_loop_closed(int loop);

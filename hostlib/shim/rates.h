@@ -1,0 +1,47 @@
+/*
+ * What a host receives, and how fast (OPTAX's buffer monitor): bytes by who receives them, rates over some samples, and from those the window
+ * of the head's flows (Algorithm 2) and what those behind it may count on (Algorithm 3). Lies in memory that processes share; knows
+ * nothing of tasks, places or sockets.
+ * Invariant: lock-free; each sample has one writer, whoever moves sampled_ns on.
+ */
+#ifndef QCLIMB_RATES_H
+#define QCLIMB_RATES_H
+
+#include "shim.h"
+
+#define RATES_SAMPLE_NS (5 * QCLIMB_NS_PER_MS) /* rates are measured over, and Algorithm 2 acts every */
+
+enum line_flow {
+	LINE_OTHERS, /* not in line: short, large */
+	LINE_HEADS,
+	LINE_BEHIND,
+	LINE_FLOWS
+};
+
+/* Rates in bytes a second. */
+struct rates {
+	_Atomic uint64_t sampled_ns;
+	_Atomic uint64_t bytes[LINE_FLOWS]; /* received since ever */
+	_Atomic uint64_t sampled_head, sampled_before, sampled_sum;
+	_Atomic uint64_t smooth_head, smooth_before, smooth_sum; /* over the last samples */
+	_Atomic uint64_t before; /* what comes before those behind; the capacity where the link is full */
+	_Atomic uint64_t peak; /* the most that was ever received in a sample: what the link can, if nobody says it */
+	_Atomic uint32_t window; /* of the head's flows, segments */
+	uint32_t unused;
+};
+
+static inline void rates_received(struct rates *rates, enum line_flow flow, uint64_t bytes)
+{
+	atomic_fetch_add_explicit(&rates->bytes[flow], bytes, memory_order_relaxed);
+}
+
+/* told: the link's rate; 0: learned. */
+static inline uint64_t rates_capacity(const struct rates *rates, uint64_t told)
+{
+	return told ? told : atomic_load_explicit(&rates->peak, memory_order_relaxed);
+}
+
+/* Measures where RATES_SAMPLE_NS passed since somebody last did. */
+void rates_sample(struct rates *rates, uint64_t told, uint64_t now);
+
+#endif
