@@ -20,7 +20,7 @@ from qclimb.hostfile import encode_policy
 from qclimb.policy import Mode, Policy, default_dscp
 
 from lab.deadline.ideal import Flow, draw
-from lab.deadline.star import Star, argv_in, star
+from lab.fabric.star import Star, argv_in, up
 from lab.fabric.topology import FabricError
 
 ROOT = Path(__file__).parents[2]
@@ -93,9 +93,12 @@ class Bed:
             environment["LD_PRELOAD"] = str(LIBRARY)
         app = [sys.executable, "-m", "lab.deadline.app"]
 
-        def start(name: str, *argv: str) -> subprocess.Popen[str]:
+        def start(host: str, *argv: str) -> subprocess.Popen[str]:
             program = subprocess.Popen(
-                argv_in(name, [*app, *argv], environment), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+                argv_in(place.netns(host), [*app, *argv], environment),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
             )
             stack.callback(program.wait)
             stack.callback(program.kill)
@@ -105,7 +108,8 @@ class Bed:
             return program
 
         start(place.receiver, "receive", str(port))
-        self._senders = [start(name, "send", place.address, str(port)) for name in place.senders]
+        address = place.address(place.receiver)
+        self._senders = [start(host, "send", address, str(port)) for host in place.senders]
 
     def run(self, flows: Sequence[Flow]) -> list[list[Any]]:
         """[size, deadline_us, fct_us, whether the deadline was taken] of each flow; fct 0: it never came."""
@@ -126,11 +130,26 @@ class Bed:
         return rows
 
 
+def star_of(settings: Settings) -> Star:
+    """Four senders; a strict queue a priority at the port."""
+    return Star(
+        settings.prefix,
+        ("tx1", "tx2", "tx3", "tx4"),
+        settings.rate_mbps * 1_000_000,
+        queue_packets=300,
+        receiver="rx",
+        dscps=default_dscp(8)[:-1],
+        rto_min_ms=20,
+        quickack=False,
+        metrics_save=True,
+    )
+
+
 @contextmanager
 def beds(settings: Settings) -> Iterator[dict[str, Bed]]:
     """All schemes' applications, in one star; idle but for the scheme whose turn it is."""
     with ExitStack() as stack:
-        place = stack.enter_context(star(settings.prefix, settings.rate_mbps * 1_000_000))
+        place = stack.enter_context(up(star_of(settings)))
         runs = Path(stack.enter_context(TemporaryDirectory(prefix="qclimb-deadline-")))
         runs.chmod(0o755)
         yield {

@@ -7,15 +7,16 @@ import signal
 import subprocess
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import TracebackType
 from typing import Any
 
 import hostlib
 from lab.fabric import bpf, detect, netns, plan, state
 from lab.fabric.commands import Command, Tc, run_all
 from lab.fabric.queues import Buffer, QueueProgram, reshape, u32_filters
+from lab.fabric.sigterm import exits_on_sigterm
 from lab.fabric.topology import FabricError, Port, Topology
 
 Progress = Callable[[str], None]
@@ -50,19 +51,16 @@ class Fabric(AbstractContextManager["Fabric"]):
         self._progress = progress
         self._state: state.State | None = None
         self._buffer: bpf.SharedBuffer | None = None
-        self._sigterm: Any = None
+        self._sigterm = ExitStack()
         self._started: list[subprocess.Popen[Any]] = []
 
     # -- life ---------------------------------------------------------------------------------------------------------
 
     def __enter__(self) -> Fabric:
-        if threading.current_thread() is threading.main_thread():
-            self._sigterm = signal.signal(signal.SIGTERM, _exit_on_signal)
-        try:
+        with ExitStack() as stack:
+            stack.enter_context(exits_on_sigterm())
             self.up()
-        except BaseException:
-            self._restore_sigterm()
-            raise
+            self._sigterm = stack.pop_all()
         return self
 
     def __exit__(
@@ -72,12 +70,7 @@ class Fabric(AbstractContextManager["Fabric"]):
             if self._state is None or not self._state.kept:
                 self.down()
         finally:
-            self._restore_sigterm()
-
-    def _restore_sigterm(self) -> None:
-        if self._sigterm is not None:
-            signal.signal(signal.SIGTERM, self._sigterm)
-            self._sigterm = None
+            self._sigterm.close()
 
     def up(self) -> None:
         """Builds the fabric; on any failure takes away what was built."""
@@ -290,7 +283,3 @@ class Fabric(AbstractContextManager["Fabric"]):
                 run_all([Tc(where, f"filter del dev {port.name} parent 1: pref 1")])
             commands += [Tc(where, line) for line in u32_filters(port.name, program, self.record.shaper, 1)]
         run_all(commands)
-
-
-def _exit_on_signal(number: int, frame: FrameType | None) -> None:
-    raise SystemExit(128 + number)

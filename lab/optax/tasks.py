@@ -13,7 +13,8 @@ from statistics import mean
 from typing import Any
 
 from lab.fabric import FabricError
-from lab.optax.star import Star, in_netns
+from lab.fabric.star import argv_in
+from lab.optax.star import Star
 
 APP = Path(__file__).parent / "app"
 PORT = 7100
@@ -129,7 +130,7 @@ def senders(star: Star, scheme: Scheme) -> Iterator[None]:
     running = []
     try:
         for name in star.sender_names:
-            argv = in_netns(name, [program, "serve", str(PORT)], variables(scheme, scheme.sender))
+            argv = argv_in(name, [program, "serve", str(PORT)], variables(scheme, scheme.sender))
             running.append(subprocess.Popen(argv, stdout=subprocess.PIPE, text=True))
         for server in running:
             assert server.stdout
@@ -165,7 +166,7 @@ def run(star: Star, scheme: Scheme, tasks: Sequence[Task]) -> Result:
             argv = [program, "fetch", task.mode, str(at_ns), str(task.flow_bytes), *from_]
             running.append(
                 subprocess.Popen(
-                    in_netns(star.receiver, argv, environment),
+                    argv_in(star.receiver, argv, environment),
                     stdout=subprocess.PIPE,
                     stderr=subprocess.PIPE,
                     text=True,

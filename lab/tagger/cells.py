@@ -22,8 +22,9 @@ import hostlib
 from hostlib.hostd.place import Place
 from hostlib.hostd.tagger import Tagger, read_counts
 from lab.fabric.netns import entered
+from lab.fabric.star import HOST_DEVICE
 from lab.fabric.topology import FabricError
-from lab.tagger.bed import ADDRESS, Bed, bed
+from lab.tagger.bed import Bed, bed
 
 TRAFFIC = Path(__file__).with_name("traffic.py")
 PRIORITIES = 4
@@ -148,21 +149,20 @@ def run_cell(cell: Cell, ground: Ground, prefix: str, directory: Path, *, with_c
             BPF_STATS.write_text("1")
             stack.callback(BPF_STATS.write_text, before)
         shim = _environment(made.run_dir("a")) if variant.shim else {}
-        server = _start(stack, made, "b", "serve", {"address": ADDRESS["b"]}, {})
+        address = made.star.address("b")
+        server = _start(stack, made, "b", "serve", {"address": address}, {})
         _ready(server)
         streams = [
             {"dscp": DSCPS[priority], "size": size, "per_s": share * ground.rate_mbit * 1e6 / 8 / size}
             for priority, size, share in ground.others
         ]
-        others = _start(
-            stack, made, "c", "background", {"address": ADDRESS["b"], "seed": cell.seed, "streams": streams}, {}
-        )
+        others = _start(stack, made, "c", "background", {"address": address, "seed": cell.seed, "streams": streams}, {})
         _ready(others)
         idle = _cpu_times()
         climb = ground.climb() if variant.at_writes else None
         if not variant.climbs:
             climb = [[0, DSCPS[-1]]]
-        asked = {"address": ADDRESS["b"], "size": ground.flow_bytes, "flows": ground.flows, "seed": cell.seed}
+        asked = {"address": address, "size": ground.flow_bytes, "flows": ground.flows, "seed": cell.seed}
         tested = _start(stack, made, "a", "foreground", {**asked, "gap_ms": ground.gap_ms, "climb": climb}, shim)
         flows = [json.loads(line) for line in _say(tested).splitlines()]
         idle_share = _idle_since(idle)
@@ -190,8 +190,8 @@ def _put_policy(run_dir: Path, policy: Policy) -> None:
 
 
 def _load_tagger(made: Bed, host: str, policy: Policy, *, use_filter: bool) -> None:
-    tagger = Tagger(Place(made.run_dir(host)), ("e0",), use_filter=use_filter)
-    with entered(made.netns(host)):
+    tagger = Tagger(Place(made.run_dir(host)), (HOST_DEVICE,), use_filter=use_filter)
+    with entered(made.star.netns(host)):
         tagger.follow(policy)
     if tagger.problem:
         raise FabricError(f"the tagger at host {host}: {tagger.problem}")
@@ -234,7 +234,8 @@ def _say(program: subprocess.Popen[str], line: str | None = None) -> str:
 
 
 def _drops(made: Bed) -> int:
-    said = subprocess.check_output(["tc", "-n", made.netns("s"), "-j", "-s", "qdisc", "show", "dev", "b"], text=True)
+    show = ["tc", "-n", made.star.netns("sw"), "-j", "-s", "qdisc", "show", "dev", made.star.port]
+    said = subprocess.check_output(show, text=True)
     return sum(int(qdisc.get("drops", 0)) for qdisc in json.loads(said) if qdisc["kind"] == "pfifo")
 
 

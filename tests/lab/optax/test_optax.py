@@ -5,9 +5,10 @@ import os
 import pytest
 
 from lab.fabric import FabricError, netns
+from lab.fabric.star import build
 from lab.optax.points import KB, MIXES, Point, points
 from lab.optax.report import bulk_rates, gain, write_report
-from lab.optax.star import Star, build, up
+from lab.optax.star import Star, up
 from lab.optax.tasks import Done, Result, Scheme, Task, run, senders
 
 
@@ -51,9 +52,9 @@ def test_the_large_flows_rate_is_read_from_its_samples():
 
 
 def test_a_plan_has_a_port_of_one_queue_or_of_two_by_dscp():
-    lines = [command.line for command in build(Star(), "htb")]
+    lines = [command.line for command in build(Star().plan, "htb")]
     assert not any("u32" in line for line in lines)
-    lines = [command.line for command in build(Star(first_dscp=47), "htb")]
+    lines = [command.line for command in build(Star(first_dscp=47).plan, "htb")]
     assert sum("u32" in line for line in lines) == 1
 
 
@@ -72,4 +73,4 @@ def test_tasks_are_complete_under_optax_and_the_star_goes(tmp_path):
         if "missing" in str(error) or "neither ets nor HTB" in str(error):
             pytest.skip(str(error))
         raise
-    assert not any(netns.exists(name) for name in (star.switch, *star.hosts))
+    assert not any(netns.exists(name) for name in star.plan.namespaces)

@@ -41,7 +41,7 @@ def test_a_cell_measures_each_flow_and_leaves_nothing(variant, tmp_path):
     found = run_cell(Cell("none", variant, 1), replace(NO_LOSS, flows=2), prefix, tmp_path)
     assert [flow["fct_ms"] > 0 for flow in found.flows] == [True, True]
     assert bool(found.tagger) == VARIANTS[variant].tagger
-    assert not any(netns.exists(f"{prefix}-{host}") for host in "acbs")
+    assert not any(netns.exists(f"{prefix}-{host}") for host in ("a", "b", "c", "sw"))
     found.save(tmp_path / "cell.json")
     assert Outcome.load(tmp_path / "cell.json") == found
     assert len(row("none", variant, [found])) == len(HEAD)
