@@ -106,13 +106,13 @@ def test_a_host_that_wants_its_policy_loads_neither_numpy_nor_libyang() -> None:
     assert found.stdout == "[]\n"
 
 
-def test_only_schema_imports_libyang_and_only_forest_numpy() -> None:
+def test_only_the_modules_that_need_them_import_libyang_numpy_and_pyarrow() -> None:
     lines = {path.stem: path.read_text().splitlines() for path in (ROOT / "gnmi-models" / "qclimb").glob("*.py")}
-    for package, alone in (("libyang", "schema"), ("numpy", "forest")):
+    for package, those in (("libyang", {"schema"}), ("numpy", {"forest", "recording"}), ("pyarrow", {"recording"})):
         at_load = {
             name
             for name, text in lines.items()
             for line in text
             if line.startswith((f"import {package}", f"from {package}"))
         }
-        assert at_load == {alone}
+        assert at_load == those
