@@ -401,6 +401,7 @@ def revision_document(service: Service, body: RevisionBody) -> Json:
         flow_gap_us=body.flow_gap_us,
         promote_wait_us=body.promote_wait_us,
         deadline_step_us=body.deadline_step_us,
+        optax=body.optax,
         use_forest=body.use_forest,
         use_footprint=body.use_footprint,
         quickack=body.quickack,

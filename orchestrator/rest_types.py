@@ -119,6 +119,7 @@ class RevisionBody(Body):
     flow_gap_us: Microseconds = 5_000
     promote_wait_us: Microseconds = 100_000
     deadline_step_us: Microseconds = 0
+    optax: bool = Field(False, description="receivers serve one small task after another")
     small_coflow_bytes: Bytes = 1 << 20
     queues: Annotated[list[Annotated[StrictInt, Field(ge=0, le=7)]], Field(max_length=8)] | None = None
     ports: Annotated[list[str], Field(max_length=1024)] | None = None

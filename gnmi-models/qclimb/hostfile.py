@@ -25,7 +25,7 @@ VERSION = 1
 
 POLICY_MAGIC = 0x314C4351  # "QCL1"
 POLICY = struct.Struct(f"<IHHQ 6I 3Q {MAX_PRIORITIES}Q {MAX_PRIORITIES}s II")
-USE_FOREST, USE_FOOTPRINT, QUICKACK = 1, 2, 4
+USE_FOREST, USE_FOOTPRINT, QUICKACK, OPTAX = 1, 2, 4, 8
 
 MODEL_MAGIC = 0x314D4351  # "QCM1"
 MODEL_HEADER = struct.Struct("<IHHQ 5I 16s I")
@@ -42,7 +42,8 @@ assert (POLICY.size, MODEL_HEADER.size, NODE.size, RECORD_HEADER.size, RECORD.si
 
 def encode_policy(policy: Policy) -> bytes:
     """The policy file: one `struct qclimb_policy`."""
-    flags = USE_FOREST * policy.use_forest | USE_FOOTPRINT * policy.use_footprint | QUICKACK * policy.quickack
+    flags = USE_FOREST * policy.use_forest | USE_FOOTPRINT * policy.use_footprint
+    flags |= QUICKACK * policy.quickack | OPTAX * policy.optax
     unused = [UINT64_MAX] * (MAX_PRIORITIES - policy.priorities)
     body = POLICY.pack(
         POLICY_MAGIC,
@@ -77,7 +78,7 @@ def decode_policy(data: bytes) -> Policy:
     _check_crc("policy file", data, PolicyError)
     thresholds, dscp = rest[:MAX_PRIORITIES], rest[MAX_PRIORITIES]
     integer(mode, "policy file mode", 0, len(Mode) - 1, PolicyError)
-    integer(flags, "policy file flags", 0, USE_FOREST | USE_FOOTPRINT | QUICKACK, PolicyError)
+    integer(flags, "policy file flags", 0, USE_FOREST | USE_FOOTPRINT | QUICKACK | OPTAX, PolicyError)
     integer(priorities, "policy file priorities", 1, MAX_PRIORITIES, PolicyError)
     _check_equal("policy file threshold_bytes[0]", thresholds[0], 0, PolicyError)
     for index in range(priorities, MAX_PRIORITIES):
@@ -96,6 +97,7 @@ def decode_policy(data: bytes) -> Policy:
         quickack=bool(flags & QUICKACK),
         model_generation=model,
         deadline_step_us=step,
+        optax=bool(flags & OPTAX),
     )
 
 

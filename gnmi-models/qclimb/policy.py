@@ -62,6 +62,8 @@ class Policy:
     deadline_step_us deadlines that applications tell are honoured in mode `qclimb`: the last so many us before one
                      belong to priority 0, and each later priority begins where twice as much time is left (deadline.h);
                      0: not honoured, for who tells false ones is served before others
+    optax            receivers serve one small task after another in modes `pias` and `qclimb`, in processes that start
+                     while it holds
     """
 
     generation: int
@@ -77,6 +79,7 @@ class Policy:
     quickack: bool = True
     model_generation: int = 0
     deadline_step_us: int = 0
+    optax: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.mode, Mode):
@@ -86,7 +89,7 @@ class Policy:
         integer(self.flow_gap_us, "flow_gap_us", 0, UINT32_MAX, PolicyError)
         integer(self.deadline_step_us, "deadline_step_us", 0, UINT32_MAX, PolicyError)
         integer(self.promote_wait_us, "promote_wait_us", 0, MAX_PROMOTE_WAIT_US, PolicyError)
-        for name in ("use_forest", "use_footprint", "quickack"):
+        for name in ("use_forest", "use_footprint", "quickack", "optax"):
             boolean(getattr(self, name), name, PolicyError)
         for name in ("threshold_bytes", "dscp"):
             if not isinstance(getattr(self, name), tuple):
@@ -102,11 +105,12 @@ class Policy:
     def to_json(self) -> dict[str, Any]:
         """Plain JSON: the fields by name, tuples as lists.
 
-        deadline_step_us only where it is used, so that a hostd that doesn't know the word reads all other policies.
+        deadline_step_us and optax only where they are used: a hostd that doesn't know them reads other policies.
         """
         found = asdict(self)
-        if not self.deadline_step_us:
-            del found["deadline_step_us"]
+        for name in ("deadline_step_us", "optax"):
+            if not found[name]:
+                del found[name]
         return {
             **found,
             "mode": self.mode.value,

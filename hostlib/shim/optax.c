@@ -47,11 +47,21 @@ static bool setting_of(const char *word, uint64_t *capacity)
 	return true;
 }
 
+static bool policy_asks(void)
+{
+	struct rules *rules = rules_acquire(now_ns());
+	const bool asks = rules->policy.mode >= QCLIMB_PIAS && rules->policy.flags & QCLIMB_OPTAX;
+
+	rules_release(rules);
+	return asks;
+}
+
 void optax_start(const char *setting, const char *task)
 {
 	uint64_t capacity;
+	const bool is_asked = setting_of(setting, &capacity);
 
-	if (setting_of(setting, &capacity) && line_open(task, capacity))
+	if ((policy_asks() || (is_asked && !rules_are_managed())) && line_open(task, capacity))
 		atomic_store(&qclimb_optax_on, true);
 }
 

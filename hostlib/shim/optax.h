@@ -5,8 +5,9 @@
  *
  * A flow's first FREE_BYTES are never withheld, so that requests and small answers pass as ever. A flow that receives more than
  * small_coflow_bytes is large: its task leaves the line, and its socket is given back to the kernel's own tuning.
- * Off unless the environment or the policy says otherwise; then nothing here is called. Invariant: no read waits longer than DELAY_MOST_NS
- * after the one before, whatever the other processes do, and no event is taken from an application that nobody would give back.
+ * Off unless the policy says otherwise when the process starts, or the environment does on a host that nobody manages; while off nothing here is
+ * called. Invariant: no read waits longer than DELAY_MOST_NS after the one before, whatever the other processes do, and no event is taken from
+ * an application that nobody would give back.
  */
 #ifndef QCLIMB_OPTAX_H
 #define QCLIMB_OPTAX_H
@@ -19,7 +20,7 @@ static inline bool optax_is_on(void)
 	return unlikely(atomic_load_explicit(&qclimb_optax_on, memory_order_relaxed));
 }
 
-/* setting: QCLIMB_OPTAX, task: QCLIMB_TASK; NULL: not given. */
+/* After rules_start(). setting: QCLIMB_OPTAX, which tells the link's rate wherever it is on; task: QCLIMB_TASK; NULL: not given. */
 void optax_start(const char *setting, const char *task);
 void optax_after_fork(void);
 void optax_end(void);

@@ -211,6 +211,11 @@ static struct qclimb_policy policy_without_file(bool is_managed)
 	return policy;
 }
 
+bool rules_are_managed(void)
+{
+	return has_file_policy || stamp_of(qclimb_process.run_path).exists;
+}
+
 /* Reads what changed. Called by one thread at a time. */
 static void look(bool is_first)
 {
@@ -219,7 +224,6 @@ static void look(bool is_first)
 	const bool has_new_model = !is_same(&model_now, &model_stamp);
 	const bool has_new_policy = !is_same(&policy_now, &policy_stamp);
 	struct qclimb_policy policy;
-	bool is_managed;
 
 	if (!is_first && !has_new_policy && !has_new_model)
 		return;
@@ -237,8 +241,7 @@ static void look(bool is_first)
 	}
 	if (has_file_policy)
 		return;
-	is_managed = stamp_of(qclimb_process.run_path).exists;
-	policy = policy_without_file(is_managed);
+	policy = policy_without_file(rules_are_managed());
 	if (is_first || atomic_load(&current)->policy.mode != policy.mode)
 		publish(&policy);
 }

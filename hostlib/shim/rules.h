@@ -25,6 +25,9 @@ void rules_after_fork(void);
 struct rules *rules_acquire(uint64_t now);
 void rules_release(struct rules *rules);
 
+/* Whether the operator decides for this host: hostd is or was here. At start only. */
+bool rules_are_managed(void);
+
 /* Of the policy in force. */
 extern _Atomic uint64_t qclimb_rules_generation;
 

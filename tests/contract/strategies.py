@@ -32,6 +32,7 @@ def policies(draw: st.DrawFn) -> Policy:
         quickack=draw(st.booleans()),
         model_generation=draw(u(U64)),
         deadline_step_us=draw(u(U32)),
+        optax=draw(st.booleans()),
     )
 
 

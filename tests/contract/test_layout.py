@@ -75,7 +75,7 @@ def test_c_reads_each_field_of_a_policy_where_python_wrote_it(c: ctypes.CDLL, va
     assert found["threshold_bytes"] == [0, *value.threshold_bytes, *[U64] * unused]
     assert bytes.fromhex(found["dscp"]) == bytes(value.dscp) + bytes(unused)
     assert (found["mode"], found["priorities"]) == (value.mode.number, value.priorities)
-    assert found["flags"] == value.use_forest + 2 * value.use_footprint + 4 * value.quickack
+    assert found["flags"] == value.use_forest + 2 * value.use_footprint + 4 * value.quickack + 8 * value.optax
     same = ("generation", "slack_bytes", "small_coflow_bytes", "flow_gap_us", "promote_wait_us", "model_generation")
     same += ("deadline_step_us",)
     assert {name: found[name] for name in same} == {name: getattr(value, name) for name in same}

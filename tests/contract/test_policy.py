@@ -33,6 +33,11 @@ def test_what_json_leaves_out_has_the_documented_default() -> None:
     assert policy.priorities == 3
 
 
+def test_words_that_an_older_hostd_does_not_know_are_left_out_where_they_say_nothing() -> None:
+    assert not {"deadline_step_us", "optax"} & Policy.from_json(GOOD).to_json().keys()
+    assert Policy.from_json(GOOD | {"optax": True}).to_json()["optax"] is True
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [

@@ -166,13 +166,13 @@ def test_a_repeated_delivery_with_the_same_key_counts_once(admin):
 
 def test_a_revision_carries_thresholds_policy_and_intent_and_stays_as_it_is(admin):
     deliver(admin, [{**FLOW, "size_bytes": size} for size in (100, 1000, 10_000, 100_000) for _ in range(5)])
-    body = {"priorities": 3, "mode": "qclimb", "load": 0.7, "slack_bytes": 5000, "quickack": False}
+    body = {"priorities": 3, "mode": "qclimb", "load": 0.7, "slack_bytes": 5000, "quickack": False, "optax": True}
     made = admin.post("/v1/revisions", json=body).json()
     assert len(made["threshold_bytes"]) == 2
     assert made["optimised"]["load"] == 0.7
     policy = Policy.from_json(made["policy"])
     assert policy.threshold_bytes == tuple(made["threshold_bytes"])
-    assert (policy.mode, policy.slack_bytes, policy.quickack) == ("qclimb", 5000, False)
+    assert (policy.mode, policy.slack_bytes, policy.quickack, policy.optax) == ("qclimb", 5000, False, True)
     classes = made["intent"]["qclimb:qclimb"]["classes"]["class"]
     assert [each["config"]["queue"] for each in classes] == [2, 1, 0]
     assert [each["config"]["dscp"] for each in classes] == list(policy.dscp)

@@ -13,7 +13,8 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from stand import LIBRARY, environment, wait_until
+from qclimb.policy import Mode
+from stand import LIBRARY, environment, policy, put_policy, wait_until
 
 RECEIVE = Path(__file__).parent / "receive.py"
 PORT = 7200
@@ -30,11 +31,11 @@ class Host:
         self.log = path / "log"
         self.running = []
 
-    def start(self, role, optax=None, library=True, **words):
+    def start(self, role, optax=None, library=True, run="absent", **words):
         settings = {"QCLIMB_MODE": "observe", "QCLIMB_LOG": str(self.log)}
         if optax is not None:
             settings["QCLIMB_OPTAX"] = optax
-        env = environment(self.path / "absent", **settings) if library else dict(os.environ)
+        env = environment(self.path / run, **settings) if library else dict(os.environ)
         argv = ["env", *(f"{key}={value}" for key, value in env.items()), sys.executable, RECEIVE, role]
         process = subprocess.Popen(
             ["ip", "netns", "exec", self.name, *argv, json.dumps(words)], stdout=subprocess.PIPE, text=True
@@ -152,6 +153,17 @@ def test_it_is_off_unless_the_environment_says_otherwise(host, setting):
     ours = host.says(host.start("buffers", setting, port=PORT, size=10_000))
     assert ours["first"] == bare["first"]
     assert host.logged("optax") == 0
+
+
+@pytest.mark.parametrize(
+    ("mode", "flag", "is_on"), [("pias", True, True), ("pias", False, False), ("observe", True, False)]
+)
+def test_the_operators_policy_switches_it_on(host, mode, flag, is_on):
+    put_policy(host.path / "managed", policy(Mode(mode), optax=flag))
+    setting = None if is_on else "1000"  # the environment decides nothing on a managed host
+    bare = host.says(host.start("buffers", library=False, port=PORT, size=10_000))
+    ours = host.says(host.start("buffers", setting, run="managed", port=PORT, size=10_000))
+    assert (ours["first"] < bare["first"]) == is_on
 
 
 def test_a_child_reads_on_what_its_parent_began(host):

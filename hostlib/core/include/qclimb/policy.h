@@ -31,6 +31,7 @@ enum qclimb_policy_flag {
 	QCLIMB_USE_FOREST = 1,
 	QCLIMB_USE_FOOTPRINT = 2,
 	QCLIMB_QUICKACK = 4, /* receiving shims re-arm TCP_QUICKACK */
+	QCLIMB_OPTAX = 8, /* receiving shims serve one small task after another (coflow.h) */
 };
 
 struct qclimb_policy {
@@ -96,7 +97,7 @@ static inline int qclimb_policy_check(const struct qclimb_policy *policy)
 
 	if (policy->mode > QCLIMB_FULL)
 		return -EINVAL;
-	if (policy->flags & ~(uint32_t)(QCLIMB_USE_FOREST | QCLIMB_USE_FOOTPRINT | QCLIMB_QUICKACK))
+	if (policy->flags & ~(uint32_t)(QCLIMB_USE_FOREST | QCLIMB_USE_FOOTPRINT | QCLIMB_QUICKACK | QCLIMB_OPTAX))
 		return -EINVAL;
 	if (policy->priorities < 1 || policy->priorities > QCLIMB_MAX_PRIORITIES)
 		return -EINVAL;
