@@ -128,6 +128,7 @@ def _counts(results: Results, ground: str) -> list[str]:
 def plot(results: Results, path: Path) -> None:
     """Distributions of the FCT, a panel a ground."""
     from matplotlib.figure import Figure
+    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
     figure = Figure(figsize=(9, 3.6), layout="constrained")
     panels = figure.subplots(1, len(GROUNDS))
@@ -139,6 +140,11 @@ def plot(results: Results, path: Path) -> None:
                 share = np.arange(1, len(values) + 1) / len(values)
                 panel.plot(values, share, label=VARIANTS[variant].title, drawstyle="steps-post")
         panel.set(title=TITLES[ground].split(":")[0], xlabel="FCT, ms", ylabel="share of flows", xscale="log")
+        # Left to itself, an axis of about a decade names 2 x 10^1, 3 x 10^1, ... over one another.
+        low, high = panel.get_xlim()
+        panel.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 1000 * low else (1,)))
+        panel.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+        panel.xaxis.set_minor_formatter(NullFormatter())
         panel.grid(alpha=0.3)
     panels[0].legend(fontsize=7, loc="lower right")
     figure.savefig(path, dpi=120)
