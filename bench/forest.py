@@ -34,8 +34,8 @@ from qclimb.forest import Forest  # noqa: E402
 from qclimb.hostfile import encode_forest  # noqa: E402
 
 from orchestrator.bounds import flat_forest, grow  # noqa: E402
-from orchestrator.conformal import Stretch  # noqa: E402
 from orchestrator.onnx_export import to_onnx  # noqa: E402
+from orchestrator.trees import Stretch  # noqa: E402
 
 TREES, DEPTH, IDS = 100, 10, tuple(range(11))
 FLOWS = 1500  # as many as give about 70,000 nodes

@@ -21,6 +21,7 @@ from qclimb import recording  # noqa: E402
 from qclimb.hostfile import encode_forest  # noqa: E402
 
 from orchestrator import bounds, conformal, report  # noqa: E402
+from orchestrator.trees import Tree  # noqa: E402
 
 RECORDINGS = sorted((ROOT / "lab" / "recordings").glob("*.parquet"))
 TREES, DEPTHS = (10, 25, 50, 100), (5, 8, 10)
@@ -55,7 +56,7 @@ def run(seed: int = 0) -> list[dict[str, Any]]:
                 held = found.features[parts.calibrate], sizes[parts.calibrate]
                 for trees in TREES:
                     # The first trees of a larger forest: it is grown tree by tree, each from a seed of its own.
-                    some = [bounds.Tree(**{name: part.copy() for name, part in vars(t).items()}) for t in grown[:trees]]
+                    some = [Tree(**{name: part.copy() for name, part in vars(t).items()}) for t in grown[:trees]]
                     stretch = conformal.calibrated(some, *held, depth, bounds.TARGET_COVERAGE)
                     for tree in some:
                         tree.learn(*held, depth)

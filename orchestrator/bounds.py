@@ -24,19 +24,14 @@ import numpy.typing as npt
 from qclimb.features import DEFAULT_FEATURE_IDS, FEATURES
 from qclimb.forest import KEY_MAX, Forest, float_key, lower_key, round_down, upper_key
 
-from .conformal import Stretch
 from .errors import TrainingError
 from .flows import Rows
-
-Float32s = npt.NDArray[np.float32]
-Floats = npt.NDArray[np.float64]
+from .trees import Float32s, Floats, Stretch, Tree
 
 LEAST_ROWS = 50
 """Fewer flows than this make no model: there would be ten to test with."""
 
 TARGET_COVERAGE = 0.999
-LARGEST = float(1 << 63)
-"""Bytes; no upper bound is larger."""
 MIN_SAMPLES_LEAF = 5
 """1 gave the same tightness at 2.3 times the nodes, 20 five per cent looser lower bounds."""
 GROW_ROWS = 100_000
@@ -76,37 +71,6 @@ def feature_ids(names: Sequence[str] | None) -> tuple[int, ...]:
     if len(set(names)) != len(names):
         raise TrainingError(f"features: {', '.join(names)}: expected each once")
     return tuple(FEATURES.index(name) for name in names)
-
-
-@dataclass
-class Tree:
-    """A grown tree, pairs of children side by side, and the extremes of its leaves (bytes; inf, 0 where none fell)."""
-
-    feature: npt.NDArray[np.int32]
-    threshold: Float32s
-    child: npt.NDArray[np.int32]
-    lower: Floats
-    upper: Floats
-
-    def leaves(self, rows: Float32s, depth: int) -> npt.NDArray[np.intp]:
-        """The leaf of each row."""
-        at: npt.NDArray[Any] = np.zeros(len(rows), dtype=np.intp)
-        here = np.arange(len(rows))
-        for _ in range(depth):
-            at = self.child[at] + (rows[here, self.feature[at]] > self.threshold[at])
-        return at
-
-    def learn(self, rows: Float32s, size_bytes: Floats, depth: int) -> None:
-        """Takes rows into the extremes."""
-        leaf = self.leaves(rows, depth)
-        np.minimum.at(self.lower, leaf, size_bytes)
-        np.maximum.at(self.upper, leaf, size_bytes)
-
-    def stretched(self, stretch: Stretch) -> tuple[Floats, Floats]:
-        """The leaves' intervals, wider by `stretch` of their width in log(size); a lower end is at least a byte."""
-        width = np.where(self.lower <= self.upper, np.maximum(self.upper, 1) / np.maximum(self.lower, 1), 1.0)
-        lower = np.maximum(np.floor(self.lower / width**stretch.lower), 1.0)
-        return lower, np.minimum(np.ceil(self.upper * width**stretch.upper), LARGEST)
 
 
 def grow(

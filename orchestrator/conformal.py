@@ -8,35 +8,19 @@ exchangeable with the n**. Later flows of a drifting traffic are not; so coverag
 
 What a leaf knows exactly (width 0) stays exact: such a flow's score is infinite where the leaf was wrong. Where the
 k-th score is infinite, or there are fewer than k, no stretch can promise the target: that is said, and the one is taken
-that
-covers all flows that any could cover.
+that covers all flows that any could cover.
 """
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-if TYPE_CHECKING:
-    from .bounds import Float32s, Floats, Tree
+from .trees import Float32s, Floats, Stretch, Tree
 
 MOST = 1.0
 """No end is moved by more than the interval's width: what needs more is not learnt, and wide bounds help nobody."""
-
-
-@dataclass(frozen=True)
-class Stretch:
-    """How much wider than their rows' extremes the leaves' intervals are, as shares of their width in log(size).
-
-    reached     whether, at each end, the target is guaranteed for exchangeable flows
-    """
-
-    lower: float = 0.0
-    upper: float = 0.0
-    reached: tuple[bool, bool] = (True, True)
 
 
 def needed(target: float) -> int:
@@ -44,7 +28,7 @@ def needed(target: float) -> int:
     return math.ceil(2 / (1 - target)) - 1
 
 
-def scores(trees: Sequence["Tree"], rows: "Float32s", size_bytes: "Floats", depth: int) -> tuple["Floats", "Floats"]:
+def scores(trees: Sequence[Tree], rows: Float32s, size_bytes: Floats, depth: int) -> tuple[Floats, Floats]:
     """The least stretch of the lower, and of the upper end, that covers each row; 0 within, infinite: none does."""
     log = np.log(size_bytes)
     below, above = np.full(len(rows), np.inf), np.full(len(rows), np.inf)
@@ -60,16 +44,16 @@ def scores(trees: Sequence["Tree"], rows: "Float32s", size_bytes: "Floats", dept
     return below, above
 
 
-def quantile(score: "Floats", alpha: float) -> float:
+def quantile(score: Floats, alpha: float) -> float:
     """The k-th smallest of n scores, k = ceil((n + 1)(1 - alpha)); infinite where there are too few."""
     k = math.ceil((len(score) + 1) * (1 - alpha) - 1e-9)
     return float(np.partition(score, k - 1)[k - 1]) if k <= len(score) else math.inf
 
 
 def calibrated(
-    trees: Sequence["Tree"],
-    rows: "Float32s",
-    size_bytes: "Floats",
+    trees: Sequence[Tree],
+    rows: Float32s,
+    size_bytes: Floats,
     depth: int,
     target: float,
     footprint_bytes: npt.NDArray[np.uint64] | None = None,
@@ -86,7 +70,7 @@ def calibrated(
     return Stretch(_useful(below, alpha), _useful(above, alpha), reached)
 
 
-def _useful(score: "Floats", alpha: float) -> float:
+def _useful(score: Floats, alpha: float) -> float:
     """The quantile; where it promises too much, the stretch that covers every flow that a stretch can cover."""
     wanted = quantile(score, alpha)
     return wanted if wanted <= MOST else float(np.max(score[score <= MOST], initial=0.0))

@@ -20,6 +20,7 @@ from qclimb.features import DEFAULT_FEATURE_IDS, FEATURES
 
 from . import bounds, conformal, novelty, report
 from .errors import TrainingError
+from .trees import Float32s, Floats
 
 JOBS = -1
 """All processors: a ladder is made by hand."""
@@ -38,8 +39,8 @@ class Flows:
     """What a ladder stands on: features [n, 12], sizes and footprints [n] in bytes, times, hosts."""
 
     name: str
-    features: bounds.Float32s
-    size_bytes: bounds.Floats
+    features: Float32s
+    size_bytes: Floats
     footprint_bytes: npt.NDArray[np.uint64]
     start_ns: npt.NDArray[np.uint64]
     hosts: list[str]
@@ -103,7 +104,7 @@ def _rungs(
     edges = report.thresholds_of(sizes[shown])
     columns = {"a": list(DEFAULT_FEATURE_IDS), "b": [*DEFAULT_FEATURE_IDS, FIRST_WRITE]}
 
-    def judged(lower: bounds.Floats, upper: bounds.Floats) -> dict[str, Any]:
+    def judged(lower: Floats, upper: Floats) -> dict[str, Any]:
         by_time = report.windows(lower, upper, sizes[test], flows.start_ns[test])
         return {
             **report.measured(lower, upper, sizes[test]),

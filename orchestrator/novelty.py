@@ -18,7 +18,8 @@ import numpy as np
 import numpy.typing as npt
 from qclimb.features import FEATURES
 
-from .bounds import LARGEST, MIN_SAMPLES_LEAF, Float32s, Floats, Tree, plain
+from .bounds import MIN_SAMPLES_LEAF, plain
+from .trees import LARGEST, Float32s, Floats, Tree
 
 PORT, LAST_SIZE, FIRST_WRITE = (
     FEATURES.index(name) for name in ("service_port", "last_size_bytes_1", "first_write_bytes")

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from .bounds import Float32s, Floats, Tree
 from .errors import TrainingError
+from .trees import Float32s, Floats, Tree
 
 
 @dataclass(frozen=True)

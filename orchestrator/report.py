@@ -7,8 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import bounds, thresholds
-from .bounds import Float32s, Floats
-from .conformal import Stretch
+from .trees import Float32s, Floats, Stretch, Tree
 
 SMALL_BYTES, MEDIUM_BYTES = 100_000, 10_000_000
 """The paper's classes of flows (QCLIMB section 2)."""
@@ -83,7 +82,7 @@ def thresholds_of(sizes: Floats, priorities: int = 8, load: float = 0.6) -> tupl
     )
 
 
-def predicted(trees: Sequence[bounds.Tree], rows: Float32s, depth: int) -> tuple[Floats, Floats]:
+def predicted(trees: Sequence[Tree], rows: Float32s, depth: int) -> tuple[Floats, Floats]:
     """Bounds as hosts see them, of trees without a stretch."""
     ids = tuple(range(rows.shape[1]))  # which columns they are does not matter here
     forest = bounds.flat_forest(trees, Stretch(), 1, ids, depth)

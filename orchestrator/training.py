@@ -14,6 +14,7 @@ from qclimb.record import PARTLY_UNOBSERVED
 from . import bounds, conformal, drift, novelty, onnx_export, onnx_quantile, quantiles, report
 from .errors import TrainingError
 from .flows import Rows
+from .trees import Float32s, Floats, Stretch
 
 SPLIT = "each host's flows by time: 64 % grow, 16 % calibrate, 20 % test"
 
@@ -140,7 +141,7 @@ def train(
     return Trained(found, onnx, file, other)
 
 
-def _calibration(stretch: conformal.Stretch, flows: int) -> dict[str, Any]:
+def _calibration(stretch: Stretch, flows: int) -> dict[str, Any]:
     """What may be said of the coverage, and why."""
     needed = conformal.needed(bounds.TARGET_COVERAGE)
     if flows < needed:
@@ -155,7 +156,7 @@ def _calibration(stretch: conformal.Stretch, flows: int) -> dict[str, Any]:
 
 def _quantile(
     forest: quantiles.QuantileForest,
-    test: tuple[bounds.Float32s, bounds.Floats],
+    test: tuple[Float32s, Floats],
     beta: float,
     small_bytes: int,
     medium_bytes: int,

@@ -8,10 +8,11 @@ from qclimb.features import DEFAULT_FEATURE_IDS, FEATURES
 from qclimb.hostfile import decode_forest
 from qclimb.record import PARTLY_UNOBSERVED, FlowRecord
 
-from orchestrator import bounds, conformal, novelty, onnx_export
+from orchestrator import bounds, novelty, onnx_export
 from orchestrator.errors import TrainingError
 from orchestrator.flows import feature_rows, pack
 from orchestrator.training import train
+from orchestrator.trees import Stretch, Tree
 
 QUICK = {"trees": 12, "depth": 8}
 
@@ -80,14 +81,14 @@ def test_the_host_file_reads_back_and_bounds_are_rounded_outwards(rows, trained)
     forest = decode_forest(trained.forest)
     assert (forest.generation, forest.feature_ids, forest.trees) == (3, DEFAULT_FEATURE_IDS, 12)
     size = 2**30 + 1  # no float32
-    tree = bounds.Tree(
+    tree = Tree(
         feature=np.zeros(1, np.int32),
         threshold=np.array([np.inf], np.float32),
         child=np.zeros(1, np.int32),
         lower=np.array([float(size)]),
         upper=np.array([float(size)]),
     )
-    single = bounds.flat_forest([tree], conformal.Stretch(), 1, (7,), 3)
+    single = bounds.flat_forest([tree], Stretch(), 1, (7,), 3)
     lower, upper = single.predict_bytes(np.array([[80]], np.float32))
     assert lower[0] < size < upper[0]
 
@@ -162,14 +163,14 @@ def test_flows_that_were_observed_in_part_teach_nothing(records):
 
 
 def test_calibration_widens_only_what_is_wide():
-    tree = bounds.Tree(
+    tree = Tree(
         feature=np.array([0, 0, 0], np.int32),
         threshold=np.array([1, np.inf, np.inf], np.float32),
         child=np.array([1, 1, 2], np.int32),
         lower=np.array([np.inf, 1000, 1000]),
         upper=np.array([0, 1000, 100_000]),
     )
-    lower, upper = tree.stretched(conformal.Stretch(0.5, 0.5))
+    lower, upper = tree.stretched(Stretch(0.5, 0.5))
     assert (lower[1], upper[1]) == (1000, 1000)
     assert (lower[2], upper[2]) == (100, 1_000_000)
 

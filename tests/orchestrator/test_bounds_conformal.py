@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from orchestrator import bounds, conformal
+from orchestrator import conformal
 from orchestrator.training import train
+from orchestrator.trees import Stretch, Tree
 
-WIDE = bounds.Tree(
+WIDE = Tree(
     feature=np.array([0, 0, 0], np.int32),
     threshold=np.array([1, np.inf, np.inf], np.float32),
     child=np.array([1, 1, 2], np.int32),
@@ -23,12 +24,12 @@ def test_a_score_is_the_least_stretch_that_covers_the_flow():
     assert below.tolist() == pytest.approx([0, 0, 0, 0.5, 0])  # 100 lies half of the width below 1,000
     assert above.tolist() == pytest.approx([0, np.inf, 0, 0, 1])
     for stretch in (0.49, 0.51):
-        lower, _ = WIDE.stretched(conformal.Stretch(stretch, 0))
+        lower, _ = WIDE.stretched(Stretch(stretch, 0))
         assert (lower[2] <= 100) == (stretch > 0.5)
 
 
 def test_the_tree_that_needs_least_decides():
-    loose = bounds.Tree(**{**vars(WIDE), "lower": np.array([np.inf, 10, 10]), "upper": np.array([0, 1e6, 1e6])})
+    loose = Tree(**{**vars(WIDE), "lower": np.array([np.inf, 10, 10]), "upper": np.array([0, 1e6, 1e6])})
     below, above = conformal.scores([WIDE, loose], np.array([[0]], np.float32), np.array([5000.0]), 1)
     assert (below[0], above[0]) == (0, 0)
 
@@ -49,7 +50,7 @@ def test_one_flow_less_than_needed_promises_nothing():
 def test_coverage_of_exchangeable_flows_is_what_was_asked_for():
     """Mean over draws of the share beyond: at most alpha, and not far below, since sizes have no ties here."""
     random = np.random.default_rng(0)
-    tree = bounds.Tree(**{**vars(WIDE), "lower": np.array([np.inf, 900, 900.0]), "upper": np.array([0, 1100, 1100.0])})
+    tree = Tree(**{**vars(WIDE), "lower": np.array([np.inf, 900, 900.0]), "upper": np.array([0, 1100, 1100.0])})
     shares = []
     for _ in range(60):
         rows = np.full((3000, 1), 5, np.float32)
@@ -72,17 +73,17 @@ def test_coverage_of_exchangeable_flows_is_what_was_asked_for():
 def test_what_no_stretch_covers_is_said():
     rows = np.zeros((5000, 1), np.float32)  # left of 1, where the leaf knows 1000 bytes exactly
     sizes = np.full(5000, 1000.0)
-    assert conformal.calibrated([WIDE], rows, sizes, 1, 0.999) == conformal.Stretch(0, 0)
+    assert conformal.calibrated([WIDE], rows, sizes, 1, 0.999) == Stretch(0, 0)
     sizes[:100] = 2000
     found = conformal.calibrated([WIDE], rows, sizes, 1, 0.999)
-    assert found == conformal.Stretch(0, 0, reached=(True, False))
+    assert found == Stretch(0, 0, reached=(True, False))
 
 
 def test_what_system_calls_prove_needs_no_stretch():
     rows = np.zeros((5000, 1), np.float32)
     sizes = np.full(5000, 2000.0)
     proven = np.full(5000, 2000, np.uint64)
-    assert conformal.calibrated([WIDE], rows, sizes, 1, 0.999, proven) == conformal.Stretch(0, 0)
+    assert conformal.calibrated([WIDE], rows, sizes, 1, 0.999, proven) == Stretch(0, 0)
 
 
 def test_a_report_says_how_many_flows_calibration_needs(records):
