@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -97,6 +96,8 @@ def plot(found: Mapping[tuple[str, int], Share]) -> str:
     matplotlib.use("svg")
     import matplotlib.pyplot as plt
 
+    from lab.report.figures import svg_of
+
     figure, axes = plt.subplots(figsize=(6.2, 3.8))
     colours = {IDEAL: "#999999", "edf": "#0060c0", "qclimb": "#00a070", "pias": "#e08a00", "tcp": "#555555"}
     try:
@@ -116,8 +117,6 @@ def plot(found: Mapping[tuple[str, int], Share]) -> str:
         axes.grid(True, color="#eeeeee")
         axes.legend(fontsize=7, frameon=False, loc="lower left")
         figure.tight_layout()
-        text = io.StringIO()
-        figure.savefig(text, format="svg", metadata={"Date": None})
+        return svg_of(figure)
     finally:
         plt.close(figure)
-    return text.getvalue()[text.getvalue().index("<svg") :]

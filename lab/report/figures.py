@@ -9,6 +9,7 @@ import matplotlib
 matplotlib.use("svg")
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.figure import Figure
 
 from lab.metrics import CLASSES, Sample
 from lab.report.comparison import Comparison, title_of
@@ -37,10 +38,15 @@ def cdf(comparison: Comparison, size_class: str, of: str) -> str:
         if axes.get_legend_handles_labels()[0]:
             axes.legend(fontsize=7, frameon=False, loc="lower right")
         figure.tight_layout()
-        text = io.StringIO()
-        figure.savefig(text, format="svg", metadata={"Date": None})
+        return svg_of(figure)
     finally:
         plt.close(figure)
+
+
+def svg_of(figure: Figure) -> str:
+    """The figure as the element `<svg>`, the same bytes whenever it is drawn but for its ids."""
+    text = io.StringIO()
+    figure.savefig(text, format="svg", metadata={"Date": None})
     return text.getvalue()[text.getvalue().index("<svg") :]
 
 

@@ -21,6 +21,7 @@ from qclimb.policy import Mode, Policy, default_dscp
 import hostlib
 from hostlib.hostd.place import Place
 from hostlib.hostd.tagger import Tagger, read_counts
+from lab.fabric.guard import cpu_now
 from lab.fabric.netns import entered
 from lab.fabric.star import HOST_DEVICE
 from lab.fabric.topology import FabricError
@@ -145,9 +146,9 @@ def run_cell(cell: Cell, ground: Ground, prefix: str, directory: Path, *, with_c
             if is_on:
                 _load_tagger(made, host, ground.policy, use_filter=variant.filter)
         if with_cost:
-            before = BPF_STATS.read_text()
+            was = BPF_STATS.read_text()
             BPF_STATS.write_text("1")
-            stack.callback(BPF_STATS.write_text, before)
+            stack.callback(BPF_STATS.write_text, was)
         shim = _environment(made.run_dir("a")) if variant.shim else {}
         address = made.star.address("b")
         server = _start(stack, made, "b", "serve", {"address": address}, {})
@@ -158,14 +159,15 @@ def run_cell(cell: Cell, ground: Ground, prefix: str, directory: Path, *, with_c
         ]
         others = _start(stack, made, "c", "background", {"address": address, "seed": cell.seed, "streams": streams}, {})
         _ready(others)
-        idle = _cpu_times()
+        before = cpu_now()
         climb = ground.climb() if variant.at_writes else None
         if not variant.climbs:
             climb = [[0, DSCPS[-1]]]
         asked = {"address": address, "size": ground.flow_bytes, "flows": ground.flows, "seed": cell.seed}
         tested = _start(stack, made, "a", "foreground", {**asked, "gap_ms": ground.gap_ms, "climb": climb}, shim)
         flows = [json.loads(line) for line in _say(tested).splitlines()]
-        idle_share = _idle_since(idle)
+        after = cpu_now()
+        idle_share = (after.idle - before.idle) / max(1, after.total - before.total)
         heard = json.loads(_say(others, "\n").splitlines()[-1])
         if len(flows) != ground.flows:
             raise FabricError(f"{cell.name}: {len(flows)} of {ground.flows} flows ended; expected all")
@@ -246,15 +248,6 @@ def _costs(bpf: Path) -> dict[str, tuple[int, int]]:
         shown = json.loads(subprocess.check_output(["bpftool", "-j", "prog", "show", "pinned", str(pin)], text=True))
         found[pin.name] = int(shown.get("run_time_ns", 0)), int(shown.get("run_cnt", 0))
     return found
-
-
-def _cpu_times() -> list[int]:
-    return [int(word) for word in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
-
-
-def _idle_since(before: list[int]) -> float:
-    spent = [now - then for now, then in zip(_cpu_times(), before, strict=True)]
-    return (spent[3] + spent[4]) / max(1, sum(spent))
 
 
 def prefix_of_process() -> str:
