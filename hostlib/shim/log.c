@@ -25,7 +25,7 @@ void log_start(const char *where)
 		fd = (int)syscall(SYS_openat, AT_FDCWD, where, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
 	qclimb_log_fd = fd < 0 || fd == STDERR_FILENO ? fd : own_fd(fd);
 	if (qclimb_log_fd >= 0)
-		fstat(qclimb_log_fd, &log_file);
+		sys_fstat(qclimb_log_fd, &log_file);
 }
 
 static bool log_is_ours(void)
@@ -33,7 +33,7 @@ static bool log_is_ours(void)
 	struct stat now;
 
 	return qclimb_log_fd == STDERR_FILENO ||
-	       (!fstat(qclimb_log_fd, &now) && now.st_dev == log_file.st_dev && now.st_ino == log_file.st_ino);
+	       (!sys_fstat(qclimb_log_fd, &now) && now.st_dev == log_file.st_dev && now.st_ino == log_file.st_ino);
 }
 
 void log_line(const char *format, ...)

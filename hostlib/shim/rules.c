@@ -62,7 +62,7 @@ static bool is_trusted(int fd)
 {
 	struct stat file;
 
-	return !fstat(fd, &file) && S_ISREG(file.st_mode) && (file.st_uid == 0 || file.st_uid == geteuid()) &&
+	return !sys_fstat(fd, &file) && S_ISREG(file.st_mode) && (file.st_uid == 0 || file.st_uid == geteuid()) &&
 	       !(file.st_mode & (S_IWGRP | S_IWOTH));
 }
 

@@ -16,6 +16,7 @@
 #include <stdint.h>
 #include <sys/select.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
 #include <sys/uio.h>
@@ -139,6 +140,16 @@ static inline int sys_option(int fd, int level, int option)
 
 	(void)sys_getsockopt(fd, level, option, &number, sizeof(number));
 	return number;
+}
+
+/* Of descriptors that we opened past libc: a sanitizer's interposed fstat() would take them for the application's. */
+static inline int sys_fstat(int fd, struct stat *found)
+{
+#ifdef __LP64__
+	return (int)syscall(SYS_fstat, fd, found); /* struct stat is the kernel's there */
+#else
+	return fstat(fd, found);
+#endif
 }
 
 /* Of this process, asked anew: a vfork child shares our memory but not our pid. */

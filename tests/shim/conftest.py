@@ -17,15 +17,6 @@ def library():
     return stand.LIBRARY
 
 
-def built(name):
-    """Another build of libqclimb.so; skips where the machine can't make it."""
-    file = f"build/{name}/libqclimb.so"
-    done = subprocess.run(["make", "-s", "-C", str(stand.ROOT / "hostlib"), file], capture_output=True, text=True)
-    if done.returncode:
-        pytest.skip(f"`make -C hostlib {file}` fails here: {done.stderr[-300:]}")
-    return stand.ROOT / "hostlib" / file
-
-
 @pytest.fixture(scope="session", params=["glibc", "musl"])
 def libc(request):
     """A libc for programs of our own, and the library that was built for it."""
@@ -33,7 +24,7 @@ def libc(request):
         return stand.Libc("glibc", ("cc",), stand.LIBRARY)
     if not shutil.which("musl-gcc"):
         pytest.skip("needs musl-gcc (Debian: musl-tools)")
-    library = built("musl")
+    library = stand.built("musl")
     return stand.Libc("musl", ("musl-gcc", "-isystem", str(library.parent / "include")), library)
 
 

@@ -80,7 +80,7 @@ def test_nginx_answers_curl_and_each_response_is_a_flow(link, run_dir, nginx):
     seen = stream(segments(pcap), from_port=port)
     response = seen.bytes // 3
     assert seen.edges() == [(n * response + at, dscp) for n in range(3) for at, dscp in DEMOTED]
-    assert seen.repeated == 0
+    assert seen.repeated <= link.probes
 
 
 def test_nginx_climbs_without_overtaking_itself(link, run_dir, nginx):
@@ -94,7 +94,7 @@ def test_nginx_climbs_without_overtaking_itself(link, run_dir, nginx):
     header = response - len(BODY)
     climb = [(0, 47), (header, 35), (response - THRESHOLDS[2] + 1, 39), (response - THRESHOLDS[1] + 1, 43)]
     assert seen.edges() == [(n * response + at, dscp) for n in range(4) for at, dscp in climb]
-    assert seen.repeated == 0
+    assert seen.repeated <= link.probes
 
 
 @pytest.mark.parametrize("mode", [Mode.PIAS, Mode.QCLIMB])
@@ -118,7 +118,7 @@ def test_redis_gives_back_what_it_was_given(link, run_dir, tmp_path, mode):
         largest = max({s.dport for s in get}, key=lambda p: sum(s.payload for s in get if s.dport == p))
         seen = stream(get, from_port=port, to_port=largest)
         assert seen.bytes > 600_000
-        assert seen.repeated == 0
+        assert seen.repeated <= link.probes
         if mode is Mode.PIAS:
             assert [dscp for _, dscp in seen.edges()][-4:] == list(DSCP)
     finally:

@@ -28,7 +28,7 @@ def test_each_change_lies_at_its_byte(link, run_dir, size, how):
     seen, _ = talk(link, run_dir, size=size, how=how, chunk=size // 7 + 1)
     assert seen.bytes == size
     assert seen.edges() == [(0, DSCP[0]), *zip(edges, DSCP[1:], strict=True)]
-    assert seen.repeated == 0
+    assert seen.repeated <= link.probes
 
 
 SINK = """

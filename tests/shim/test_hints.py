@@ -97,7 +97,7 @@ def test_a_flow_in_small_pieces_starts_at_the_priority_of_its_size_and_climbs(li
         assert edges == expected
     else:
         assert_late(edges, expected)
-    assert seen.repeated == 0
+    assert seen.repeated <= link.probes
 
 
 def assert_late(edges, expected):
@@ -139,7 +139,7 @@ def test_a_flow_that_is_told_to_begin_never_overtakes_the_one_before(link, run_d
     sizes = [SIZE, 60_000, 1000, SIZE, 9000]
     seen = talk(link, run_dir, [(size, word) for size in sizes], 5000, how)
     assert seen.bytes == sum(sizes)
-    assert seen.repeated == 0
+    assert seen.repeated <= link.probes
     assert [span[0] for span in seen.spans] == sorted(span[0] for span in seen.spans)
 
 
@@ -155,7 +155,7 @@ def test_a_large_flow_that_is_told_to_begin_is_served_last_from_its_first_byte(l
         assert edges == expected
     else:
         assert_late(edges, expected)
-    assert seen.repeated == 0
+    assert seen.repeated <= link.probes
 
 
 @pytest.fixture

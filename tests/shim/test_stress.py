@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from conftest import built
 from qclimb.hostfile import decode_records, encode_policy
 from qclimb.policy import Mode
-from stand import LIBRARY, ROOT, Libc, hostd, policy, put_policy
+from stand import LIBRARY, ROOT, Libc, built, hostd, policy, put_policy
 
 SOURCES = sorted((ROOT / "tests" / "shim").glob("stress*.c"))
 SCENARIOS = ["streams", "duplex", "fork", "shared", "signals", "signals-restart", "both-write", "close-all", "reset"]

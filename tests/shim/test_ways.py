@@ -375,7 +375,7 @@ def test_packets_change_their_dscp_where_the_way_allows_it(link, run_dir, ways, 
     seen = stream(segments(pcap), to_port=port)
     assert seen.edges() == [(0, DSCP[0]), *zip(edges, DSCP[1:], strict=True)]
     assert seen.bytes == TOTAL
-    assert seen.repeated == 0
+    assert seen.repeated <= link.probes
 
 
 @pytest.mark.fabric

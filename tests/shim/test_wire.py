@@ -47,7 +47,7 @@ def test_blocking_writes_are_demoted_exactly_at_each_threshold(link, run_dir, ho
     seen, _ = talk(link, run_dir, size=SIZE, how=how, chunk=chunk)
     assert seen.edges() == DEMOTED
     assert seen.bytes == SIZE
-    assert seen.repeated == 0
+    assert seen.repeated <= link.probes
 
 
 @pytest.mark.parametrize("how", ["epoll-lt", "epoll-et"])
@@ -55,7 +55,7 @@ def test_an_event_loop_is_demoted_exactly_and_never_left_without_an_event(link, 
     put_policy(run_dir, policy())
     seen, said = talk(link, run_dir, size=SIZE, how=how)
     assert seen.edges() == DEMOTED
-    assert seen.repeated == 0
+    assert seen.repeated <= link.probes
     assert said["calls"]["writes"] < 200  # no spinning on a socket that is said to be writable
 
 
@@ -65,7 +65,7 @@ def test_one_large_write_climbs_by_draining_and_nothing_overtakes(link, run_dir)
     climbed = [(0, 35), (SIZE - THRESHOLDS[2] + 1, 39), (SIZE - THRESHOLDS[1] + 1, 43)]
     # The last 10,000 bytes are less than a drain costs four times over: they stay.
     assert seen.edges()[: len(climbed)] == climbed
-    assert seen.repeated == 0
+    assert seen.repeated <= link.probes
     assert [span for span in seen.spans if span[0] != span[1]] == sorted(seen.spans)
 
 
@@ -74,7 +74,7 @@ def test_an_event_loop_climbs_at_the_same_bytes_and_nothing_overtakes(link, run_
     put_policy(run_dir, policy(Mode.QCLIMB))
     seen, said = talk(link, run_dir, size=SIZE, how=how)
     assert seen.edges() == [(0, 35), (SIZE - THRESHOLDS[2] + 1, 39), (SIZE - THRESHOLDS[1] + 1, 43)]
-    assert seen.repeated == 0
+    assert seen.repeated <= link.probes
     assert said["calls"]["writes"] < 200
 
 
@@ -83,7 +83,7 @@ def test_a_kept_connection_carries_a_flow_for_each_turn(link, run_dir):
     seen, _ = talk(link, run_dir, size=60_000, flows=3)
     once = [(0, 47), (10_000, 43), (40_000, 39)]
     assert seen.edges() == [(flow * 60_000 + at, dscp) for flow in range(3) for at, dscp in once]
-    assert seen.repeated == 0
+    assert seen.repeated <= link.probes
 
 
 def test_a_pause_longer_than_the_gap_starts_a_flow_and_a_shorter_one_does_not(link, run_dir):
