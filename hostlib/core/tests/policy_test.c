@@ -97,7 +97,7 @@ static void verify__impossible_fields(void **state)
 {
 	(void)state;
 	REFUSED(policy.mode = 4);
-	REFUSED(policy.flags = 8);
+	REFUSED(policy.flags = 16);
 	REFUSED(policy.priorities = 0);
 	REFUSED(policy.priorities = 65);
 	REFUSED(policy.priorities = UINT32_MAX);
