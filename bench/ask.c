@@ -11,15 +11,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define MOST 256
+#include "program.h"
 
-static void must(int ok, const char *what)
-{
-	if (!ok) {
-		perror(what);
-		exit(1);
-	}
-}
+#define MOST 256
 
 static double now_s(void)
 {

@@ -63,6 +63,17 @@ def compared(values: dict[Any, list[float]], mode: Mode) -> dict[str, Any]:
     return {"ratio": statistics.median(ratios), "95 %": f"{low:.3f} .. {high:.3f}"}
 
 
+def row_ns(values: dict[Any, list[float]], mode: Mode, goal: str) -> dict[str, Any]:
+    """A line of a benchmark whose values are nanoseconds: the medians, and how they compare."""
+    return {
+        "mode": str(mode),
+        "bare_ns": statistics.median(values[None]),
+        "ns": statistics.median(values[mode]),
+        **compared(values, mode),
+        "goal": goal,
+    }
+
+
 def last_cpu() -> str:
     """The processor that programs are bound to."""
     return str(max(os.sched_getaffinity(0)))

@@ -9,7 +9,6 @@ other   a descriptor that is none of ours, on the cheapest call there is: read t
 """
 
 import socket
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -21,7 +20,7 @@ from qclimb.policy import Mode
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
-from beside import HOSTLIB, compared, environments, in_turns, last_cpu  # noqa: E402
+from beside import HOSTLIB, environments, in_turns, last_cpu, row_ns  # noqa: E402
 
 KINDS = {"inside": 40_000, "flow": 20_000, "full": 20_000, "other": 300_000}
 MODES = (Mode.OBSERVE, Mode.PIAS, Mode.QCLIMB)
@@ -61,17 +60,7 @@ def run() -> list[dict[str, Any]]:
                     return float(done.stdout)
 
                 times = in_turns(MODES, REPEATS, round_ns)
-            rows += [
-                {
-                    "calls": kind,
-                    "mode": str(mode),
-                    "bare_ns": statistics.median(times[None]),
-                    "ns": statistics.median(times[mode]),
-                    **compared(times, mode),
-                    "goal": GOALS.get(kind, ""),
-                }
-                for mode in MODES
-            ]
+            rows += [{"calls": kind, **row_ns(times, mode, GOALS.get(kind, ""))} for mode in MODES]
     return rows
 
 

@@ -16,26 +16,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "program.h"
+
 #define MESSAGE 64
 #define WARM 200
 
 static char bytes[4096];
-
-static void must(int ok, const char *what)
-{
-	if (!ok) {
-		perror(what);
-		exit(1);
-	}
-}
-
-static double cpu_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-	return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
-}
 
 static double resident_bytes(void)
 {

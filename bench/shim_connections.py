@@ -7,7 +7,6 @@ exchange  the same with 64 bytes each way: two flows, two records
 memory    resident bytes that a connection takes, of 10,000 in one process with a flow each (goal: <= 256)
 """
 
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -18,7 +17,7 @@ from qclimb.policy import Mode
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
-from beside import HOSTLIB, compared, environments, in_turns, last_cpu  # noqa: E402
+from beside import HOSTLIB, environments, in_turns, last_cpu, row_ns  # noqa: E402
 
 MODES = (Mode.OBSERVE, Mode.PIAS, Mode.QCLIMB)
 COUNT = 4000
@@ -58,17 +57,7 @@ def run() -> list[dict[str, Any]]:
         }
         for kind, measure in kinds.items():
             times = in_turns(MODES, REPEATS, measure)
-            rows += [
-                {
-                    "connections": kind,
-                    "mode": str(mode),
-                    "bare_ns": statistics.median(times[None]),
-                    "ns": statistics.median(times[mode]),
-                    **compared(times, mode),
-                    "goal": GOALS.get(kind, ""),
-                }
-                for mode in MODES
-            ]
+            rows += [{"connections": kind, **row_ns(times, mode, GOALS.get(kind, ""))} for mode in MODES]
         bare = said(None, "hold", str(HELD))
         rows += [
             {

@@ -16,25 +16,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "program.h"
+
 #define BYTES 64
 
 static char bytes[BYTES];
-
-static void must(int ok, const char *what)
-{
-	if (!ok) {
-		perror(what);
-		exit(1);
-	}
-}
-
-static double cpu_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-	return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
-}
 
 static void pass(int from, int to)
 {
