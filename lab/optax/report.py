@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import mean
 
-import matplotlib
-
-matplotlib.use("svg")
 import matplotlib.pyplot as plt
 
 from lab.optax.points import Point
 from lab.optax.run import Found
 from lab.optax.tasks import Result
+from lab.report.figures import svg_of
 
 PAPER = {
     "fig10": "1.43 with 2 tasks, 1.59 with 10",
@@ -185,11 +182,9 @@ def plot(figure: str, by_point: Mapping[Point, Mapping[str, Sequence[Result]]]) 
         axes.tick_params(axis="x", labelsize=6 if len(names) > 8 else 8)
         axes.legend(fontsize=7, frameon=False)
         drawing.tight_layout()
-        text = io.StringIO()
-        drawing.savefig(text, format="svg", metadata={"Date": None})
+        return svg_of(drawing)
     finally:
         plt.close(drawing)
-    return text.getvalue()[text.getvalue().index("<svg") :]
 
 
 def write_report(found: Found, path: Path, how: str) -> str:
