@@ -1,5 +1,6 @@
 """A bench: two namespaces and one shaped link, applications under the library on either side, what a capture saw."""
 
+import json
 import os
 import signal
 import socket
@@ -8,11 +9,12 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count, takewhile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from qclimb.hostfile import decode_records, encode_policy
@@ -311,3 +313,32 @@ def bench(path: Path, rate_mbit: int = 50) -> Iterator[Bench]:
 
 
 PYTHON = sys.executable
+TALK = str(ROOT / "tests" / "shim" / "talk.py")
+
+
+def conversation(
+    capture: AbstractContextManager[Path],
+    port: int,
+    sink: Callable[[list[str]], subprocess.Popen[str]],
+    source: Callable[[list[str]], subprocess.Popen[str]],
+    said: dict[str, Any],
+    *,
+    heard_by: str = "b",
+) -> tuple[Stream, dict[str, Any]]:
+    """One conversation of talk.py, whose ends the callers start: the stream as captured, and what the source said."""
+    common = {"port": port, "flows": said.get("flows", 1), **said}
+    with capture as pcap:
+        listener = sink(["sink", json.dumps({key: common[key] for key in ("address", "port", "flows")})])
+        try:
+            assert listener.stdout and json.loads(listener.stdout.readline())["ready"]
+            app = source(["source", json.dumps(common)])
+            told, error = app.communicate(timeout=60)
+            assert app.returncode == 0, error
+            heard, error = listener.communicate(timeout=10)
+            assert listener.returncode == 0, error
+        finally:
+            listener.kill()
+    answer = json.loads(told)
+    assert answer["digests"] == json.loads(heard)["digests"]
+    direction = {"to_port": port} if heard_by == "b" else {"from_port": port}
+    return stream(segments(pcap), **direction), answer

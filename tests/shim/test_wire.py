@@ -1,15 +1,13 @@
 """What packets carry: each change of the DSCP at its byte, no flow overtakes itself, the application sees nothing."""
 
-import json
 import subprocess
 from itertools import count
 from pathlib import Path
 
 import pytest
 from qclimb.policy import Mode
-from stand import B6, DSCP, LIBRARY, PYTHON, ROOT, THRESHOLDS, B, policy, put_policy, segments, stream
+from stand import B6, DSCP, LIBRARY, PYTHON, TALK, THRESHOLDS, B, conversation, policy, put_policy, segments, stream
 
-TALK = str(ROOT / "tests" / "shim" / "talk.py")
 PORTS = count(5000)
 SIZE = 250_000
 DEMOTED = [(0, DSCP[0]), *zip(THRESHOLDS, DSCP[1:], strict=True)]
@@ -19,25 +17,14 @@ pytestmark = pytest.mark.fabric
 
 def talk(link, run_dir, *, to=B, sink_env=None, source_env=None, capture_at="b", python=(PYTHON,), **source):
     """One conversation from a to b: the stream as captured and what the source said."""
-    port = next(PORTS)
-    common = {"address": to, "port": port, "flows": source.get("flows", 1)}
-    with link.capture(capture_at) as pcap:
-        sink = link.start(link.b, [PYTHON, TALK, "sink", json.dumps(common)], run_dir, **(sink_env or {}))
-        try:
-            assert json.loads(sink.stdout.readline())["ready"]
-            app = link.start(
-                link.a, [*python, TALK, "source", json.dumps({**common, **source})], run_dir, **(source_env or {})
-            )
-            said, error = app.communicate(timeout=60)
-            assert app.returncode == 0, error
-            heard, error = sink.communicate(timeout=10)
-            assert sink.returncode == 0, error
-        finally:
-            sink.kill()
-    said = json.loads(said)
-    assert said["digests"] == json.loads(heard)["digests"]
-    direction = {"to_port": port} if capture_at == "b" else {"from_port": port}
-    return stream(segments(pcap), **direction), said
+    return conversation(
+        link.capture(capture_at),
+        next(PORTS),
+        lambda words: link.start(link.b, [PYTHON, TALK, *words], run_dir, **(sink_env or {})),
+        lambda words: link.start(link.a, [*python, TALK, *words], run_dir, **(source_env or {})),
+        {"address": to, **source},
+        heard_by=capture_at,
+    )
 
 
 @pytest.mark.parametrize("how", ["send", "write", "writev", "sendmsg", "sendmmsg", "sendfile"])

@@ -1,6 +1,5 @@
 """A host of the bench as the tagger sees it: a namespace, a run directory with a BPF file system, and its programs."""
 
-import json
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -15,7 +14,6 @@ from hostlib.hostd.place import Place
 from hostlib.hostd.tagger import Tagger
 from lab.fabric.netns import entered
 
-TALK = str(stand.ROOT / "tests" / "shim" / "talk.py")
 PORTS = count(7000)
 
 
@@ -60,20 +58,11 @@ def hosts(path: Path, **bench) -> Iterator[tuple[Host, Host]]:
 
 def talk(a: Host, b: Host, *, to: str = stand.B, capture_at: str = "b", env=None, **source) -> tuple:
     """One conversation under the library: (the stream as captured, what the source said)."""
-    port = next(PORTS)
-    common = {"address": to, "port": port, "flows": source.get("flows", 1)}
-    with a.bench.capture(capture_at) as pcap:
-        sink = b.start([stand.PYTHON, TALK, "sink", json.dumps(common)])
-        try:
-            assert json.loads(sink.stdout.readline())["ready"]
-            app = a.start([stand.PYTHON, TALK, "source", json.dumps({**common, **source})], **(env or {}))
-            said, error = app.communicate(timeout=60)
-            assert app.returncode == 0, error
-            heard, error = sink.communicate(timeout=10)
-            assert sink.returncode == 0, error
-        finally:
-            sink.kill()
-    said = json.loads(said)
-    assert said["digests"] == json.loads(heard)["digests"]
-    direction = {"to_port": port} if capture_at == "b" else {"from_port": port}
-    return stand.stream(stand.segments(pcap), **direction), said
+    return stand.conversation(
+        a.bench.capture(capture_at),
+        next(PORTS),
+        lambda words: b.start([stand.PYTHON, stand.TALK, *words]),
+        lambda words: a.start([stand.PYTHON, stand.TALK, *words], **(env or {})),
+        {"address": to, **source},
+        heard_by=capture_at,
+    )
