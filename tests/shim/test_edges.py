@@ -54,7 +54,7 @@ s.shutdown(1); s.recv(1)
 """
 
 
-def test_where_threads_write_at_once_a_change_comes_late_by_their_calls_at_most_and_never_early(link, run_dir):
+def test_where_threads_write_at_once_a_change_comes_late_perhaps_never_early_and_none_goes_back(link, run_dir):
     """Such writes are not split: the first that is alone again marks."""
     pieces = 100
     size = THREADS * pieces * CHUNK
@@ -75,5 +75,6 @@ def test_where_threads_write_at_once_a_change_comes_late_by_their_calls_at_most_
     assert int(got) == size
     seen = stream(segments(pcap), to_port=port)
     found = {dscp: at for at, dscp in seen.edges()}
+    assert len(found) > 1  # some write was alone, and marked
     assert list(found) == [dscp for dscp in DSCP if dscp in found]  # never back
     assert all(found[dscp] >= at for at, dscp in zip(edges, DSCP[1:], strict=True) if dscp in found)
