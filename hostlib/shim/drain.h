@@ -40,8 +40,8 @@ bool is_transmitted(struct connection *connection, int fd);
 bool poll_transmitted(struct connection *connection, int fd);
 
 /*
- * What a bare kernel takes whole is not refused at a boundary, before a first write was refused or short: a program that never saw EAGAIN from a nearly empty socket may not have been
- * tested for it (curl 7.88 loses an HTTP/2 request that gets one). 16 KiB is the first size of Linux's send buffer (tcp_wmem, ip-sysctl);
+ * What a bare kernel takes whole is not refused at a boundary, before a first write was refused or short: a program that never saw EAGAIN
+ * from a nearly empty socket may not have been tested for it (curl 7.88 loses an HTTP/2 request that gets one). 16 KiB is the first size of Linux's send buffer (tcp_wmem, ip-sysctl);
  * kernel 6.18 took 43 KB and more of any size of pieces, on fresh connections whose peer did not answer.
  */
 #define DRAIN_ROOM_BYTES 16384

@@ -23,8 +23,9 @@ static bool is_blocking(const struct write_call *call)
 }
 
 /*
- * A boundary at which the write may not be refused, or too few bytes are left to be held back. A demotion comes once so much has gone past it that whatever is unsent lies past it
- * too: nothing is served later than it should be. A promotion waits for a call that finds everything ACKed, or no room.
+ * A boundary at which the write may not be refused, or too few bytes are left to be held back. A demotion comes once so much has gone
+ * past it that whatever is unsent lies past it too: nothing is served later than it should be. A promotion waits for a call that finds
+ * everything ACKed, or no room.
  */
 static enum ready put_off(struct connection *connection, int fd, const struct decision *decision, size_t left)
 {
