@@ -25,6 +25,7 @@ from .auth import Caller, Role
 from .errors import ConflictError, MissingError
 from .flows import DEFAULT_LABEL, Recordings
 from .metrics import Metrics
+from .once import once, once_delivered
 from .rest_types import (
     SQLITE_MAX,
     HostBody,
@@ -162,19 +163,6 @@ def _described(error: Any) -> str:
     return f"{place} is {found if len(found) <= 80 else found[:77] + '...'}: {error['msg']}"
 
 
-def _once(service: Service, caller: Caller, key: str | None, what: str, make: Callable[[], Json]) -> Json:
-    """With an Idempotency-Key the same answer a second time, without doing it again."""
-    if key is None:
-        return make()
-    key = f"{caller.name} {what} {key}"
-    found = service.store.answer(key)
-    if found is not None:
-        return dict(found[1])
-    answer = make()
-    service.store.keep_answer(key, 200, answer)
-    return answer
-
-
 def _devices(app: FastAPI, service: Service) -> None:
     store = service.store
 
@@ -254,7 +242,7 @@ def _hosts(app: FastAPI, service: Service) -> None:
             service.metrics.flows(name, len(records), body.dropped, body.unobserved)
             return {"label": label, "records": len(records)}
 
-        return _once(service, caller, key, "records", take)
+        return once_delivered(store, name, key, take)
 
     @app.get("/v1/hosts/{name}/policy", tags=["hosts"], responses={304: {"description": "Still the asked one"}})
     def get_policy(name: NamePath, caller: ThisHost, asked: Asked = None) -> Response:
@@ -317,7 +305,7 @@ def _models(app: FastAPI, service: Service) -> None:
             log.info("model generation=%d label=%r coverage=%s", generation, body.label, made.report["coverage"])
             return {"generation": generation, "label": body.label, "report": made.report}
 
-        return _once(service, caller, key, "models", make)
+        return once(store, caller.name, key, "models", make)
 
     @app.get("/v1/models", tags=["models"])
     def get_models(caller: Viewer) -> list[Json]:
@@ -358,7 +346,7 @@ def _revisions(app: FastAPI, service: Service) -> None:
             store.note(caller.name, "make-revision", str(number))
             return {"id": number, **document}
 
-        return _once(service, caller, key, "revisions", make)
+        return once(store, caller.name, key, "revisions", make)
 
     @app.get("/v1/revisions", tags=["rollouts"])
     def get_revisions(caller: Viewer) -> list[Json]:
@@ -427,7 +415,7 @@ def _rollouts(app: FastAPI, service: Service) -> None:
             store.note(caller.name, "start-rollout", f"{number} revision {body.revision}")
             return {"id": number, "generation": number, "revision": body.revision}
 
-        return _once(service, caller, key, "rollouts", make)
+        return once(store, caller.name, key, "rollouts", make)
 
     @app.get("/v1/rollouts", tags=["rollouts"])
     def get_rollouts(caller: Viewer) -> list[Json]:

@@ -229,13 +229,17 @@ class Store:
             row = connection.execute(select(columns.status, columns.body).where(columns.key == key)).first()
         return None if row is None else (row.status, row.body)
 
-    def keep_answer(self, key: str, status: int, body: Any) -> None:
-        """Keeps an answer for a day."""
+    def keep_answer(self, key: str, status: int, body: Any, *, replace: bool = False) -> None:
+        """Keeps an answer for a day; one under the same key stays, or is replaced."""
         now = time.time()
+        values = {"created_at": now, "status": status, "body": body}
         with self.writing() as connection:
             connection.execute(delete(schema.answers).where(schema.answers.c.created_at < now - ANSWERS_KEPT_S))
-            row = upsert(schema.answers).values(key=key, created_at=now, status=status, body=body)
-            connection.execute(row.on_conflict_do_nothing())
+            row = upsert(schema.answers).values(key=key, **values)
+            same = [schema.answers.c.key]
+            connection.execute(
+                row.on_conflict_do_update(same, set_=values) if replace else row.on_conflict_do_nothing()
+            )
 
     def note(self, actor: str, action: str, subject: str) -> None:
         """Adds a line to the audit log."""

@@ -9,6 +9,7 @@ import random
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from uuid import uuid4
 
 from qclimb.histogram import SizeHistogram, bucket_of
 from qclimb.record import PARTLY_UNOBSERVED, FlowRecord
@@ -27,11 +28,18 @@ class Shipment:
     offered: int = 0
     #: records that the shims could not hand over, by their own count.
     dropped_by_shims: int = 0
+    #: names the delivery, so that one whose answer got lost is not counted twice.
+    key: str = field(default_factory=lambda: uuid4().hex)
 
     @property
     def histogram(self) -> SizeHistogram:
         """The sizes of all offered records but the unobserved."""
         return SizeHistogram(self.counts, self.total_bytes)
+
+    @property
+    def empty(self) -> bool:
+        """Whether it says nothing but that the host lives."""
+        return not (self.offered or self.dropped_by_shims)
 
     @property
     def left_out(self) -> int:
@@ -80,35 +88,6 @@ class Collected:
                 waiting.records[place] = record
 
     def take(self) -> Shipment:
-        """Hands out all that waits; the caller ships it, or gives it back."""
+        """Hands out all that waits; the caller keeps it until it is delivered, or refused for good."""
         taken, self._waiting = self._waiting, Shipment()
         return taken
-
-    def give_back(self, unsent: Shipment) -> None:
-        """Joins an unsent shipment with what arrived meanwhile: two uniform samples become one uniform sample."""
-        now = self._waiting
-        now.counts.update(unsent.counts)
-        now.total_bytes += unsent.total_bytes
-        now.unobserved += unsent.unobserved
-        now.dropped_by_shims += unsent.dropped_by_shims
-        now.records = self._join(now, unsent)
-        now.offered += unsent.offered
-
-    def _join(self, one: Shipment, other: Shipment) -> list[FlowRecord]:
-        if len(one.records) + len(other.records) <= self.capacity and not one.left_out and not other.left_out:
-            return other.records + one.records  # the usual case, in order of arrival
-        self._random.shuffle(one.records)
-        self._random.shuffle(other.records)
-        chosen: list[FlowRecord] = []
-        # A record of the joint sample comes from either side with the probability that a record drawn from both
-        # streams would.
-        left_one, left_other = one.offered, other.offered
-        while len(chosen) < self.capacity and left_one + left_other > 0:
-            if self._random.randrange(left_one + left_other) < left_one:
-                left_one -= 1
-                side = one.records
-            else:
-                left_other -= 1
-                side = other.records
-            chosen.append(side.pop())
-        return chosen

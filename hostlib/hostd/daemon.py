@@ -45,6 +45,7 @@ class Daemon:
         self._tagger = tagger
         self._collected = Collected()
         self._collected_lock = threading.Lock()
+        self._undelivered: Shipment | None = None
         self._stop = threading.Event()
         self._applied = Applied(place)
         self._inbox = Inbox(place.records)
@@ -138,8 +139,17 @@ class Daemon:
         return problem
 
     def _deliver(self) -> None:
-        with self._collected_lock:
-            shipment = self._collected.take()
+        """What is left of a delivery that failed goes out first, as it was and under its key; then what came since."""
+        again = self._undelivered is not None
+        self._deliver_one()
+        if again:
+            self._deliver_one()
+
+    def _deliver_one(self) -> None:
+        if self._undelivered is None:
+            with self._collected_lock:
+                self._undelivered = self._collected.take()
+        shipment = self._undelivered
         body = {
             "histogram": shipment.histogram.to_json(),
             "records": [record.to_json() for record in shipment.records],
@@ -149,23 +159,16 @@ class Daemon:
             "label": None,
         }
         try:
-            self._orchestrator.deliver(body)
+            self._orchestrator.deliver(body, None if shipment.empty else shipment.key)
         except Refused as error:
             if 400 <= error.status < 500 and error.status not in TRY_AGAIN:
+                self._undelivered = None
                 self._state.refused += shipment.offered
-            else:
-                self._give_back(shipment)
             raise
-        except BaseException:
-            self._give_back(shipment)
-            raise
+        self._undelivered = None
         self._state.shipped += len(shipment.records)
         self._state.left_out += shipment.left_out
         self._state.unobserved += shipment.unobserved
-
-    def _give_back(self, shipment: Shipment) -> None:
-        with self._collected_lock:
-            self._collected.give_back(shipment)
 
     def _write_state(self) -> None:
         state, inbox, applied = self._state, self._inbox, self._applied
@@ -178,6 +181,8 @@ class Daemon:
         state.shim_policy_generation = inbox.shim_policy_generation
         with self._collected_lock:
             state.waiting = self._collected.waiting.offered
+        if self._undelivered is not None:
+            state.waiting += self._undelivered.offered
         try:
             state.write(self._place.status)
         except HostdError as error:

@@ -97,12 +97,11 @@ class Orchestrator:
         """The model as the host file that shims read."""
         return self._ask("GET", f"/v1/models/{generation}/forest", {}, limit=MODEL_BYTES_MAX).content
 
-    def deliver(self, body: dict[str, Any]) -> None:
-        """Hands records over; also the heartbeat that names the applied policy generation."""
+    def deliver(self, body: dict[str, Any], key: str | None) -> None:
+        """Hands records over, with the heartbeat that names the applied generation. A repeated key adds nothing."""
         content = json.dumps(body, separators=(",", ":")).encode()
-        self._ask(
-            "POST", f"{self._base}/records", {"Content-Type": "application/json"}, content, limit=REASON_BYTES_MAX
-        )
+        headers = {"Content-Type": "application/json"} | ({} if key is None else {"Idempotency-Key": key})
+        self._ask("POST", f"{self._base}/records", headers, content, limit=REASON_BYTES_MAX)
 
     def close(self) -> None:
         """Ends the kept connection."""

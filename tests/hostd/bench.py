@@ -55,6 +55,8 @@ class StandIn:
         self.etag: str | None = None
         self.forests: dict[int, bytes] = {}
         self.refuse_records_with: int | None = None
+        self.answers_to_lose = 0
+        self.keys: list[str | None] = []
         self.token = TOKEN
         self.posts: list[dict[str, Any]] = []
         self.requests: list[str] = []
@@ -141,7 +143,13 @@ class StandIn:
                     self.answer(standin.refuse_records_with, b'{"detail": "not now"}')
                 else:
                     standin.posts.append(json.loads(content))
-                    self.answer(202, b"{}")
+                    standin.keys.append(self.headers["Idempotency-Key"])
+                    if standin.posts[-1]["records"] and standin.answers_to_lose:
+                        standin.answers_to_lose -= 1
+                        self.connection.shutdown(socket.SHUT_RDWR)
+                        self.close_connection = True
+                    else:
+                        self.answer(202, b"{}")
 
         return Answerer
 

@@ -221,6 +221,23 @@ def test_a_delivery_refused_for_now_comes_again_and_one_refused_for_good_does_no
     assert [found.size_bytes for found in standin.records] == [1, 4]
 
 
+def test_a_delivery_whose_answer_got_lost_comes_again_as_it_was_under_its_key(hostd: Hostd, standin: StandIn) -> None:
+    wait_for(lambda: standin.posts)
+    standin.answers_to_lose = 3  # one more than the second try over a new connection hides
+    hostd.send(RecordBatch((record(1),)))
+    wait_for(lambda: not standin.answers_to_lose)
+    hostd.send(RecordBatch((record(2),)))
+    wait_for(lambda: any(found.size_bytes == 2 for found in standin.records))
+    sent = [
+        (key, [each["size_bytes"] for each in post["records"]])
+        for post, key in zip(standin.posts, standin.keys, strict=True)
+    ]
+    with_records = [(key, sizes) for key, sizes in sent if sizes]
+    assert [sizes for _, sizes in with_records] == [[1], [1], [1], [1], [2]]
+    assert len({key for key, _ in with_records}) == 2
+    assert {key for key, sizes in sent if not sizes} == {None}  # a heartbeat needs none
+
+
 def test_a_new_token_is_taken_up_without_a_restart_and_none_is_ever_shown(
     hostd: Hostd, standin: StandIn, token_file: Path
 ) -> None:

@@ -164,6 +164,14 @@ def test_a_repeated_delivery_with_the_same_key_counts_once(admin):
     assert admin.get("/v1/flows/statistics").json()["flows"] == 1
 
 
+def test_of_a_hosts_deliveries_the_last_key_is_known_and_each_hosts_by_itself(admin):
+    admin.put("/v1/hosts/h2", json={})
+    for host, key in (("h1", "a"), ("h2", "a"), ("h1", "b"), ("h1", "b"), ("h2", "a")):
+        answer = admin.post(f"/v1/hosts/{host}/records", json={"records": [FLOW]}, headers={"Idempotency-Key": key})
+        assert answer.status_code == 202
+    assert admin.get("/v1/flows/statistics").json()["flows"] == 3
+
+
 def test_a_revision_carries_thresholds_policy_and_intent_and_stays_as_it_is(admin):
     deliver(admin, [{**FLOW, "size_bytes": size} for size in (100, 1000, 10_000, 100_000) for _ in range(5)])
     body = {"priorities": 3, "mode": "qclimb", "load": 0.7, "slack_bytes": 5000, "quickack": False, "optax": True}
