@@ -21,6 +21,7 @@ from rich.console import Console
 from lab.demo import Teller, about, finish
 from lab.fabric import Fabric, Topology
 from lab.fabric.control import asics_follow, start_control
+from lab.fabric.machine import library
 from lab.report import Comparison
 from lab.rest import client
 from lab.workload import guards
@@ -122,12 +123,10 @@ class Store:
 
 def run_fct(settings: FctSettings, console: Console, topology: Topology | None = None) -> list[Comparison]:
     """Runs what is missing, prints and writes the comparison of all loads."""
-    import hostlib
 
     topology = topology or Topology()
     schemes_of(settings.schemes)
-    library = Path(hostlib.__file__).parent / "build" / "libqclimb.so"
-    binaries = digests([build_applications(), library])
+    binaries = digests([build_applications(), library()])
     store = Store(settings.folder)
     wanted = list(jobs(settings))
     traces = {(job.load, job.seed): trace_of(job, settings, topology) for job in wanted}

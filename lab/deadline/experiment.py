@@ -20,11 +20,11 @@ from qclimb.hostfile import encode_policy
 from qclimb.policy import Mode, Policy, default_dscp
 
 from lab.deadline.ideal import Flow, draw
+from lab.fabric.machine import cpu_now, library
 from lab.fabric.star import Star, argv_in, up
 from lab.fabric.topology import FabricError
 
 ROOT = Path(__file__).parents[2]
-LIBRARY = ROOT / "hostlib" / "build" / "libqclimb.so"
 LEAD_NS = 60_000_000
 """For connections and threads, before a trial's flows begin together."""
 PORT = 5300
@@ -52,7 +52,7 @@ class Settings:
     def file(self) -> Path:
         """Where the trials of these settings and this library are kept."""
         decides: dict[str, Any] = {name: getattr(self, name) for name in ("seed", "rate_mbps", "step_us")}
-        decides |= {"thresholds": THRESHOLDS, "library": sha256(LIBRARY.read_bytes()).hexdigest()}
+        decides |= {"thresholds": THRESHOLDS, "library": sha256(library().read_bytes()).hexdigest()}
         return self.folder / f"trials-{sha256(json.dumps(decides).encode()).hexdigest()[:12]}.jsonl"
 
 
@@ -90,7 +90,7 @@ class Bed:
         run_dir.chmod(0o755)
         if policy:
             (run_dir / "policy").write_bytes(encode_policy(policy))
-            environment["LD_PRELOAD"] = str(LIBRARY)
+            environment["LD_PRELOAD"] = str(library())
         app = [sys.executable, "-m", "lab.deadline.app"]
 
         def start(host: str, *argv: str) -> subprocess.Popen[str]:
@@ -176,18 +176,11 @@ def wanted(settings: Settings) -> Iterator[tuple[int, int, str]]:
                 yield trial, count, SCHEMES[(n + turn) % len(SCHEMES)]
 
 
-def idle_jiffies() -> tuple[int, int]:
-    """(idle, all) of /proc/stat."""
-    fields = [int(word) for word in Path("/proc/stat").read_text().split("\n")[0].split()[1:]]
-    return fields[3], sum(fields)
-
-
 def run_deadline(settings: Settings, say: Any) -> list[dict[str, Any]]:
     """Runs what is missing; all trials. `say(done, of)` after each."""
     if os.geteuid() != 0:
         raise FabricError("the star needs root, for it makes network namespaces; run it with sudo")
-    if not LIBRARY.exists():
-        raise FabricError(f"{LIBRARY} is missing: make -C hostlib")
+    library()
     settings.folder.mkdir(parents=True, exist_ok=True)
     have = {(row["trial"], row["flows"], row["scheme"]) for row in stored(settings)}
     jobs = list(wanted(settings))
@@ -196,10 +189,9 @@ def run_deadline(settings: Settings, say: Any) -> list[dict[str, Any]]:
         with beds(settings) as there, settings.file.open("a", encoding="utf-8") as file:
             for done, (trial, count, scheme) in enumerate(missing, len(jobs) - len(missing) + 1):
                 flows = draw(count, settings.seed, trial, settings.rate_mbps * 1_000_000)
-                before = idle_jiffies()
+                before = cpu_now()
                 rows = there[scheme].run(flows)
-                after = idle_jiffies()
-                idle = (after[0] - before[0]) / max(1, after[1] - before[1])
+                idle = before.idle_share(cpu_now())
                 row = {"trial": trial, "flows": count, "scheme": scheme, "idle": round(idle, 3), "rows": rows}
                 file.write(json.dumps(row) + "\n")
                 file.flush()

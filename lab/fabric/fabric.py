@@ -12,9 +12,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-import hostlib
 from lab.fabric import bpf, detect, netns, plan, state
 from lab.fabric.commands import Command, Tc, run_all
+from lab.fabric.machine import library
 from lab.fabric.queues import Buffer, QueueProgram, reshape, u32_filters
 from lab.fabric.sigterm import exits_on_sigterm
 from lab.fabric.topology import FabricError, Port, Topology
@@ -245,10 +245,7 @@ class Fabric(AbstractContextManager["Fabric"]):
         """Environment for a program on a host; `shim` preloads libqclimb.so."""
         env = {**os.environ, "QCLIMB_RUN": str(self.run_directory(host)), **(extra or {})}
         if shim:
-            library = Path(hostlib.__file__).parent / "build" / "libqclimb.so"
-            if not library.exists():
-                raise FabricError(f"{library} is missing; `make setup` builds it")
-            env["LD_PRELOAD"] = " ".join(filter(None, [env.get("LD_PRELOAD"), str(library)]))
+            env["LD_PRELOAD"] = " ".join(filter(None, [env.get("LD_PRELOAD"), str(library())]))
         return env
 
     def popen(self, node: str, argv: Sequence[str], **options: Any) -> subprocess.Popen[Any]:

@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lab.fabric.machine import cpu_now
+
 if TYPE_CHECKING:
     from lab.fabric.fabric import Fabric
 
@@ -62,21 +64,6 @@ class Verdict:
         """For programs."""
         checks = [{"name": check.name, "ok": check.ok, "text": check.text} for check in self.checks]
         return {"honest": self.honest, "checks": checks}
-
-
-@dataclass(frozen=True)
-class Cpu:
-    """Jiffies of all CPUs since boot."""
-
-    idle: int
-    total: int
-    steal: int
-
-
-def cpu_now() -> Cpu:
-    """From /proc/stat; waiting for disks counts as idle."""
-    fields = [int(text) for text in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
-    return Cpu(fields[3] + fields[4], sum(fields), fields[7])
 
 
 def tcp_counters(fabric: Fabric) -> dict[str, int]:
@@ -175,9 +162,8 @@ def _feed(out: socket.socket, size_bytes: int) -> None:
 def judge(fabric: Fabric, before: Baseline, calibration: Check | None = None) -> Verdict:
     """The verdict on what happened since `before`; call it when the traffic has ended."""
     checks = [calibration] if calibration else []
-    now, then = cpu_now(), before.cpu
-    total = max(1, now.total - then.total)
-    idle, steal = (now.idle - then.idle) / total, (now.steal - then.steal) / total
+    now = cpu_now()
+    idle, steal = before.cpu.idle_share(now), before.cpu.steal_share(now)
     text = f"{idle:.0%} of CPU time idle, {steal:.1%} taken by the machine's host (floor {IDLE_FLOOR:.0%} idle)"
     checks.append(Check("idle CPU", idle >= IDLE_FLOOR, text))
     checks.append(_reordering(fabric, before))

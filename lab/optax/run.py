@@ -13,9 +13,10 @@ from qclimb.policy import Mode, Policy
 from rich.console import Console
 
 from lab.fabric import FabricError
+from lab.fabric.machine import library
 from lab.optax.points import Point, points
 from lab.optax.star import Star, up
-from lab.optax.tasks import Result, Scheme, build_application, library, run, senders
+from lab.optax.tasks import Result, Scheme, build_application, run, senders
 
 SMALL_COFLOW_BYTES = 1 << 20
 FIRST_DSCP, LAST_DSCP = 47, 19

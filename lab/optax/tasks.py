@@ -13,6 +13,7 @@ from statistics import mean
 from typing import Any
 
 from lab.fabric import FabricError
+from lab.fabric.machine import cpu_now, library
 from lab.fabric.star import argv_in
 from lab.optax.star import Star
 
@@ -106,16 +107,6 @@ def build_application() -> Path:
     return APP / "build" / "task"
 
 
-def library() -> Path:
-    """libqclimb.so as built."""
-    import hostlib
-
-    path = Path(hostlib.__file__).parent / "build" / "libqclimb.so"
-    if not path.is_file():
-        raise FabricError(f"{path} is missing; `make -C hostlib` builds it")
-    return path
-
-
 def variables(scheme: Scheme, own: Mapping[str, str]) -> dict[str, str]:
     """What a process of a scheme is started with."""
     if not scheme.library:
@@ -158,7 +149,7 @@ def run(star: Star, scheme: Scheme, tasks: Sequence[Task]) -> Result:
     addresses = [star.hosts[name] for name in star.sender_names]
     environment = variables(scheme, scheme.receiver)
     running = []
-    before = cpu_jiffies()
+    before = cpu_now()
     try:
         for number, task in enumerate(tasks):
             from_ = [f"{addresses[(number + n) % len(addresses)]}:{PORT}" for n in range(task.width)]
@@ -182,8 +173,7 @@ def run(star: Star, scheme: Scheme, tasks: Sequence[Task]) -> Result:
             for pipe in (process.stdout, process.stderr):
                 if pipe:
                     pipe.close()
-    after = cpu_jiffies()
-    return Result(done, (after[0] - before[0]) / max(1, after[1] - before[1]))
+    return Result(done, before.idle_share(cpu_now()))
 
 
 def _ended(process: subprocess.Popen[str], task: Task, start_ns: int) -> Done:
@@ -200,9 +190,3 @@ def _ended(process: subprocess.Popen[str], task: Task, start_ns: int) -> Done:
         raise FabricError(f"a task got {told['bytes']} of {task.width * task.flow_bytes} bytes")
     samples = tuple((at / 1e9, size) for at, size in told["samples"])
     return Done(task, (told["end_ns"] - start_ns) / 1e9, samples)
-
-
-def cpu_jiffies() -> tuple[int, int]:
-    """Idle and all jiffies of the machine since boot."""
-    numbers = [int(word) for word in Path("/proc/stat").read_text(encoding="ascii").splitlines()[0].split()[1:]]
-    return numbers[3] + numbers[4], sum(numbers[:8])

@@ -18,10 +18,9 @@ from typing import Any
 from qclimb.hostfile import encode_policy
 from qclimb.policy import Mode, Policy, default_dscp
 
-import hostlib
 from hostlib.hostd.place import Place
 from hostlib.hostd.tagger import Tagger, read_counts
-from lab.fabric.guard import cpu_now
+from lab.fabric.machine import cpu_now, library
 from lab.fabric.netns import entered
 from lab.fabric.star import HOST_DEVICE
 from lab.fabric.topology import FabricError
@@ -166,8 +165,7 @@ def run_cell(cell: Cell, ground: Ground, prefix: str, directory: Path, *, with_c
         asked = {"address": address, "size": ground.flow_bytes, "flows": ground.flows, "seed": cell.seed}
         tested = _start(stack, made, "a", "foreground", {**asked, "gap_ms": ground.gap_ms, "climb": climb}, shim)
         flows = [json.loads(line) for line in _say(tested).splitlines()]
-        after = cpu_now()
-        idle_share = (after.idle - before.idle) / max(1, after.total - before.total)
+        idle_share = before.idle_share(cpu_now())
         heard = json.loads(_say(others, "\n").splitlines()[-1])
         if len(flows) != ground.flows:
             raise FabricError(f"{cell.name}: {len(flows)} of {ground.flows} flows ended; expected all")
@@ -200,10 +198,7 @@ def _load_tagger(made: Bed, host: str, policy: Policy, *, use_filter: bool) -> N
 
 
 def _environment(run_dir: Path) -> dict[str, str]:
-    library = Path(hostlib.__file__).parent / "build" / "libqclimb.so"
-    if not library.is_file():
-        raise FabricError(f"{library} is not there; expected it built (`make -C hostlib`)")
-    return {"LD_PRELOAD": str(library), "QCLIMB_RUN": str(run_dir)}
+    return {"LD_PRELOAD": str(library()), "QCLIMB_RUN": str(run_dir)}
 
 
 def _start(

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lab.fabric.machine import cpu_now
 from lab.workload import programs
 from lab.workload.ground import TCP_COUNTERS, Ground
 from lab.workload.services import SERVICES, Service
@@ -141,9 +142,9 @@ def run_pass(
         try:
             for host in clients:
                 drivers.append(programs.start_driver(ground, host, trace_file, logs[host], start_ns, DRAIN_S, services))
-            busy = programs.jiffies()
+            before_traffic = cpu_now()
             _wait(drivers, start_ns, trace.seconds, progress)
-            idle = programs.jiffies()
+            idle_share = before_traffic.idle_share(cpu_now())
         finally:
             programs.end(drivers)
         after = _counters(ground)
@@ -156,7 +157,7 @@ def run_pass(
         seconds=trace.seconds,
         tcp={key: after[0][key] - before[0][key] for key in TCP_COUNTERS},
         queue_drops={queue: drops - before[1].get(queue, 0) for queue, drops in after[1].items()},
-        idle_share=(idle["idle"] - busy["idle"]) / max(1, idle["total"] - busy["total"]),
+        idle_share=idle_share,
         settings=dict(settings or {}),
         **columns,
     )

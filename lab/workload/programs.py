@@ -8,7 +8,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from lab.workload.ground import Ground
@@ -174,9 +174,3 @@ def _listens(pid: int, address: str, port: int) -> bool:
             if fields[1] == wanted and fields[3] == "0A":
                 return True
     return False
-
-
-def jiffies() -> Mapping[str, int]:
-    """Idle and total CPU time of the machine since boot, in jiffies."""
-    cells = [int(cell) for cell in Path("/proc/stat").read_text(encoding="ascii").split("\n", 1)[0].split()[1:9]]
-    return {"idle": cells[3] + cells[4], "total": sum(cells)}

@@ -1,0 +1,39 @@
+"""What experiments share of the machine: its processors' time, and the library as built."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from hostlib.run import LIBRARY
+from lab.fabric.topology import FabricError
+
+
+@dataclass(frozen=True)
+class Cpu:
+    """Jiffies of all CPUs since boot."""
+
+    idle: int
+    total: int
+    steal: int
+
+    def idle_share(self, later: Cpu) -> float:
+        """The idle part of the time until then."""
+        return (later.idle - self.idle) / max(1, later.total - self.total)
+
+    def steal_share(self, later: Cpu) -> float:
+        """The part of it that the machine's own host took."""
+        return (later.steal - self.steal) / max(1, later.total - self.total)
+
+
+def cpu_now() -> Cpu:
+    """From /proc/stat; waiting for disks counts as idle."""
+    fields = [int(text) for text in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
+    return Cpu(fields[3] + fields[4], sum(fields), fields[7])
+
+
+def library() -> Path:
+    """libqclimb.so as built; FabricError where it is not."""
+    if not LIBRARY.is_file():
+        raise FabricError(f"{LIBRARY} is missing; `make -C hostlib` builds it")
+    return LIBRARY
