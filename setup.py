@@ -39,12 +39,15 @@ LAB = [
     "numpy>=1.26",
     "matplotlib>=3.8",
     "jinja2>=3.1",
+    "joblib>=1.4",
     "rich>=13",
     "redis>=5",
     "cryptography>=42",
     "httpx>=0.27",
     "pyarrow>=16",
 ]
+CLUSTER = ["ray>=2.40", "joblib>=1.4"]
+"""240 MB, for `qclimb figures --cluster` alone."""
 SPARK = ["pyspark>=3.5", "numpy>=1.26"]
 """456 MB, for `qclimb lab record spark` alone."""
 DEV = [
@@ -138,6 +141,7 @@ setup(
         "switch": SWITCH,
         "orchestrator": ORCHESTRATOR,
         "lab": LAB,
+        "cluster": CLUSTER,
         "spark": SPARK,
         "dev": DEV,
         "all": sorted({*SWITCH, *ORCHESTRATOR, *LAB}),

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
@@ -14,6 +14,7 @@ Example:
   qclimb figures                        # what pages there are
   qclimb figures bigspine-5a --quick    # a look in seconds
   qclimb figures qclimb-23 --output docs/figures
+  qclimb figures bigspine-5a --cluster=ray://head:10001
 """
 
 
@@ -29,13 +30,25 @@ Example:
 @click.option("--quick", "scale", flag_value="quick", help="As --scale quick.")
 @click.option("--output", type=click.Path(path_type=Path), default=Path("lab-results/figures"), show_default=True)
 @click.option("--cache", type=click.Path(path_type=Path), default=Path("lab-results/points"), show_default=True)
-@click.option("--jobs", type=click.IntRange(1), default=os.cpu_count() or 1, show_default="cores")
+@click.option("--jobs", type=click.IntRange(1), help="Points side by side.  [default: all cores]")
+@click.option(
+    "--cluster",
+    metavar="[ADDRESS]",
+    is_flag=False,
+    flag_value="local",
+    help="Run on Ray: auto, HOST:PORT, ray://HOST:PORT; without an address a Ray of its own on this machine.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print tables and verdicts for programs.")
-def figures(names: tuple[str, ...], scale: str, output: Path, cache: Path, jobs: int, as_json: bool) -> None:
+def figures(
+    names: tuple[str, ...], scale: str, output: Path, cache: Path, jobs: int | None, cluster: str | None, as_json: bool
+) -> None:
     """Run and draw figures of the papers, each beside the paper's numbers; points that were run are not run again."""
     from lab.figures.book import PAGES
     from lab.sim import SimulationError
 
+    if cluster in PAGES:
+        click.echo(f"qclimb figures: --cluster took the page {cluster!r} for an address; put pages first", err=True)
+        sys.exit(2)
     for name in names:
         if name not in PAGES:
             click.echo(f"qclimb figures: there is no page {name!r}; known: {', '.join(PAGES)}", err=True)
@@ -47,7 +60,7 @@ def figures(names: tuple[str, ...], scale: str, output: Path, cache: Path, jobs:
     told = {}
     try:
         for name in names:
-            told[name] = _make(name, scale, output, cache, jobs, as_json)
+            told[name] = _make(name, scale, output, Where(cache, jobs, cluster), as_json)
     except SimulationError as error:
         click.echo(f"qclimb figures: {error}", err=True)
         sys.exit(2)
@@ -55,15 +68,24 @@ def figures(names: tuple[str, ...], scale: str, output: Path, cache: Path, jobs:
         click.echo(json.dumps(told, indent=1))
 
 
-def _make(name: str, scale_name: str, output: Path, cache: Path, jobs: int, as_json: bool) -> dict[str, object]:
+@dataclass(frozen=True)
+class Where:
+    """Points are kept and computed."""
+
+    cache: Path
+    jobs: int | None
+    cluster: str | None
+
+
+def _make(name: str, scale_name: str, output: Path, where: Where, as_json: bool) -> dict[str, object]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
     from rich.table import Table
 
     from lab.demo import console_for_tables
     from lab.figures.book import PAGES
-    from lab.figures.points import run_all
     from lab.figures.render import write
+    from lab.figures.sweep import ALL_CORES, run_all
 
     page = PAGES[name]
     scale = page.scales[scale_name]
@@ -71,7 +93,10 @@ def _make(name: str, scale_name: str, output: Path, cache: Path, jobs: int, as_j
     columns = (TextColumn(name), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(name, total=len(runs))
-        points = run_all(runs, cache, jobs, lambda done: bar.update(task, completed=done))
+        points = run_all(
+            runs, where.cache, where.jobs or ALL_CORES, lambda done: bar.update(task, completed=done), where.cluster
+        )
+    click.echo(f"{name}: {len(points)} points, {points.computed} computed now", err=True)
     story = page.tell(scale, points)
     path = write(page, scale, story, output, f"qclimb figures {name} --scale {scale_name}")
     if not as_json:

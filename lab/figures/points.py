@@ -1,16 +1,13 @@
-"""Runs by content: a point is never run twice, and a sweep that was interrupted goes on where it stopped.
+"""A point: one run's numbers, and the name that its content gives it.
 
-A point's name is the hash of its experiment and of the engine's sources (of the program, where it was installed without
-them); its numbers lie in one .npz file of the cache folder. Points run side by side, one engine a core.
+The name is the hash of the experiment and of the engine's sources (of the program, where it was installed without
+them): lab.figures.store keeps points by it, lab.figures.sweep runs those that are not there.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
-import os
-from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -99,45 +96,3 @@ def compute(experiment: Experiment | FluidExperiment) -> Point:
     counters["timeouts"] = int(found.timeouts[found.timeouts > 0].sum())
     counters["retransmissions"] = int(found.retransmissions.sum())
     return Point(found.size_bytes, found.fct_us, found.slowdown, counters)
-
-
-def cached(experiment: Experiment | FluidExperiment, folder: Path) -> Point:
-    """From the cache, or run and kept. Raises: SimulationError."""
-    path = folder / f"{name_of(experiment)}.npz"
-    if path.exists():
-        with np.load(path) as stored:
-            counters = json.loads(str(stored["counters"]))
-            return Point(stored["size_bytes"], stored["fct_us"], stored["slowdown"], counters)
-    point = compute(experiment)
-    folder.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(f".{os.getpid()}.part")
-    with part.open("wb") as file:
-        np.savez_compressed(
-            file,
-            size_bytes=point.size_bytes,
-            fct_us=point.fct_us,
-            slowdown=point.slowdown,
-            counters=np.array(json.dumps(dict(point.counters))),
-        )
-    part.rename(path)
-    return point
-
-
-def run_all(
-    runs: Mapping[Any, Experiment | FluidExperiment], folder: Path, jobs: int, progress: Callable[[int], None]
-) -> dict[Any, Point]:
-    """All points, by key; equal experiments once. Raises: SimulationError."""
-    found: dict[Any, Point] = {}
-    by_name: dict[str, list[Any]] = {}
-    for key, experiment in runs.items():
-        by_name.setdefault(name_of(experiment), []).append(key)
-    with ThreadPoolExecutor(jobs) as pool:
-        futures = {pool.submit(cached, runs[keys[0]], folder): keys for keys in by_name.values()}
-        try:
-            for future in as_completed(futures):
-                found.update(dict.fromkeys(futures[future], future.result()))
-                progress(len(found))
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
-    return found

@@ -13,28 +13,29 @@ from lab.figures.cli import figures
 from lab.figures.page import Scale
 from lab.figures.qclimb_23 import PAGE as QCLIMB_23
 from lab.figures.render import write
+from lab.figures.sweep import run_all
 from lab.sim import Experiment, FlowList, Topology, Workload
 
 SMALL = Experiment(Topology(2, 1, 3), workload=Workload("homa_w3_googleall_bytes"), flows=200)
 
 
 def test_a_point_is_run_once_and_read_back_alike(tmp_path, monkeypatch):
-    first = points.cached(SMALL, tmp_path)
+    first = run_all({0: SMALL}, tmp_path)[0]
     monkeypatch.setattr(points, "compute", lambda experiment: 1 / 0)
-    again = points.cached(SMALL, tmp_path)
+    again = run_all({0: SMALL}, tmp_path)[0]
     assert again.fct_us.tobytes() == first.fct_us.tobytes()
     assert again.counters == first.counters
 
 
 def test_an_interrupted_sweep_goes_on_where_it_stopped(tmp_path, monkeypatch):
     runs = {seed: replace(SMALL, seed=seed) for seed in range(4)}
-    points.cached(runs[0], tmp_path)
-    (tmp_path / f"{points.name_of(runs[1])}.1.part").write_bytes(b"half a file")
+    run_all({0: runs[0]}, tmp_path)
+    (tmp_path / f"{points.name_of(runs[1])}.part").write_bytes(b"half a file")
     ran = []
     compute = points.compute
     monkeypatch.setattr(points, "compute", lambda experiment: ran.append(experiment.seed) or compute(experiment))
-    found = points.run_all(runs, tmp_path, jobs=2, progress=lambda done: None)
-    assert sorted(ran) == [1, 2, 3] and sorted(found) == [0, 1, 2, 3]
+    found = run_all(runs, tmp_path, jobs=2)
+    assert sorted(ran) == [1, 2, 3] and sorted(found) == [0, 1, 2, 3] and found.computed == 3
 
 
 def test_points_have_one_name_for_equal_experiments_and_others_for_others():
@@ -47,7 +48,7 @@ def test_points_have_one_name_for_equal_experiments_and_others_for_others():
 
 def test_the_fluid_page_is_written_with_its_verdicts(tmp_path):
     scale = Scale("quick", 5_000, (1, 2), (0.5, 0.8))
-    found = points.run_all(BIGSPINE.runs(scale), tmp_path, 2, lambda done: None)
+    found = run_all(BIGSPINE.runs(scale), tmp_path, 2)
     story = BIGSPINE.tell(scale, found)
     text = write(BIGSPINE, scale, story, tmp_path / "page", "qclimb figures bigspine-5a").read_text()
     assert len(story.rows) == 6 and len(story.verdicts) == 3
@@ -57,7 +58,7 @@ def test_the_fluid_page_is_written_with_its_verdicts(tmp_path):
 
 def test_the_qclimb_page_holds_each_claim_against_the_paper(tmp_path):
     scale = Scale("quick", 60, (1,), (0.5,))
-    found = points.run_all(QCLIMB_23.runs(scale), tmp_path, 2, lambda done: None)
+    found = run_all(QCLIMB_23.runs(scale), tmp_path, 2)
     story = QCLIMB_23.tell(scale, found)
     assert len(story.verdicts) == 4
     assert all(verdict.endswith("reproduced.") for verdict in story.verdicts)
