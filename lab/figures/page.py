@@ -47,11 +47,13 @@ class Panel:
 
 @dataclass(frozen=True)
 class Story:
-    """What the runs say: a table (rows as mappings of column to text), panels, and one verdict a claim."""
+    """What the runs say: a table (rows as mappings of column to text), panels, one verdict a claim, and all in a line."""
 
     rows: Sequence[Mapping[str, str]]
     panels: Sequence[Panel]
     verdicts: Sequence[str]
+    verdict: str = ""
+    """For the index; empty: the first of `verdicts`."""
 
 
 @dataclass(frozen=True)

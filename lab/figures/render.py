@@ -10,6 +10,7 @@ import matplotlib
 matplotlib.use("svg")
 import matplotlib.pyplot as plt
 
+from lab.figures.index import write_index
 from lab.figures.page import Page, Panel, Scale, Story
 
 COLOURS = ("#0060c0", "#e08a00", "#00a070", "#b03080", "#555555", "#70a000")
@@ -49,7 +50,7 @@ def draw(panels: Sequence[Panel], path: Path) -> None:
 
 
 def write(page: Page, scale: Scale, story: Story, folder: Path, command: str) -> Path:
-    """Writes NAME.md and NAME.svg; returns the former."""
+    """Writes NAME.md and NAME.svg, and the index anew; returns the first."""
     folder.mkdir(parents=True, exist_ok=True)
     draw(story.panels, folder / f"{page.name}.svg")
     lines = [
@@ -57,6 +58,7 @@ def write(page: Page, scale: Scale, story: Story, folder: Path, command: str) ->
         "",
         f"`{command}`: {scale.flows:,} flows a point, seeds {', '.join(map(str, scale.seeds))}.",
         "",
+        *([f"**Verdict**: {story.verdict}", ""] if story.verdict else []),
         f"![{page.title}]({page.name}.svg)",
         "",
         table_text(story.rows),
@@ -70,4 +72,5 @@ def write(page: Page, scale: Scale, story: Story, folder: Path, command: str) ->
     ]
     path = folder / f"{page.name}.md"
     path.write_text("\n".join(lines), encoding="utf-8")
+    write_index(folder)
     return path

@@ -10,6 +10,7 @@ from lab.figures import points
 from lab.figures.bigspine_5a import PAGE as BIGSPINE
 from lab.figures.book import PAGES
 from lab.figures.cli import figures
+from lab.figures.index import write_index
 from lab.figures.page import Scale
 from lab.figures.qclimb_23 import PAGE as QCLIMB_23
 from lab.figures.render import write
@@ -54,6 +55,20 @@ def test_the_fluid_page_is_written_with_its_verdicts(tmp_path):
     assert len(story.rows) == 6 and len(story.verdicts) == 3
     assert "MP-MLFQ N=2 K=4 at 0.8" in text
     assert (tmp_path / "page/bigspine-5a.svg").read_text().startswith("<?xml")
+
+
+def test_the_index_has_a_line_a_page_with_its_verdict_and_command(tmp_path):
+    (tmp_path / "one.md").write_text(
+        "# One\n\n`qclimb figures one`: 5 flows.\n\n**Verdict**: as | printed.\n\n- Claim.\n"
+    )
+    (tmp_path / "two.md").write_text("# Two\n\n`qclimb figures two`: 5 flows.\n\n- First claim.\n- Second.\n")
+    (tmp_path / "notes.md").write_text("# Something else\n")
+    for _again in range(2):
+        rows = [line for line in write_index(tmp_path).read_text().splitlines() if line.startswith("| [")]
+        assert rows == [
+            "| [One](one.md) | as / printed. | `qclimb figures one` |",
+            "| [Two](two.md) | First claim. | `qclimb figures two` |",
+        ]
 
 
 def test_the_qclimb_page_holds_each_claim_against_the_paper(tmp_path):
