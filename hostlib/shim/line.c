@@ -9,8 +9,9 @@
 #include "log.h"
 #include "process.h"
 
-#define LINE_MAGIC UINT64_C(0x344c584f4d4c4351) /* "QCLMOXL4" */
+#define LINE_MAGIC UINT64_C(0x354c584f4d4c4351) /* "QCLMOXL5" */
 #define LOOK_NS (200 * QCLIMB_NS_PER_US)
+#define JOINED_MOST 7u
 
 /* A place in the line, in a cache line of its own. */
 struct place {
@@ -20,13 +21,18 @@ struct place {
 	_Atomic uint64_t large_ns; /* a process of this task has a large flow: until then nobody of it is held back */
 	_Atomic uint32_t processes; /* that receive small flows */
 	_Atomic uint32_t flows;
-	uint64_t unused[3];
+	_Atomic uint64_t bytes; /* received since it arrived, */
+	_Atomic uint32_t is_beyond; /* more than small tasks do */
+	uint32_t unused[3];
 };
 
 struct line {
 	_Atomic uint64_t magic;
 	_Atomic uint32_t turn; /* futex: the order may have changed */
-	uint32_t unused;
+	_Atomic uint32_t joined; /* tasks after the head that have its window too */
+	_Atomic uint64_t head; /* its id, */
+	_Atomic uint64_t head_ns; /* since when, or since when so many joined */
+	_Atomic uint64_t small_bytes; /* the largest of the tasks that ended here lately; 0: none did */
 	struct rates rates;
 	struct place places[QCLIMB_TASKS];
 };
@@ -57,7 +63,7 @@ static key_t key_of_host(void)
 	uint64_t hash = HASH_START;
 
 	(void)stat("/proc/self/ns/net", &space);
-	hash = mix(hash, "qclimb optax 4", 14);
+	hash = mix(hash, "qclimb optax 5", 14);
 	hash = mix(hash, &space.st_ino, sizeof(space.st_ino));
 	hash = mix(hash, &user, sizeof(user));
 	hash ^= hash >> 32;
@@ -132,6 +138,14 @@ static bool is_past(uint64_t now, uint64_t then, uint64_t ns)
 	return now > then && now - then > ns;
 }
 
+/* The task has its place in line by this time, and got nothing yet. */
+static void arrives(struct place *place, uint64_t now)
+{
+	atomic_store(&place->bytes, 0);
+	atomic_store(&place->is_beyond, 0);
+	atomic_store(&place->arrived_ns, now);
+}
+
 /* The task's place, or a free one, made its own. NULL: the line is full, and this task is not held back. */
 static struct place *claim(uint64_t now)
 {
@@ -151,7 +165,7 @@ static struct place *claim(uint64_t now)
 		atomic_store(&place->processes, 0);
 		atomic_store(&place->flows, 0);
 		atomic_store(&place->large_ns, 0);
-		atomic_store(&place->arrived_ns, now);
+		arrives(place, now);
 		return place;
 	}
 	return NULL;
@@ -181,15 +195,19 @@ static void join(uint64_t now)
 	atomic_fetch_add(&place->flows, flows);
 	atomic_store(&placed_flows, flows);
 	if (is_past(now, atomic_load(&place->active_ns), LINE_LOSES_PLACE_NS))
-		atomic_store(&place->arrived_ns, now);
+		arrives(place, now);
 	atomic_store(&place->active_ns, now);
 	atomic_store(&own_place, place);
 	LOG("optax: joins the line, flows=%u", flows);
 }
 
-static void leave(struct place *place)
+static void leave(struct place *place, bool was_small)
 {
 	uint64_t id = own_id;
+
+	if (was_small)
+		atomic_store(&line->small_bytes,
+			     qclimb_task_bytes_next(atomic_load(&line->small_bytes), atomic_load(&place->bytes)));
 
 	atomic_store(&own_place, NULL);
 	atomic_fetch_sub(&place->flows, atomic_exchange(&placed_flows, 0));
@@ -217,7 +235,7 @@ void line_count(int small, int large, uint64_t now)
 	if (large > 0)
 		tell_large(now);
 	if (place && (larges || !flows)) {
-		leave(place);
+		leave(place, !larges);
 	} else if (!place && flows && !larges) {
 		join(now);
 	} else if (place && small) {
@@ -232,7 +250,7 @@ void line_end(void)
 	struct shmid_ds about;
 
 	if (place)
-		leave(place);
+		leave(place, false);
 	/* The last one out takes the memory along; who comes at this very moment may make another line, for a while. */
 	if (!shmctl(segment, IPC_STAT, &about) && about.shm_nattch == 1)
 		shmctl(segment, IPC_RMID, NULL);
@@ -248,6 +266,20 @@ void line_waits(uint64_t now)
 
 /* --- what the host receives */
 
+/* A task that got more than the small ones that ended here goes behind those that come soon: it is likely a large one that nobody knows yet. */
+static void count_bytes(struct place *place, uint64_t bytes, uint64_t now)
+{
+	const uint64_t bound = qclimb_task_bound(atomic_load_explicit(&line->small_bytes, memory_order_relaxed));
+	const uint64_t sum = atomic_fetch_add_explicit(&place->bytes, bytes, memory_order_relaxed) + bytes;
+
+	if (sum <= bound || atomic_load_explicit(&place->is_beyond, memory_order_relaxed) ||
+	    atomic_exchange(&place->is_beyond, 1))
+		return;
+	LOG("optax: got more than %llu bytes, others go before", (unsigned long long)bound);
+	atomic_store(&place->arrived_ns, now + LINE_LATER_NS);
+	order_changed();
+}
+
 void line_received(uint64_t bytes, enum line_flow flow, uint64_t now)
 {
 	struct place *place = place_of_own();
@@ -255,8 +287,9 @@ void line_received(uint64_t bytes, enum line_flow flow, uint64_t now)
 	rates_received(&line->rates, flow, bytes);
 	if (place) {
 		if (is_past(now, atomic_load_explicit(&place->active_ns, memory_order_relaxed), LINE_LOSES_PLACE_NS))
-			atomic_store(&place->arrived_ns, now);
+			arrives(place, now);
 		atomic_store_explicit(&place->active_ns, now, memory_order_relaxed);
+		count_bytes(place, bytes, now);
 	}
 	if (task_id && atomic_load_explicit(&own_larges, memory_order_relaxed) &&
 	    is_past(now, atomic_load_explicit(&told_large_ns, memory_order_relaxed), LINE_LOSES_PLACE_NS / 2)) {
@@ -279,28 +312,71 @@ static void copy_line(struct qclimb_task *tasks)
 	}
 }
 
+/* The first task of those that are left; count: none is. */
+static uint32_t first_of(const struct qclimb_task *tasks, uint32_t count)
+{
+	uint32_t first = count;
+
+	for (uint32_t i = 0; i < count; i++)
+		if (tasks[i].id && (first == count || qclimb_task_is_before(&tasks[i], &tasks[first])))
+			first = i;
+	return first;
+}
+
+/*
+ * How many tasks after the head have its window too. None; but where the link was not full for LINE_JOIN_NS although others wait, the head can't
+ * fill it (its senders are slow), and one more joins it. After LINE_ALONE_NS the head shows anew what it can.
+ */
+static uint32_t joined_by(uint64_t head, bool others_wait, uint64_t now)
+{
+	uint64_t since = atomic_load(&line->head_ns);
+	uint32_t joined = atomic_load(&line->joined);
+
+	if (atomic_load(&line->head) != head || (joined && is_past(now, since, LINE_ALONE_NS))) {
+		if (atomic_compare_exchange_strong(&line->head_ns, &since, now)) {
+			atomic_store(&line->head, head);
+			atomic_store(&line->joined, 0);
+		}
+		return 0;
+	}
+	if (others_wait && joined < JOINED_MOST && is_past(now, since, LINE_JOIN_NS) &&
+	    is_past(now, atomic_load(&line->rates.full_ns), LINE_JOIN_NS) &&
+	    atomic_compare_exchange_strong(&line->head_ns, &since, now)) {
+		atomic_store(&line->joined, ++joined);
+		LOG("optax: the head can't fill the link, joined by %u", joined);
+		order_changed();
+	}
+	return joined < JOINED_MOST ? joined : JOINED_MOST;
+}
+
 static void look(struct place *place, uint64_t now, struct line_view *view)
 {
 	struct qclimb_task tasks[QCLIMB_TASKS];
-	uint32_t flows = 0, head_flows = 0;
-	uint64_t head_ns = UINT64_MAX;
+	uint32_t flows[QCLIMB_TASKS], behind = 0, first, joined = 0;
 
 	copy_line(tasks);
 	view->rank = qclimb_task_rank(tasks, QCLIMB_TASKS, own_id, now, LINE_PATIENCE_NS);
-	if (view->rank == QCLIMB_NOT_IN_LINE || atomic_load(&place->large_ns) > now)
-		view->rank = 0;
 	for (uint32_t i = 0; i < QCLIMB_TASKS; i++) {
-		const uint32_t has = atomic_load_explicit(&line->places[i].flows, memory_order_relaxed);
-
-		if (!qclimb_task_is_active(&tasks[i], now, LINE_PATIENCE_NS))
-			continue;
-		flows += has;
-		if (tasks[i].arrived_ns < head_ns) {
-			head_ns = tasks[i].arrived_ns;
-			head_flows = has;
-		}
+		flows[i] = atomic_load_explicit(&line->places[i].flows, memory_order_relaxed);
+		if (qclimb_task_is_active(&tasks[i], now, LINE_PATIENCE_NS))
+			behind += flows[i];
+		else
+			tasks[i].id = 0;
 	}
-	view->behind_flows = flows - head_flows;
+	for (uint32_t n = 0; n <= joined; n++) {
+		first = first_of(tasks, QCLIMB_TASKS);
+		if (first == QCLIMB_TASKS)
+			break;
+		behind -= flows[first];
+		if (!n)
+			joined = joined_by(tasks[first].id, behind > 0, now);
+		tasks[first].id = 0;
+	}
+	view->behind_flows = behind;
+	if (view->rank == QCLIMB_NOT_IN_LINE || view->rank <= joined || atomic_load(&place->large_ns) > now)
+		view->rank = 0;
+	else
+		view->rank -= joined;
 }
 
 const struct line_view *line_look(uint64_t now, struct line_view *view)

@@ -20,11 +20,14 @@
 #define LINE_LOSES_PLACE_NS (250 * QCLIMB_NS_PER_MS) /* quiet for so long: it arrives anew */
 #define LINE_FORGET_NS (1000 * QCLIMB_NS_PER_MS)
 #define LINE_TENURE_NS (2000 * QCLIMB_NS_PER_MS) /* a head for so long makes room for the others */
+#define LINE_LATER_NS (2000 * QCLIMB_NS_PER_MS) /* a task that got too much: who comes within goes before it */
+#define LINE_JOIN_NS (100 * QCLIMB_NS_PER_MS) /* with a head that does not fill the link, the next joins it after */
+#define LINE_ALONE_NS (1000 * QCLIMB_NS_PER_MS) /* and no longer after */
 
 struct line_view {
-	uint32_t rank; /* active tasks before this process's; 0: it is the head, or nobody is held back */
+	uint32_t rank; /* active tasks before this process's; 0: it is the head, joins it, or nobody is held back */
 	uint32_t window; /* of the head's flows, segments */
-	uint32_t behind_flows; /* of all tasks but the head */
+	uint32_t behind_flows; /* of the tasks that are held back */
 	uint64_t capacity, rate_before; /* of the link, and of what is received before those behind; bytes a second */
 	uint32_t turn; /* for line_wait() */
 };

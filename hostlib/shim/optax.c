@@ -287,13 +287,13 @@ void optax_read(struct connection *connection, int fd, ssize_t got, size_t asked
 		flow->written_ns = connection->last_write_ns;
 		end_flow(connection, flow, now, true);
 	}
-	if (atomic_load(&flow->kind) == KIND_SMALL)
+	if (atomic_load(&flow->kind) == KIND_SMALL && line_has_place())
 		place = line_look(now, &view)->rank ? LINE_BEHIND : LINE_HEADS;
 	grow(connection, flow, (uint64_t)got, now);
 	atomic_store_explicit(&flow->read_ns, now, memory_order_relaxed);
 	line_received((uint64_t)got, place, now);
-	if (atomic_load(&flow->kind) == KIND_LARGE)
-		set_window(flow, fd, WINDOW_KERNELS, 0);
+	if (atomic_load(&flow->kind) == KIND_LARGE || (atomic_load(&flow->kind) == KIND_SMALL && !line_has_place()))
+		set_window(flow, fd, WINDOW_KERNELS, 0); /* the task has no place: its large flow has it leave */
 	else if (atomic_load(&flow->kind) == KIND_SMALL && line_look(now, &view)->rank)
 		set_window(flow, fd, WINDOW_LEAST, 0);
 	else if (atomic_load(&flow->kind) == KIND_SMALL)

@@ -20,8 +20,9 @@ static uint64_t smooth(_Atomic uint64_t *rate, uint64_t found)
 }
 
 /* Nothing is known: nobody is let past the head at first. */
-static void begin(struct rates *rates, uint64_t capacity)
+static void begin(struct rates *rates, uint64_t capacity, uint64_t now)
 {
+	atomic_store(&rates->full_ns, now);
 	atomic_store(&rates->window, WINDOW_FIRST);
 	atomic_store(&rates->smooth_head, capacity);
 	atomic_store(&rates->smooth_before, capacity);
@@ -41,7 +42,8 @@ static void learn(struct rates *rates, uint64_t sum)
 
 /*
  * By Algorithm 3 as it stands, those behind get what the head leaves of alpha C; but while they share a full link, that is also what they
- * took from it, and they would give it up only slowly. So, where the link is full (half way from alpha C to C), nothing is left. The head's
+ * took from it, and they would give it up only slowly. So, where the link is full (half way from alpha C to C), nothing is left, and what
+ * is left later comes back slowly: with 72 flows behind, two segments of each are more than half of what the link carries in 30 ms. The head's
  * window goes by what the head receives: a large flow that fills the link beside it would else take its window away.
  */
 void rates_sample(struct rates *rates, uint64_t told, uint64_t now)
@@ -61,7 +63,7 @@ void rates_sample(struct rates *rates, uint64_t told, uint64_t now)
 	sum -= atomic_exchange(&rates->sampled_sum, sum);
 	capacity = rates_capacity(rates, told);
 	if (now - then > ASLEEP_NS) {
-		begin(rates, capacity);
+		begin(rates, capacity, now);
 		return;
 	}
 	head = smooth(&rates->smooth_head, head * QCLIMB_NS_PER_MS * 1000 / (now - then));
@@ -69,7 +71,9 @@ void rates_sample(struct rates *rates, uint64_t told, uint64_t now)
 	sum = smooth(&rates->smooth_sum, sum * QCLIMB_NS_PER_MS * 1000 / (now - then));
 	learn(rates, sum);
 	is_full = sum >= (capacity + qclimb_congested_rate(capacity)) / 2;
-	atomic_store(&rates->before, is_full ? capacity : before);
+	if (is_full)
+		atomic_store(&rates->full_ns, now);
+	atomic_store(&rates->before, qclimb_rate_before_next(atomic_load(&rates->before), before, capacity, is_full));
 	atomic_store(&rates->window,
 		     qclimb_window_next(atomic_load(&rates->window), head, capacity, WINDOW_LEAST, WINDOW_MOST));
 }

@@ -26,6 +26,7 @@ struct rates {
 	_Atomic uint64_t smooth_head, smooth_before, smooth_sum; /* over the last samples */
 	_Atomic uint64_t before; /* what comes before those behind; the capacity where the link is full */
 	_Atomic uint64_t peak; /* the most that was ever received in a sample: what the link can, if nobody says it */
+	_Atomic uint64_t full_ns; /* when the link was last full */
 	_Atomic uint32_t window; /* of the head's flows, segments */
 	uint32_t unused;
 };

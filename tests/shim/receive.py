@@ -69,6 +69,18 @@ def head(port):
     signal.pause()
 
 
+def trickle(port):
+    """A task that is never quiet and never takes more than 100 KB/s."""
+    socks = [socket.create_connection(("127.0.0.1", port)) for _ in range(2)]
+    for sock in socks:
+        sock.sendall(struct.pack("<Q", 1_000_000))
+    print("ready", flush=True)
+    while True:
+        for sock in socks:
+            sock.recv(500)
+        time.sleep(0.01)
+
+
 def really(sock, option):
     """A socket option as the kernel has it, past the library."""
     value, size = ctypes.c_int(), ctypes.c_uint(4)
@@ -160,6 +172,16 @@ def by_asyncio(port, flows, size):
         return await asyncio.gather(*(take() for _ in range(flows)))
 
     return asyncio.run(take_all())
+
+
+def window(port, size):
+    """The largest receive buffer that the kernel had while `size` bytes came."""
+    sock = ask(port, size)
+    left, most = size, 0
+    while left:
+        left -= len(sock.recv(min(left, 65536)))
+        most = max(most, really(sock, SO_RCVBUF))
+    print(json.dumps({"most": most}))
 
 
 def fetch(port, mode, flows, size):

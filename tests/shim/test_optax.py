@@ -31,8 +31,8 @@ class Host:
         self.log = path / "log"
         self.running = []
 
-    def start(self, role, optax=None, library=True, run="absent", **words):
-        settings = {"QCLIMB_MODE": "observe", "QCLIMB_LOG": str(self.log)}
+    def start(self, role, optax=None, library=True, run="absent", log=None, **words):
+        settings = {"QCLIMB_MODE": "observe", "QCLIMB_LOG": str(log or self.log)}
         if optax is not None:
             settings["QCLIMB_OPTAX"] = optax
         env = environment(self.path / run, **settings) if library else dict(os.environ)
@@ -116,6 +116,36 @@ def test_several_tasks_at_once_all_get_every_byte(host, mode):
     tasks = [host.start("fetch", "50", port=PORT, mode=mode, flows=4, size=300_000) for _ in range(3)]
     for task in tasks:
         assert host.says(task) == {"whole": [True] * 4}
+
+
+LEAST_BUFFER = 8192
+"""What the kernel makes of the smallest window's SO_RCVBUF."""
+
+
+def test_a_head_that_cannot_fill_the_link_is_joined_by_the_next(host):
+    host.ready("trickle", "20", port=PORT)
+    said = host.says(host.start("window", "20", port=PORT, size=1_000_000))
+    assert host.logged("joined by 1") > 0
+    assert said["most"] > LEAST_BUFFER
+
+
+def test_a_head_that_fills_the_link_is_joined_by_nobody(host):
+    head = host.ready("head", SLOW, port=PORT)
+    behind = host.start("window", SLOW, port=PORT, size=30_000)
+    assert host.says(behind)["most"] == LEAST_BUFFER
+    assert head.poll() is None
+    assert host.logged("joined") == 0
+
+
+def test_a_head_that_got_more_than_others_do_lets_them_go_before(host, tmp_path):
+    host.ready("head", SLOW, port=PORT)  # never small, never known as large
+    behind = tmp_path / "behind"
+    assert host.says(host.start("fetch", SLOW, log=behind, port=PORT, mode="threads", flows=2, size=20_000))
+    assert "withheld" in behind.read_text()  # nothing was known of what small tasks get
+    wait_until(lambda: host.logged("got more than 262144 bytes") > 0, 20)
+    before = tmp_path / "before"
+    assert host.says(host.start("fetch", SLOW, log=before, port=PORT, mode="threads", flows=2, size=20_000))
+    assert "withheld" not in before.read_text()
 
 
 def test_a_head_that_is_stopped_is_passed_over(host):

@@ -54,6 +54,28 @@ static void task_rank__of_a_stranger_is_none(void **state)
 	assert_int_equal(qclimb_task_rank(line, 0, 5, 100, 50), QCLIMB_NOT_IN_LINE);
 }
 
+static void task_bound__is_half_as_much_again_as_what_ended(void **state)
+{
+	(void)state;
+	assert_bytes(qclimb_task_bound(0), UINT64_MAX); /* nothing is known */
+	assert_bytes(qclimb_task_bound(1), 256 << 10);
+	assert_bytes(qclimb_task_bound(2000000), 3000000);
+	assert_bytes(qclimb_task_bound(UINT64_MAX), UINT64_MAX);
+	assert_bytes(qclimb_task_bound(UINT64_MAX / 2), UINT64_MAX / 2 + UINT64_MAX / 4);
+}
+
+static void task_bytes_next__rise_at_once_but_fourfold_at_most_and_fall_slowly(void **state)
+{
+	(void)state;
+	assert_bytes(qclimb_task_bytes_next(0, 5000), 5000);
+	assert_bytes(qclimb_task_bytes_next(1000, 3000), 3000);
+	assert_bytes(qclimb_task_bytes_next(1000, 5000), 4000);
+	assert_bytes(qclimb_task_bytes_next(1600, 0), 1500);
+	assert_bytes(qclimb_task_bytes_next(1000, 1000), 1000);
+	assert_bytes(qclimb_task_bytes_next(UINT64_MAX, 0), UINT64_MAX - UINT64_MAX / 16);
+	assert_bytes(qclimb_task_bytes_next(1, UINT64_MAX), 4);
+}
+
 static void window_next__shrinks_by_one_when_congested(void **state)
 {
 	(void)state;
@@ -80,6 +102,25 @@ static void congested_rate__is_nine_tenths_without_overflow(void **state)
 	assert_bytes(qclimb_congested_rate(CAPACITY), 900000);
 	assert_bytes(qclimb_congested_rate(19), 17);
 	assert_bytes(qclimb_congested_rate(UINT64_MAX), UINT64_C(16602069666338596453));
+}
+
+static void rate_before_next__is_all_at_once_and_less_by_a_twentieth(void **state)
+{
+	uint64_t before = 300000;
+	int intervals = 0;
+
+	(void)state;
+	assert_bytes(qclimb_rate_before_next(before, 300000, CAPACITY, 0), 300000);
+	before = qclimb_rate_before_next(before, 300000, CAPACITY, 1);
+	assert_bytes(before, CAPACITY);
+	for (; before > 300000; intervals++)
+		before = qclimb_rate_before_next(before, 300000, CAPACITY, 0);
+	assert_bytes(before, 300000);
+	assert_int_equal(intervals, 14);
+	assert_bytes(qclimb_rate_before_next(before, 800000, CAPACITY, 0), 800000); /* up at once */
+	assert_bytes(qclimb_rate_before_next(before, UINT64_MAX, CAPACITY, 0), CAPACITY);
+	assert_bytes(qclimb_rate_before_next(UINT64_MAX, 0, CAPACITY, 0), CAPACITY - CAPACITY / 20 - 1);
+	assert_bytes(qclimb_rate_before_next(7, 0, 0, 0), 0);
 }
 
 static void ack_delay__fills_what_is_left_of_alpha_c(void **state)
@@ -125,6 +166,9 @@ int main(void)
 		cmocka_unit_test(window_next__shrinks_by_one_when_congested),
 		cmocka_unit_test(window_next__doubles_up_to_half_and_else_grows_by_one),
 		cmocka_unit_test(congested_rate__is_nine_tenths_without_overflow),
+		cmocka_unit_test(task_bound__is_half_as_much_again_as_what_ended),
+		cmocka_unit_test(task_bytes_next__rise_at_once_but_fourfold_at_most_and_fall_slowly),
+		cmocka_unit_test(rate_before_next__is_all_at_once_and_less_by_a_twentieth),
 		cmocka_unit_test(ack_delay__fills_what_is_left_of_alpha_c),
 		cmocka_unit_test(ack_delay__is_the_longest_where_nothing_is_left),
 		cmocka_unit_test(ack_delay__never_overflows),

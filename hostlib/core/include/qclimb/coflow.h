@@ -39,9 +39,38 @@ static inline int qclimb_task_is_active(const struct qclimb_task *task, uint64_t
 	return task->id && (task->active_ns >= now_ns || now_ns - task->active_ns <= patience_ns);
 }
 
+/* By arrival, and by id among those that came at once. */
+static inline int qclimb_task_is_before(const struct qclimb_task *task, const struct qclimb_task *other)
+{
+	return task->arrived_ns < other->arrived_ns || (task->arrived_ns == other->arrived_ns && task->id < other->id);
+}
+
 /*
- * Algorithm 1: how many active tasks stand before task `id` (0: it is the head); QCLIMB_NOT_IN_LINE if it has no place. By arrival, and by
- * id among those that came at once.
+ * What a task gets at its place before it must let others go first, by the largest of those that ended lately (0: not known, there is no bound): half
+ * as much again, QCLIMB_TASK_LEAST_BYTES at least. OPTAX has no such rule: its senders know a large flow from their backlog before its first byte, a
+ * receiver only when more than small_coflow_bytes of it have come.
+ */
+#define QCLIMB_TASK_LEAST_BYTES (256u << 10)
+
+static inline uint64_t qclimb_task_bound(uint64_t ended_bytes)
+{
+	const uint64_t bound = ended_bytes > UINT64_MAX / 3 * 2 ? UINT64_MAX : ended_bytes + ended_bytes / 2;
+
+	if (!ended_bytes)
+		return UINT64_MAX;
+	return bound < QCLIMB_TASK_LEAST_BYTES ? QCLIMB_TASK_LEAST_BYTES : bound;
+}
+
+/* That largest one after a task of `bytes` ended: up at once, though fourfold at most, and down by a 16th of the difference. */
+static inline uint64_t qclimb_task_bytes_next(uint64_t ended_bytes, uint64_t bytes)
+{
+	if (bytes <= ended_bytes)
+		return ended_bytes - (ended_bytes - bytes) / 16;
+	return ended_bytes && bytes / 4 > ended_bytes ? ended_bytes * 4 : bytes;
+}
+
+/*
+ * Algorithm 1: how many active tasks stand before task `id` (0: it is the head); QCLIMB_NOT_IN_LINE if it has no place.
  */
 static inline uint32_t qclimb_task_rank(const struct qclimb_task *tasks, uint32_t count, uint64_t id, uint64_t now_ns,
 					uint64_t patience_ns)
@@ -57,9 +86,7 @@ static inline uint32_t qclimb_task_rank(const struct qclimb_task *tasks, uint32_
 	for (uint32_t i = 0; i < count && i < QCLIMB_TASKS; i++) {
 		if (&tasks[i] == own || !qclimb_task_is_active(&tasks[i], now_ns, patience_ns))
 			continue;
-		if (tasks[i].arrived_ns < own->arrived_ns ||
-		    (tasks[i].arrived_ns == own->arrived_ns && tasks[i].id < own->id))
-			before++;
+		before += (uint32_t)qclimb_task_is_before(&tasks[i], own);
 	}
 	return before;
 }
@@ -88,6 +115,26 @@ static inline uint32_t qclimb_window_next(uint32_t window, uint64_t rate, uint64
 	else
 		next = (uint64_t)window + 1;
 	return next < least ? least : next > most ? most : (uint32_t)next;
+}
+
+/*
+ * What Algorithm 3 takes for b, after an interval in which `rate` was received before those behind, and `was` before: all of the
+ * capacity at once where the link is full, and from there down by a RETURNS_th of it an interval at most. A measured rate of applications
+ * that read in bursts swings; were those behind let in at each swing they would keep what they got, for the head needs an empty queue to
+ * win it back.
+ */
+#define QCLIMB_RETURNS 20u
+
+static inline uint64_t qclimb_rate_before_next(uint64_t was, uint64_t rate, uint64_t capacity, int is_full)
+{
+	const uint64_t step = capacity / QCLIMB_RETURNS + 1;
+	uint64_t least;
+
+	if (is_full || rate >= capacity)
+		return capacity;
+	least = was > capacity ? capacity : was;
+	least = least > step ? least - step : 0;
+	return rate > least ? rate : least;
 }
 
 /*
