@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lab.optax.tasks import Task
 
 KB, MB = 1024, 1024 * 1024
 PORT_BYTES_PER_S = 100e6 / 8 * 1448 / 1514
 BULK_BYTES = 100 * 1000 * 1000
+SLOW_KBS = 2400
+"""All senders together, to a task that cannot fill the link: 19 Mb/s."""
 
 MIXES = {
     "Normal": (52, 16, 15, 17),
@@ -48,6 +50,9 @@ class Point:
             return self._mix(random.Random(f"{self.x} {run}"))
         count, width, flow_bytes = (int(number) for number in self.numbers)
         small = [Task(0.001 * n, width, flow_bytes, self.mode) for n in range(count)]
+        if self.kind == "slow":
+            first = Task(0, width, 2 * flow_bytes, self.mode, "slow", SLOW_KBS // width)
+            return [first, *(replace(task, start_s=0.2 + task.start_s) for task in small)]
         if self.kind == "bulk":
             return [Task(0, 1, BULK_BYTES, self.mode, "large")] + [
                 Task(1 + task.start_s, width, flow_bytes, self.mode) for task in small
@@ -85,6 +90,7 @@ def points() -> Iterator[Point]:
     for mode in ("threads", "epoll"):
         yield Point("base", mode, ("fair", "observe", "optax", "optax-learned"), "tasks", (4, 8, 256 * KB), mode)
     yield Point("bulk", "threads", FAIR_AND_OPTAX, "bulk", (4, 8, 256 * KB))
+    yield Point("slow", "threads", FAIR_AND_OPTAX, "slow", (3, 8, 256 * KB))
     for count in (2, 4, 6, 8, 10):
         yield Point("fig10", str(count), FAIR_AND_OPTAX, "tasks", (count, 8, 256 * KB), "epoll")
     for mix in MIXES:

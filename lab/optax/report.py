@@ -22,6 +22,7 @@ PAPER = {
 TITLES = {
     "base": "4 tasks x 8 flows x 256 KB",
     "bulk": "A flow of 100 MB beside them",
+    "slow": "A head that can't fill the link: 8 flows x 512 KB at 19 Mb/s, then 3 tasks of 8 x 256 KB",
     "fig10": "Figure 10: number of tasks, 8 flows x 256 KB each",
     "fig11": "Figure 11: 8 tasks, volume x number of flows",
     "fig12": "Figure 12: load by tasks of 8 flows x 64 KB that arrive at random (40 a run)",
@@ -133,6 +134,23 @@ def _bulk(by_point: Mapping[Point, Mapping[str, Sequence[Result]]]) -> str:
     return table(head, lines) + "\n\n" + "\n".join(said)
 
 
+def _slow(by_point: Mapping[Point, Mapping[str, Sequence[Result]]]) -> str:
+    lines, said = [], []
+    for runs in by_point.values():
+        for scheme, results in runs.items():
+            each = [f"{completion_s(results, name) * 1e3:.0f}" for name in ("small", "slow")]
+            lines.append(
+                [scheme, str(len(results)), *each, f"{gain(runs, scheme):.2f}", f"{makespan(runs, scheme):.3f}"]
+            )
+        if "optax" in runs:
+            found = gain(runs, "optax")
+            said.append(
+                verdict(found >= 1, "those behind the slow head are no later than with fair sharing", f"{found:.2f}")
+            )
+    head = ["scheme", "runs", "behind, mean ms", "the slow one ms", "gain of those behind", "makespan / fair"]
+    return table(head, lines) + "\n\n" + "\n".join(said)
+
+
 def _gains(by_point: Mapping[Point, Mapping[str, Sequence[Result]]]) -> str:
     lines = []
     for point, runs in by_point.items():
@@ -198,7 +216,7 @@ def write_report(found: Found, path: Path, how: str) -> str:
             parts.append(f"The paper: {PAPER[figure]}.")
             (path.parent / f"{path.stem}-{figure}.svg").write_text(plot(figure, by_point), encoding="utf-8")
             parts.append(f"![{TITLES[figure]}]({path.stem}-{figure}.svg)")
-        show = {"base": _base, "bulk": _bulk, "fig13": _mixes}.get(figure, _gains)
+        show = {"base": _base, "bulk": _bulk, "slow": _slow, "fig13": _mixes}.get(figure, _gains)
         parts.append(show(by_point))
     text = "\n\n".join(parts) + "\n"
     path.write_text(text, encoding="utf-8")

@@ -33,6 +33,8 @@ class Task:
     flow_bytes: int = 256 * 1024
     mode: str = "threads"
     name: str = "small"
+    pace_kbs: int = 0
+    """Each of its senders sends no faster than so many 1000 bytes a second; 0: as fast as it can."""
 
 
 @dataclass(frozen=True)
@@ -154,7 +156,8 @@ def run(star: Star, scheme: Scheme, tasks: Sequence[Task]) -> Result:
         for number, task in enumerate(tasks):
             from_ = [f"{addresses[(number + n) % len(addresses)]}:{PORT}" for n in range(task.width)]
             at_ns = start_ns + int(task.start_s * 1e9)
-            argv = [program, "fetch", task.mode, str(at_ns), str(task.flow_bytes), *from_]
+            asked = f"{task.flow_bytes}@{task.pace_kbs}" if task.pace_kbs else str(task.flow_bytes)
+            argv = [program, "fetch", task.mode, str(at_ns), asked, *from_]
             running.append(
                 subprocess.Popen(
                     argv_in(star.receiver, argv, environment),

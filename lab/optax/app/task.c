@@ -3,7 +3,9 @@
  * task is a request to each of several servers, all at once; it prints when its last byte came.
  *
  *   task serve PORT
- *   task fetch MODE START_NS BYTES ADDRESS:PORT...     MODE: threads, poll, select, epoll, epoll-et; START_NS: CLOCK_MONOTONIC
+ *   task fetch MODE START_NS BYTES[@PACE] ADDRESS:PORT...
+ *
+ * MODE: threads, poll, select, epoll, epoll-et; START_NS: CLOCK_MONOTONIC; PACE: of each answer, 1000 bytes a second.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -26,6 +28,7 @@
 #include <unistd.h>
 
 #define CHUNK 65536
+#define PACE_SHIFT 40 /* of a request: below are the bytes that are asked for, above the pace of sending */
 #define FLOWS_MOST 64
 #define SAMPLES_MOST 4096
 #define SAMPLE_NS UINT64_C(50000000)
@@ -38,6 +41,7 @@ struct flow {
 
 static struct flow flows[FLOWS_MOST];
 static int flow_count;
+static uint64_t pace_kbs; /* 1000 bytes a second; 0: as fast as it can */
 static uint64_t first_ns;
 static _Atomic uint64_t received;
 static _Atomic uint32_t samples; /* only of long tasks: bytes so far, every SAMPLE_NS */
@@ -66,6 +70,11 @@ static void *answer(void *argument)
 	uint64_t left;
 
 	while (recv(fd, &left, sizeof(left), MSG_WAITALL) == sizeof(left)) {
+		const unsigned int pace = (unsigned int)(left >> PACE_SHIFT) * 1000;
+
+		if (pace)
+			setsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &pace, sizeof(pace));
+		left &= (UINT64_C(1) << PACE_SHIFT) - 1;
 		while (left) {
 			const ssize_t sent = send(fd, bytes, left < CHUNK ? left : CHUNK, 0);
 
@@ -132,10 +141,12 @@ static bool take(struct flow *flow)
 
 static void begin(struct flow *flow)
 {
+	const uint64_t asked = flow->left | pace_kbs << PACE_SHIFT;
+
 	flow->fd = socket(AF_INET, SOCK_STREAM, 0);
 	if (connect(flow->fd, (struct sockaddr *)&flow->to, sizeof(flow->to)))
 		fail("connect");
-	if (send(flow->fd, &flow->left, sizeof(flow->left), 0) != sizeof(flow->left))
+	if (send(flow->fd, &asked, sizeof(asked), 0) != sizeof(asked))
 		fail("send");
 }
 
@@ -254,12 +265,13 @@ int main(int argc, char **argv)
 	}
 	for (int i = 5; i < argc; i++) {
 		struct flow *flow = &flows[flow_count++];
-		char *port = strchr(argv[i], ':');
+		char *port = strchr(argv[i], ':'), *at;
 
 		if (!port)
 			return 2;
 		*port = 0;
-		flow->left = strtoull(argv[4], NULL, 10);
+		flow->left = strtoull(argv[4], &at, 10);
+		pace_kbs = *at == '@' ? strtoull(at + 1, NULL, 10) : 0;
 		flow->to.sin_family = AF_INET;
 		flow->to.sin_port = htons((uint16_t)atoi(port + 1));
 		if (inet_pton(AF_INET, argv[i], &flow->to.sin_addr) != 1)

@@ -1,6 +1,7 @@
 """The OPTAX experiment: its points, its arithmetic, and one short run of it."""
 
 import os
+from dataclasses import replace
 
 import pytest
 
@@ -44,6 +45,21 @@ def test_a_report_says_what_does_not_hold(tmp_path):
     assert write_report(bad, tmp_path / "bad.md", "").count("does not hold") == 2
 
 
+def test_a_slow_task_asks_its_senders_for_their_pace():
+    (point,) = [point for point in points() if point.figure == "slow"]
+    first, *others = point.tasks(0)
+    assert first.pace_kbs * first.width == 2400
+    assert {task.pace_kbs for task in others} == {0}
+
+
+def test_those_behind_a_slow_head_are_told_apart_from_it(tmp_path):
+    slow = Done(Task(0, name="slow"), 2.0, ())
+    point = Point("slow", "threads", ("fair", "optax"), "slow", (3, 8, 256 * KB))
+    each = {scheme: [Result((slow, *result(ends).done), 0.9)] for scheme, ends in (("fair", 0.5), ("optax", 0.8))}
+    assert "does not hold" in write_report({point: each}, tmp_path / "slow.md", "")
+    assert "does not hold" not in write_report({point: each | {"optax": each["fair"]}}, tmp_path / "slow.md", "")
+
+
 def test_the_large_flows_rate_is_read_from_its_samples():
     samples = tuple((0.1 * n, 1000 * n) for n in range(1, 60))
     large = Done(Task(0, 1, 59_000, name="large"), 5.9, samples)
@@ -65,10 +81,14 @@ def test_tasks_are_complete_under_optax_and_the_star_goes(tmp_path):
     star = Star(f"ot{os.getpid()}", senders=2)
     scheme = Scheme("optax", True, {"QCLIMB_MODE": "observe", "QCLIMB_OPTAX": "100"}, {"QCLIMB_MODE": "observe"})
     tasks = [Task(0.001 * n, 4, 32 * KB, mode) for n, mode in enumerate(("threads", "epoll-et", "poll"))]
+    paced = Task(0, 2, 64 * KB, pace_kbs=100)
     try:
         with up(star), senders(star, scheme):
             found = run(star, scheme, tasks)  # raises where a byte is missing
             assert len(found.done) == 3
+            (slow,) = run(star, scheme, [paced]).done
+            (quick,) = run(star, scheme, [replace(paced, pace_kbs=0)]).done
+            assert slow.duration_s > quick.duration_s
     except FabricError as error:
         if "missing" in str(error) or "neither ets nor HTB" in str(error):
             pytest.skip(str(error))
