@@ -1,4 +1,4 @@
-"""The book's table of contents in Markdown, made from the pages that stand in a folder: nothing to keep in step by hand."""
+"""The book's table of contents in Markdown, made from the pages in a folder: nothing to keep in step by hand."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ def write_index(folder: Path) -> Path:
     lines = [
         "# The book",
         "",
-        "Figures and tables of the papers, run by this project's simulator, each beside the paper's numbers. This list is",
-        "made by `qclimb figures` from the pages here; `lab/sim/README.md` says what the simulator is.",
+        "Figures and tables of the papers, run by this project's simulator, each beside the paper's numbers.",
+        "`qclimb figures` makes this list from the pages here; `lab/sim/README.md` says what the simulator is.",
         "",
         "| page | what it found | made by |",
         "|---|---|---|",

@@ -47,7 +47,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Story:
-    """What the runs say: a table (rows as mappings of column to text), panels, one verdict a claim, and all in a line."""
+    """What the runs say: a table (rows: column to text), panels, one verdict a claim, and all of it in a line."""
 
     rows: Sequence[Mapping[str, str]]
     panels: Sequence[Panel]
