@@ -17,15 +17,44 @@ WIDE = Tree(
 """Left of 1: exactly 1000 bytes; right: 1,000 to 100,000."""
 
 
+def alone(trees, row, size):
+    """Scores of a flow that is the only one held back."""
+    below, above = conformal.scores(trees, np.array([[row]], np.float32), np.array([size], float), 1)
+    return below[0], above[0]
+
+
 def test_a_score_is_the_least_stretch_that_covers_the_flow():
-    rows = np.array([[0], [0], [5], [5], [5]], np.float32)
-    sizes = np.array([1000, 1001, 50_000, 100, 10_000_000], float)
-    below, above = conformal.scores([WIDE], rows, sizes, 1)
-    assert below.tolist() == pytest.approx([0, 0, 0, 0.5, 0])  # 100 lies half of the width below 1,000
-    assert above.tolist() == pytest.approx([0, np.inf, 0, 0, 1])
+    assert alone([WIDE], 0, 1000) == (0, 0)
+    assert alone([WIDE], 0, 1001) == (0, np.inf)
+    assert alone([WIDE], 5, 50_000) == (0, 0)
+    assert alone([WIDE], 5, 100) == pytest.approx((0.5, 0))  # half of the width below 1,000
+    assert alone([WIDE], 5, 10_000_000) == pytest.approx((0, 1))
     for stretch in (0.49, 0.51):
         lower, _ = WIDE.stretched(Stretch(stretch, 0))
         assert (lower[2] <= 100) == (stretch > 0.5)
+
+
+def test_a_flow_is_scored_against_leaves_that_know_the_others_held_back():
+    rows = np.array([[5], [5], [5], [0], [0]], np.float32)
+    sizes = np.array([100, 10, 1_000_000, 2000, 2000], float)
+    below, above = conformal.scores([WIDE], rows, sizes, 1)
+    assert below[0] == 0, "10 bytes are learned, too, so 100 lie within"
+    assert below[1] == pytest.approx(1 / 4), "10 lie a decade below 100, the others reach over four"
+    assert above[2] == pytest.approx(1 / 4), "10^6 lie a decade above 10^5; the others reach from 10"
+    assert above.tolist()[3:] == [0, 0], "each of two equal sizes is known by the other"
+    assert WIDE.upper[2] == 100_000, "the tree itself learns nothing"
+
+
+def test_the_scores_are_those_of_learning_all_others_one_by_one():
+    random = np.random.default_rng(4)
+    rows = random.choice([0, 5], (60, 1)).astype(np.float32)
+    sizes = np.ceil(np.exp(random.normal(np.log(5000), 3, 60)))
+    found = conformal.scores([WIDE], rows, sizes, 1)
+    for flow in range(60):
+        tree = Tree(**{name: part.copy() for name, part in vars(WIDE).items()})
+        others = np.arange(60) != flow
+        tree.learn(rows[others], sizes[others], 1)
+        assert (found[0][flow], found[1][flow]) == pytest.approx(alone([tree], rows[flow, 0], sizes[flow]))
 
 
 def test_the_tree_that_needs_least_decides():
@@ -48,33 +77,41 @@ def test_one_flow_less_than_needed_promises_nothing():
 
 
 def test_coverage_of_exchangeable_flows_is_what_was_asked_for():
-    """Mean over draws of the share beyond: at most alpha, and not far below, since sizes have no ties here."""
+    """Of leaves that know few flows each: mean share beyond at most alpha, not far below, for sizes have no ties."""
     random = np.random.default_rng(0)
-    tree = Tree(**{**vars(WIDE), "lower": np.array([np.inf, 900, 900.0]), "upper": np.array([0, 1100, 1100.0])})
+    leaves, held, later, alpha = 64, 640, 6400, 0.03
+    depth = leaves.bit_length() - 1
+    inner = leaves - 1
+    feature, child = np.zeros(2 * leaves - 1, np.int32), np.arange(2 * leaves - 1, dtype=np.int32)
+    child[:inner] = 2 * np.arange(inner) + 1
+    threshold = np.full(2 * leaves - 1, np.inf, np.float32)
+    edges = [(0.0, float(leaves))]
+    for node in range(inner):
+        low, high = edges[node]
+        threshold[node] = (low + high) / 2
+        edges += [(low, (low + high) / 2), ((low + high) / 2, high)]
     shares = []
-    for _ in range(60):
-        rows = np.full((3000, 1), 5, np.float32)
-        sizes = np.exp(random.normal(np.log(1000), 0.02, 3000))
-        below, above = conformal.scores([tree], rows, sizes, 1)
-        alpha = 0.05
-        tail = conformal.quantile(np.maximum(below, above)[:500], alpha)
-        shares.append(np.mean(np.maximum(below, above)[500:] > tail))
-    # Scores inside are all 0, so that beyond may be fewer; here every end is far inside the interval of 10 %.
-    assert np.mean(shares) <= 0.05 + 3 * 0.01 / np.sqrt(60)
-
-    sizes_wide = np.exp(random.normal(np.log(1000), 0.3, (60, 3000)))
-    shares = []
-    for sizes in sizes_wide:
-        _, above = conformal.scores([tree], np.full((3000, 1), 5, np.float32), sizes, 1)
-        shares.append(np.mean(above[500:] > conformal.quantile(above[:500], 0.05)))
-    assert 0.04 < np.mean(shares) < 0.055
+    for _ in range(25):
+        tree = Tree(feature, threshold, child, np.full(2 * leaves - 1, np.inf), np.zeros(2 * leaves - 1))
+        rows = random.uniform(0, leaves, (held + later, 1)).astype(np.float32)
+        sizes = np.exp(random.normal(10, 1, held + later))
+        tree.learn(*(part[: held // 2] for part in (rows, sizes)), depth)
+        mine = slice(held // 2, held)
+        stretch = conformal.calibrated([tree], rows[mine], sizes[mine], depth, 1 - 2 * alpha)
+        assert stretch.reached == (True, True)
+        assert stretch.upper > 0
+        tree.learn(rows[mine], sizes[mine], depth)
+        _, upper = tree.stretched(stretch)
+        shares.append(np.mean(sizes[held:] > upper[tree.leaves(rows[held:], depth)]))
+    error = np.std(shares) / np.sqrt(len(shares))
+    assert alpha / 2 < np.mean(shares) <= alpha + 2 * error
 
 
 def test_what_no_stretch_covers_is_said():
-    rows = np.zeros((5000, 1), np.float32)  # left of 1, where the leaf knows 1000 bytes exactly
-    sizes = np.full(5000, 1000.0)
+    rows = np.zeros((1999, 1), np.float32)  # left of 1, where the leaf knows 1000 bytes exactly
+    sizes = np.full(1999, 1000.0)
     assert conformal.calibrated([WIDE], rows, sizes, 1, 0.999) == Stretch(0, 0)
-    sizes[:100] = 2000
+    sizes[7] = 2000  # the one that counts: the largest score of 1,999
     found = conformal.calibrated([WIDE], rows, sizes, 1, 0.999)
     assert found == Stretch(0, 0, reached=(True, False))
 
