@@ -26,6 +26,7 @@ JOBS = -1
 """All processors: a ladder is made by hand."""
 
 FIRST_WRITE = FEATURES.index("first_write_bytes")
+COLUMNS = {"a": list(DEFAULT_FEATURE_IDS), "b": [*DEFAULT_FEATURE_IDS, FIRST_WRITE]}
 RUNGS = {
     "a": "paper's features",
     "b": "+ first write",
@@ -63,7 +64,9 @@ def climb(
     by_seed = []
     for seed in seeds:
         say(f"{flows.name}: seed {seed}")
-        by_seed.append(_rungs(flows, parts, trees, depth, seed, target))
+        run: dict[str, Any] = _rungs(flows, parts, trees, depth, seed, target)
+        say(f"{flows.name}: seed {seed}: depths, learning curve")
+        by_seed.append(run | _beside(flows, parts, trees, depth, seed))
     needed = conformal.needed(target)
     enough = len(parts.calibrate) >= needed
     shown = np.concatenate([parts.grow, parts.calibrate])
@@ -80,19 +83,26 @@ def climb(
             "enough": enough,
             "reached": [bool(np.mean([run["d"]["reached"][end] for run in by_seed]) == 1) for end in (0, 1)],
         },
-        "by_depth": _by_depth(flows, shown, parts.test, trees, seeds[0]),
+        "by_depth": _mean([run["by_depth"] for run in by_seed]),
+        "learning_curve": _mean([run["learning_curve"] for run in by_seed]),
         "threshold_bytes": list(report.thresholds_of(flows.size_bytes[shown])),
         "rungs": {rung: _mean([run[rung] for run in by_seed]) for rung in RUNGS},
     }
 
 
-def _by_depth(
-    flows: Flows, shown: npt.NDArray[np.intp], test: npt.NDArray[np.intp], trees: int, seed: int
-) -> dict[str, Any]:
-    """QCLIMB's Table 2, on the paper's features."""
-    ids = list(DEFAULT_FEATURE_IDS)
-    learned, later = ((flows.features[part][:, ids], flows.size_bytes[part]) for part in (shown, test))
-    return report.by_depth(learned, later, trees, seed, jobs=JOBS)
+def _beside(flows: Flows, parts: bounds.Parts, trees: int, depth: int, seed: int) -> dict[str, Any]:
+    """QCLIMB's Table 2 on the paper's features, and a learning curve on these and the first write."""
+    shown = np.concatenate([parts.grow, parts.calibrate])
+    shown = shown[np.argsort(flows.start_ns[shown], kind="stable")]
+
+    def learned_and_later(ids: list[int]) -> list[tuple[Float32s, Floats]]:
+        return [(flows.features[part][:, ids], flows.size_bytes[part]) for part in (shown, parts.test)]
+
+    paper, ours = learned_and_later(COLUMNS["a"]), learned_and_later(COLUMNS["b"])
+    return {
+        "by_depth": report.by_depth(paper[0], paper[1], trees, seed, jobs=JOBS),
+        "learning_curve": report.learning_curve(ours[0], ours[1], trees, depth, seed, jobs=JOBS),
+    }
 
 
 def _rungs(
@@ -102,7 +112,6 @@ def _rungs(
     test = parts.test
     sizes, proven = flows.size_bytes, flows.footprint_bytes.astype(np.float64)
     edges = report.thresholds_of(sizes[shown])
-    columns = {"a": list(DEFAULT_FEATURE_IDS), "b": [*DEFAULT_FEATURE_IDS, FIRST_WRITE]}
 
     def judged(lower: Floats, upper: Floats) -> dict[str, Any]:
         by_time = report.windows(lower, upper, sizes[test], flows.start_ns[test])
@@ -113,13 +122,13 @@ def _rungs(
         }
 
     found = {}
-    for rung, ids in columns.items():
+    for rung, ids in COLUMNS.items():
         grown, _ = bounds.grow(flows.features[shown][:, ids], sizes[shown], trees, depth, seed, jobs=JOBS)
         lower, upper = report.predicted(grown, flows.features[test][:, ids], depth)
         found[rung] = judged(lower, upper)
     found["c"] = judged(np.maximum(lower, proven[test]), np.maximum(upper, proven[test]))
 
-    ids = columns["b"]
+    ids = COLUMNS["b"]
     matrix = np.ascontiguousarray(flows.features[:, ids])
     watch = novelty.guard(matrix[parts.grow], sizes[parts.grow], ids, depth, seed, matrix[parts.calibrate])
     grown, _ = bounds.grow(

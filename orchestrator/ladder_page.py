@@ -1,13 +1,14 @@
 """A ladder of bounds as a table and as a picture, beside QCLIMB's own numbers (NSDI'24: Table 2, O2 to O5)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from .ladder import RUNGS
 
 PAPER_COVERAGE = {"kmeans": 99.9301, "pagerank": 99.9055, "sgd": 99.9877}
-"""Percent at depth 10, Table 2."""
+PAPER_COVERAGE_5 = {"kmeans": 99.9936, "pagerank": 100.0, "sgd": 100.0}
+"""Percent at depth 10, and at depth 5, Table 2."""
 
 PAPER_SMALL_GAP_BYTES: dict[str, float] = {"kmeans": 12_983, "pagerank": 12_630, "sgd": 213}
 """Mean of size - lower bound of small flows (O2 to O5, the best case)."""
@@ -52,34 +53,96 @@ def table(found: Sequence[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+def depth_table(found: Sequence[dict[str, Any]]) -> str:
+    """Markdown: coverage and width by depth, QCLIMB's Table 2."""
+    lines = [
+        "| traffic | coverage %, depth 1 | depth 5 (paper) | depth 10 (paper) | mean log10 U/L, depth 1 | 5 | 10 |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for traffic in found:
+        depths = traffic["by_depth"]
+        covered = []
+        for depth, row in depths.items():
+            paper = _paper(traffic["name"], {"5": PAPER_COVERAGE_5, "10": PAPER_COVERAGE}.get(depth, {}))
+            covered.append(f"{100 * row['coverage']:.4f}" + (f" ({paper})" if paper else ""))
+        wide = [f"{row['mean_log10_ratio']:.2f}" for row in depths.values()]
+        lines.append("| " + " | ".join([traffic["name"], *covered, *wide]) + " |")
+    return "\n".join(lines)
+
+
+def curve_table(found: Sequence[dict[str, Any]]) -> str:
+    """Markdown: coverage, and width in brackets, by the share of the training flows that was learned."""
+    shares = sorted({row["share"] for traffic in found for row in traffic["learning_curve"]})
+    lines = [
+        "| traffic (all training flows) | " + " | ".join(f"1/{1 / share:.0f}" for share in shares) + " |",
+        "|---" * (len(shares) + 1) + "|",
+    ]
+    for traffic in found:
+        rows = {row["share"]: row for row in traffic["learning_curve"]}
+        cells = [
+            f"{100 * rows[share]['coverage']:.3f} ({rows[share]['mean_log10_ratio']:.2f})" if share in rows else ""
+            for share in shares
+        ]
+        whole = traffic["flows"]["grow"] + traffic["flows"]["calibrate"]
+        lines.append("| " + " | ".join([f"{traffic['name']} ({whole:,})", *cells]) + " |")
+    return "\n".join(lines)
+
+
+LEAST_SHOWN = 1e-5
+"""Fewer misses than any recording could show are drawn here."""
+
+
 def draw(found: Sequence[dict[str, Any]], output: Path) -> None:
-    """Misses and closeness by rung, a panel each."""
+    """Misses and width: by rung, by depth, by share of the flows that were learned."""
     import matplotlib as mpl
 
     mpl.use("Agg")
     from matplotlib import pyplot
 
-    figure, (misses, close, one) = pyplot.subplots(1, 3, figsize=(12, 3.8), layout="constrained")
+    figure, panels = pyplot.subplots(2, 3, figsize=(12, 7.4), layout="constrained")
     places = range(len(RUNGS))
     for traffic in found:
-        rows = [traffic["rungs"][rung] for rung in RUNGS]
-        label = traffic["name"]
-        misses.plot(places, [max(1 - row["coverage"], 1e-6) for row in rows], "o-", label=label)
-        close.plot(places, [row["mean_log10_ratio"] for row in rows], "o-", label=label)
-        one.plot(places, [100 * row["one_priority_share"] for row in rows], "o-", label=label)
-    misses.set_yscale("log")
-    misses.axhline(1e-3, color="grey", lw=0.8)
-    for coverage in PAPER_COVERAGE.values():
-        misses.axhline(1 - coverage / 100, color="black", lw=0.6, ls=":")
-    misses.set_ylabel("share of later flows outside (1e-6: none)")
-    misses.set_title("misses; dotted: the paper's three", fontsize=9)
-    close.set_ylabel("mean log10 U/L")
-    close.set_title("width of the interval", fontsize=9)
-    one.set_ylabel("% of flows")
-    one.set_title("both bounds in one priority", fontsize=9)
-    for ax in (misses, close, one):
-        ax.set_xticks(list(places), [f"({rung})" for rung in RUNGS])
-        ax.grid(alpha=0.3)
-    misses.legend(fontsize=7)
+        rungs = [traffic["rungs"][rung] for rung in RUNGS]
+        depths, curve = traffic["by_depth"], traffic["learning_curve"]
+        shares = [row["share"] for row in curve]
+        (line,) = panels[0, 0].plot(places, _misses(rungs), "o-", label=traffic["name"])
+        style = {"color": line.get_color(), "marker": "o"}
+        panels[0, 1].plot(places, [row["mean_log10_ratio"] for row in rungs], **style)
+        panels[0, 2].plot(places, [100 * row["one_priority_share"] for row in rungs], **style)
+        panels[1, 0].plot(range(len(depths)), _misses(depths.values()), **style)
+        panels[1, 1].plot(shares, _misses(curve), **style)
+        panels[1, 2].plot(shares, [row["mean_log10_ratio"] for row in curve], **style)
+        panels[1, 0].set_xticks(range(len(depths)), depths)
+    for panel in (panels[0, 0], panels[1, 0], panels[1, 1]):
+        panel.set_yscale("log")
+        panel.axhline(1e-3, color="grey", lw=0.8)
+        panel.set_ylabel(f"share of later flows outside ({LEAST_SHOWN:g}: none)")
+    for depth, paper in enumerate((PAPER_COVERAGE_5, PAPER_COVERAGE), 1):
+        panels[1, 0].plot([depth] * 3, [max(1 - c / 100, LEAST_SHOWN) for c in paper.values()], "kx", ms=6)
+    for panel in panels[1, 1:]:
+        panel.set_xscale("log", base=2)
+        panel.set_xlabel("share of the training flows")
+    titles = (
+        "misses by rung",
+        "width by rung",
+        "both bounds in one priority",
+        "misses by depth, rung (a); crosses: paper",
+        "misses by flows learned, (b)",
+        "width by flows learned, (b)",
+    )
+    for panel, title in zip(panels.flat, titles, strict=True):
+        panel.set_title(title, fontsize=9)
+        panel.grid(alpha=0.3)
+    for panel in panels[0]:
+        panel.set_xticks(list(places), [f"({rung})" for rung in RUNGS])
+    panels[0, 1].set_ylabel("mean log10 U/L")
+    panels[1, 2].set_ylabel("mean log10 U/L")
+    panels[0, 2].set_ylabel("% of flows")
+    panels[1, 0].set_xlabel("depth")
+    figure.legend(loc="outside lower center", ncols=len(found), fontsize=8)
     figure.savefig(output, dpi=90)
     pyplot.close(figure)
+
+
+def _misses(rows: Iterable[dict[str, Any]]) -> list[float]:
+    return [max(1 - row["coverage"], LEAST_SHOWN) for row in rows]

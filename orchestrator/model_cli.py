@@ -139,7 +139,7 @@ def _described(report: dict[str, Any]) -> str:
 @click.option("--seeds", type=click.IntRange(1, 20), default=3, show_default=True, help="How many forests.")
 @click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="For all numbers, as JSON.")
 @click.option("--plot", type=click.Path(path_type=Path, dir_okay=False), help="For a picture (needs matplotlib).")
-@click.option("--markdown", is_flag=True, help="Print a table for a page.")
+@click.option("--markdown", is_flag=True, help="Print a page's tables: rungs, depths, learning curve.")
 @json_option
 def ladder(
     recordings: tuple[Path, ...],
@@ -171,9 +171,9 @@ def ladder(
         click.echo(json.dumps(found, indent=1))
         return
     if markdown:
-        from .ladder_page import table
+        from .ladder_page import curve_table, depth_table, table
 
-        click.echo(table(found))
+        click.echo("\n\n".join(make(found) for make in (table, depth_table, curve_table)))
         return
     for traffic in found:
         counts, calibration = traffic["flows"], traffic["calibration"]

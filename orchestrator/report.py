@@ -16,6 +16,9 @@ WINDOWS = 4
 DEPTHS = (1, 5, 10)
 """Of QCLIMB's Table 2, and 1."""
 
+PARTS = (32, 16, 8, 4, 2, 1)
+"""Of a learning curve: one part in so many is learned from."""
+
 
 def measured(
     lower: npt.ArrayLike,
@@ -89,6 +92,25 @@ def predicted(trees: Sequence[Tree], rows: Float32s, depth: int) -> tuple[Floats
     return bounds.predict(forest, rows)
 
 
+def plainly(
+    shown: tuple[Float32s, Floats], test: tuple[Float32s, Floats], trees: int, depth: int, seed: int, jobs: int = 1
+) -> dict[str, Any]:
+    """How a forest does that is grown on all of `shown` and not calibrated, in few numbers."""
+    grown, _ = bounds.grow(*shown, trees, depth, seed, jobs=jobs)
+    lower, upper = predicted(grown, test[0], depth)
+    return {**briefly(lower, upper, test[1]), "nodes": sum(len(tree.child) for tree in grown)}
+
+
+def briefly(lower: npt.ArrayLike, upper: npt.ArrayLike, sizes: Floats) -> dict[str, Any]:
+    """Coverage, closeness, width."""
+    made = measured(lower, upper, sizes)
+    return {
+        "coverage": made["coverage"],
+        "small_mean_gap_to_lower_bytes": made["classes"].get("small", {}).get("mean_gap_to_lower_bytes"),
+        "mean_log10_ratio": tightness(lower, upper, [1])["mean_log10_ratio"],
+    }
+
+
 def by_depth(
     shown: tuple[Float32s, Floats],
     test: tuple[Float32s, Floats],
@@ -97,37 +119,23 @@ def by_depth(
     depths: Sequence[int] = DEPTHS,
     jobs: int = 1,
 ) -> dict[str, dict[str, Any]]:
-    """QCLIMB's Table 2: coverage by depth, of forests grown on the whole of `shown` and not calibrated."""
-    found = {}
-    for depth in depths:
-        grown, _ = bounds.grow(*shown, trees, depth, seed, jobs=jobs)
-        made = measured(*predicted(grown, test[0], depth), test[1])
-        small = made["classes"].get("small", {})
-        found[str(depth)] = {
-            "coverage": made["coverage"],
-            "small_mean_gap_to_lower_bytes": small.get("mean_gap_to_lower_bytes"),
-            "nodes": sum(len(tree.child) for tree in grown),
-        }
-    return found
+    """QCLIMB's Table 2: coverage by depth."""
+    return {str(depth): plainly(shown, test, trees, depth, seed, jobs) for depth in depths}
 
 
 def learning_curve(
-    shown: tuple[Float32s, Floats], test: tuple[Float32s, Floats], trees: int, depth: int, seed: int
+    shown: tuple[Float32s, Floats],
+    test: tuple[Float32s, Floats],
+    trees: int,
+    depth: int,
+    seed: int,
+    jobs: int = 1,
 ) -> list[dict[str, Any]]:
-    """Coverage and closeness by the number of flows learned from: always the latest ones."""
+    """By the share of the flows learned from: always the latest ones; `shown` is in the order of time."""
     found = []
-    for part in (16, 8, 4, 2, 1):
+    for part in PARTS:
         count = len(shown[1]) // part
-        if count < 4 * bounds.MIN_SAMPLES_LEAF:
-            continue
-        grown, _ = bounds.grow(shown[0][-count:], shown[1][-count:], trees, depth, seed)
-        made = measured(*predicted(grown, test[0], depth), test[1])
-        small = made["classes"].get("small", {})
-        found.append(
-            {
-                "flows": count,
-                "coverage": made["coverage"],
-                "small_mean_gap_to_lower_bytes": small.get("mean_gap_to_lower_bytes"),
-            }
-        )
+        if count >= 4 * bounds.MIN_SAMPLES_LEAF:
+            made = plainly((shown[0][-count:], shown[1][-count:]), test, trees, depth, seed, jobs)
+            found.append({"share": 1 / part, "flows": count, **made})
     return found

@@ -52,10 +52,19 @@ def test_windows_are_quarters_of_the_later_flows(climbed):
     assert np.mean(row["windows"]) == pytest.approx(row["coverage"])
 
 
+def test_deeper_trees_are_closer_and_more_flows_cover_more(climbed):
+    depths, curve = climbed["by_depth"], climbed["learning_curve"]
+    assert list(depths) == ["1", "5", "10"]
+    assert depths["1"]["mean_log10_ratio"] > depths["5"]["mean_log10_ratio"] > depths["10"]["mean_log10_ratio"]
+    assert [row["flows"] for row in curve] == [150, 300, 600, 1200, 2400, 4800]
+    assert curve[0]["coverage"] < curve[-1]["coverage"]
+
+
 def test_a_page_has_a_row_a_rung(climbed, tmp_path):
-    lines = ladder_page.table([climbed]).splitlines()
-    assert len(lines) == 2 + 4
-    assert {line.count("|") for line in lines} == {lines[0].count("|")}
+    for make, rows in ((ladder_page.table, 4), (ladder_page.depth_table, 1), (ladder_page.curve_table, 1)):
+        lines = make([climbed]).splitlines()
+        assert len(lines) == 2 + rows
+        assert {line.count("|") for line in lines} == {lines[0].count("|")}
     pytest.importorskip("matplotlib")
     ladder_page.draw([climbed], tmp_path / "a.png")
     assert (tmp_path / "a.png").stat().st_size > 10_000
