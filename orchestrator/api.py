@@ -42,6 +42,7 @@ from .rest_types import (
 from .runner import Runner
 from .store import Store
 from .trainer import Trainer
+from .watch import Watch
 
 log = logging.getLogger(__name__)
 
@@ -76,6 +77,7 @@ class Service:
     runner: Runner
     trainer: Trainer
     metrics: Metrics
+    watch: Watch
 
 
 def make_app(service: Service) -> FastAPI:
@@ -84,7 +86,9 @@ def make_app(service: Service) -> FastAPI:
     @asynccontextmanager
     async def life(_: FastAPI) -> Any:
         service.runner.recover()
+        service.watch.start()
         yield
+        service.watch.close()
         service.runner.close()
         service.trainer.close()
 
@@ -459,6 +463,7 @@ def _rest(app: FastAPI, service: Service) -> None:
             "policy_generation": 0 if policy is None else policy["generation"],
             "recording": store.setting("recording"),
             "running_rollout": service.runner.running,
+            "drift": store.setting("drift"),
             "last_rollout": _shown(rollouts[-1]) if rollouts else None,
             "switches": store.switches(),
             "hosts": store.hosts(),

@@ -66,6 +66,14 @@ def main() -> None:
 @click.option("--max-records", type=click.IntRange(1), default=200_000, show_default=True, help="Kept of a label.")
 @click.option("--switch-deadline-s", type=click.FloatRange(0.1), default=30.0, show_default=True)
 @click.option("--hosts-deadline-s", type=click.FloatRange(0.1), default=60.0, show_default=True)
+@click.option(
+    "--on-drift",
+    type=click.Choice(["flag", "offer", "rollout"]),
+    default="offer",
+    show_default=True,
+    help="When the bounds in force no longer hold: say so; and train a model and offer a better one; and roll it out.",
+)
+@click.option("--drift-every-s", type=click.FloatRange(0.1), default=30.0, show_default=True, help="A look at it.")
 def serve(
     listen: tuple[str, int],
     database: str,
@@ -80,6 +88,8 @@ def serve(
     max_records: int,
     switch_deadline_s: float,
     hosts_deadline_s: float,
+    on_drift: str,
+    drift_every_s: float,
 ) -> None:
     """Serves REST until SIGTERM or Ctrl-C."""
     host, port = listen
@@ -107,6 +117,7 @@ def serve(
     from .runner import Runner
     from .store import Store
     from .trainer import Trainer
+    from .watch import OnDrift, Watch
 
     try:
         store = Store(database)
@@ -123,7 +134,9 @@ def serve(
     except QclimbError as error:
         click.echo(f"qclimb-orchestrator: {error}", err=True)
         sys.exit(2)
-    service = Service(store, Recordings(store, max_records), runner, Trainer(metrics.trained), metrics)
+    recordings, trainer = Recordings(store, max_records), Trainer(metrics.trained)
+    watch = Watch(store, recordings, runner, trainer, OnDrift(on_drift), drift_every_s)
+    service = Service(store, recordings, runner, trainer, metrics, watch)
     config = uvicorn.Config(
         make_app(service),
         host=host,

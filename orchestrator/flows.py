@@ -136,6 +136,34 @@ class Recordings:
         packed = np.frombuffer(b"".join(row.rows for row in found), dtype=ROW)
         return packed, [row.host for row in found for _ in range(row.flows)]
 
+    def newest(self, flows: int, since: float = 0.0) -> tuple[Rows, list[str]]:
+        """At least the newest so many kept records of any label, whole batches, in the order of arrival; their hosts.
+
+        `since`: of those that arrived after that time (s since 1970) alone.
+        """
+        columns = schema.batches.c
+        query = select(columns.host, columns.flows, columns.rows).where(columns.received_at > since)
+        found: list[Any] = []
+        with self.store.reading() as connection:
+            for row in connection.execute(query.order_by(columns.id.desc())):
+                found.insert(0, row)
+                flows -= row.flows
+                if flows <= 0:
+                    break
+        packed = np.frombuffer(b"".join(row.rows for row in found), dtype=ROW)
+        return packed, [row.host for row in found for _ in range(row.flows)]
+
+    def last_batch(self) -> int:
+        """The number of the batch that came last; 0 before any."""
+        with self.store.reading() as connection:
+            return int(connection.scalar(select(func.max(schema.batches.c.id))) or 0)
+
+    def received_after(self, batch: int) -> int:
+        """How many kept records came after a batch."""
+        with self.store.reading() as connection:
+            query = select(func.sum(schema.batches.c.flows)).where(schema.batches.c.id > batch)
+            return int(connection.scalar(query) or 0)
+
     def statistics(self, label: str | None) -> dict[str, Any]:
         """Sizes (bytes), losses on the way here, and how well the bounds in force held, of one label or of all."""
         found = self._of(label)

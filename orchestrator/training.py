@@ -118,7 +118,8 @@ def train(
     found["fallback_share"] = float(novelty.is_fallback(upper).mean())
     found["windows"] = report.windows(lower, upper, test[1], rows["start_ns"][parts.test])
     if rival is not None:
-        newest = rows[parts.test[np.argsort(rows["start_ns"][parts.test], kind="stable")]][-drift.WINDOW_FLOWS :]
+        # Rows are in the order of arrival: hosts' clocks can't be compared.
+        newest = rows[np.sort(parts.test)[-drift.WINDOW_FLOWS :]]
         better, why = drift.offered(decode_forest(rival), forest, newest)
         found["offer"] = {"offered": better, "why": why}
     if beta < 1:

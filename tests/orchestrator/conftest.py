@@ -18,6 +18,7 @@ from orchestrator.metrics import Metrics
 from orchestrator.runner import Runner
 from orchestrator.store import Store
 from orchestrator.trainer import Trainer
+from orchestrator.watch import Watch
 
 
 def service_records(flows: int, seed: int = 0, host: int = 1) -> list[FlowRecord]:
@@ -94,7 +95,9 @@ def service(store: Store, pki: Path) -> Service:
     metrics = Metrics(store)
     fleet = Fleet(pki / "orchestrator.pem", pki / "orchestrator.key", pki / "ca.pem", connect_timeout_s=1)
     runner = Runner(store, fleet, switch_deadline_s=5, hosts_deadline_s=5, observe_push=metrics.push)
-    return Service(store, Recordings(store, max_records=2000), runner, Trainer(metrics.trained), metrics)
+    recordings, trainer = Recordings(store, max_records=2000), Trainer(metrics.trained)
+    watch = Watch(store, recordings, runner, trainer, every_s=3600)
+    return Service(store, recordings, runner, trainer, metrics, watch)
 
 
 @pytest.fixture

@@ -1,0 +1,168 @@
+"""The watch over bounds in force: drift is said, a better model offered, and rolled out only if told so."""
+
+import time
+from dataclasses import replace
+
+import pytest
+from qclimb.hostfile import decode_forest
+from qclimb.record import HAD_FOREST_BOUNDS
+
+from orchestrator.flows import pack
+from orchestrator.trainer import Trainer
+from orchestrator.training import train
+from orchestrator.watch import OnDrift
+
+HOUR_NS = 3600 * 10**9
+
+
+class HereTrainer(Trainer):
+    """Trains in this process, which is sooner done; counts."""
+
+    def __init__(self):
+        super().__init__()
+        self.trained = []
+        self.instead = {}
+
+    def train(self, rows, hosts, generation, wanted):
+        self.trained.append(len(rows))
+        return train(rows, hosts, generation, **(wanted | self.instead))
+
+
+@pytest.fixture(scope="module")
+def old(records):
+    return train(pack(records), ["h1"] * len(records), 1, trees=6, depth=8)
+
+
+@pytest.fixture
+def watch(service):
+    service.watch.trainer = HereTrainer()
+    return service.watch
+
+
+@pytest.fixture
+def in_force(admin, service, records, old, watch):
+    """Brings the old model into force; what it was trained on is in the store."""
+    service.recordings.add("a", "h1", records, None, 0)
+    service.store.add_model(1, "a", old.report, old.onnx, old.forest)
+    made = admin.post("/v1/revisions", json={"mode": "qclimb", "label": "a", "model": 1})
+    assert made.status_code == 201, made.text
+    number = admin.post("/v1/rollouts", json={"revision": made.json()["id"]}).json()["id"]
+    await_end(admin, number)
+    return number
+
+
+def await_end(admin, number):
+    until = time.monotonic() + 20
+    while time.monotonic() < until:
+        admin.post("/v1/hosts/h1/records", json={"policy_generation": number})
+        if admin.get(f"/v1/rollouts/{number}").json()["phase"] == "done":
+            return
+        time.sleep(0.02)
+    pytest.fail(f"rollout {number} does not end")
+
+
+def bounded(records, forest, factor=1):
+    """The flows an hour later, so many times as large, as a host reports them under a forest."""
+    later = [
+        replace(
+            record,
+            start_ns=record.start_ns + HOUR_NS,
+            last_write_ns=record.last_write_ns + HOUR_NS,
+            size_bytes=record.size_bytes * factor,
+            last_size_bytes=tuple(size * factor for size in record.last_size_bytes),
+        )
+        for record in records
+    ]
+    lower, upper = decode_forest(forest).predict_bytes(pack(later)["features"][:, :11])
+    return [
+        replace(record, lower_bytes=int(low), upper_bytes=int(high), flags=HAD_FOREST_BOUNDS)
+        for record, low, high in zip(later, lower, upper, strict=True)
+    ]
+
+
+def test_without_a_model_in_force_there_is_nothing_to_watch(admin, service, watch):
+    service.store.set_setting("drift", {"model": 1})
+    assert watch.look() is None
+    assert admin.get("/v1/state").json()["drift"] is None
+
+
+def test_bounds_that_hold_are_left_alone(in_force, admin, service, watch, records, old):
+    service.recordings.add("b", "h1", bounded(records, old.forest), None, 0)
+    found = watch.look()
+    assert (found["model"], found["drifted"], found["offer"]) == (1, None, None)
+    assert found["windows"][0]["flows"] == len(records)
+    assert watch.trainer.trained == []
+    assert admin.get("/v1/state").json()["drift"] == found
+
+
+def test_a_better_model_is_offered_with_a_revision_and_not_rolled_out(in_force, admin, service, watch, records, old):
+    service.recordings.add("b", "h1", bounded(records, old.forest, 100), None, 0)
+    found = watch.look()
+    assert "outside their bounds" in found["drifted"]
+    assert found["offer"]["model"] == 2
+    assert "interval score" in found["offer"]["why"]
+    state = admin.get("/v1/state").json()
+    assert state["drift"] == found
+    assert (state["running_rollout"], state["policy"]["model_generation"]) == (None, 1)
+    before, offered = (admin.get(f"/v1/revisions/{n}").json() for n in (1, found["offer"]["revision"]))
+    assert offered["policy"].pop("model_generation") == 2
+    before["policy"].pop("model_generation")
+    assert {k: offered[k] for k in ("policy", "intent")} == {k: before[k] for k in ("policy", "intent")}
+    assert admin.get("/v1/models/2").json()["report"]["trees"] == old.report["trees"]
+
+    watch.look()
+    assert len(watch.trainer.trained) == 1, "an offer stands until as many flows came again as it learned from"
+
+    number = admin.post("/v1/rollouts", json={"revision": found["offer"]["revision"]}).json()["id"]
+    await_end(admin, number)
+    again = watch.look()
+    assert (again["model"], again["windows"], again["offer"]) == (2, [], None)
+
+
+def test_told_to_flag_it_flags(in_force, service, watch, records, old):
+    watch.on_drift = OnDrift.FLAG
+    service.recordings.add("b", "h1", bounded(records, old.forest, 100), None, 0)
+    found = watch.look()
+    assert found["drifted"] is not None
+    assert (found["tried"], watch.trainer.trained) == (None, [])
+
+
+def test_told_to_roll_out_it_rolls_out(in_force, admin, service, watch, records, old):
+    watch.on_drift = OnDrift.ROLLOUT
+    service.recordings.add("b", "h1", bounded(records, old.forest, 100), None, 0)
+    found = watch.look()
+    assert found["offer"]["rollout"] == in_force + 1
+    await_end(admin, in_force + 1)
+    assert admin.get("/v1/state").json()["policy"]["model_generation"] == 2
+    assert [row["created_by"] for row in admin.get("/v1/rollouts").json()] == ["root", "drift"]
+
+
+def test_what_is_no_better_is_not_offered_and_tried_again_only_with_a_further_window(
+    in_force, service, watch, records, old
+):
+    watch.trainer.instead = {"features": ["role"]}
+    wrong = [replace(r, lower_bytes=0, upper_bytes=1) for r in bounded(records, old.forest)]
+    service.recordings.add("b", "h1", wrong, None, 0)
+    found = watch.look()
+    assert found["drifted"] is not None
+    assert (found["offer"], len(service.store.models())) == (None, 1)
+    assert "interval score" in found["tried"]["why"]
+    watch.look()
+    assert len(watch.trainer.trained) == 1
+    for label in ("c", "d"):
+        service.recordings.add(label, "h1", wrong, None, 0)
+    watch.look()
+    assert len(watch.trainer.trained) == 2
+
+
+def test_it_looks_by_itself(in_force, admin, service, watch, records, old):
+    watch.close()
+    watch._ends.clear()
+    watch.every_s = 0.05
+    service.recordings.add("b", "h1", bounded(records, old.forest, 100), None, 0)
+    watch.start()
+    until = time.monotonic() + 30
+    while not ((found := admin.get("/v1/state").json()["drift"]) and found["offer"]):
+        assert time.monotonic() < until, found
+        time.sleep(0.05)
+    assert found["offer"]["model"] == 2
