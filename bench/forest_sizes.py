@@ -1,32 +1,48 @@
-"""How small a forest may be: coverage, closeness and nanoseconds by trees and depth, on the shipped recordings.
+"""How small a forest may be: coverage, width and nanoseconds by trees and depth, on the shipped recordings.
+
+    python bench/forest_sizes.py grow FOLDER          # forests of three seeds; minutes, the clock does not matter
+    python bench/forest_sizes.py time FOLDER          # inference; seconds, on a machine that does nothing else
+    python bench/forest_sizes.py show FOLDER --plot forest-sizes.png
 
 Each forest is grown and calibrated as `qclimb model train` does, with the first write as a feature, and tested on the
-last 20 % of each recording's flows. Inference is forest.h's, warm, on the tested flows themselves; rounds of all sizes
+last 20 % of each traffic's flows. Inference is forest.h's, warm, on the tested flows themselves; rounds of all sizes
 take turns and the median counts. Bounds are the forest's own: what system calls prove comes on top of them.
+
+The rule for the default: the smallest forest (trees x depth, the steps of a walk) that on no traffic covers less than
+the largest one, as far as the later flows can tell, nor is wider. Covers less: its share of misses, mean of the seeds,
+lies above the upper end of Wilson's 95 % interval of the largest one's. Wider: mean log10 U/L, by more than `WIDER`.
 """
 
 import importlib.util
+import json
+import math
 import statistics
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "gnmi-models")]
 
-from qclimb import recording  # noqa: E402
-from qclimb.hostfile import encode_forest  # noqa: E402
+from qclimb.hostfile import decode_forest, encode_forest  # noqa: E402
 
-from orchestrator import bounds, conformal, report  # noqa: E402
+from orchestrator import bounds, conformal, novelty, recorded, report  # noqa: E402
 from orchestrator.trees import Tree  # noqa: E402
 
 RECORDINGS = sorted((ROOT / "lab" / "recordings").glob("*.parquet"))
 TREES, DEPTHS = (10, 25, 50, 100), (5, 8, 10)
+LARGEST = max(TREES), max(DEPTHS)
 IDS = tuple(range(12))
 ROUNDS, WARM_ROWS = 7, 400
+WIDER = 0.05
+"""Decades: an eighth of the bytes."""
+
+Row = dict[str, Any]
 
 
 def core_type() -> Any:
@@ -39,62 +55,194 @@ def core_type() -> Any:
     return module.Core
 
 
-def run(seed: int = 0) -> list[dict[str, Any]]:
-    """A row a size of forest and recording."""
-    rows: list[dict[str, Any]] = []
-    cores: list[tuple[dict[str, Any], Any, np.ndarray[Any, np.dtype[np.uint64]]]] = []
-    make = core_type()
-    with tempfile.TemporaryDirectory() as folder:
-        for path in RECORDINGS:
-            found = recording.read(path)
-            sizes = found.numbers["size_bytes"].astype(np.float64)
-            parts = bounds.split(found.numbers["start_ns"], [str(host) for host in found.texts["host"]])
-            test = parts.test
-            values = found.features[test].astype(np.uint64)
-            for depth in DEPTHS:
-                grown, _ = bounds.grow(found.features[parts.grow], sizes[parts.grow], max(TREES), depth, seed, jobs=-1)
-                held = found.features[parts.calibrate], sizes[parts.calibrate]
+def grow(folder: Path, seeds: int, say: Any = lambda text: None) -> None:
+    """Writes sizes.json; of the first seed also the forests and the rows that they are timed with."""
+    rows: list[Row] = []
+    for flows in recorded.traffics(RECORDINGS)[0]:
+        parts = bounds.split(flows.start_ns, flows.hosts)
+        sizes, matrix, test = flows.size_bytes, flows.features, parts.test
+        name = flows.name.replace(" ", "-")
+        np.save(folder / f"{name}.npy", matrix[test][np.linspace(0, len(test) - 1, WARM_ROWS).astype(int)])
+        held = matrix[parts.calibrate], sizes[parts.calibrate]
+        for depth in DEPTHS:
+            for seed in range(seeds):
+                say(f"{name}: depth {depth}, seed {seed}")
+                shown = matrix[parts.grow], sizes[parts.grow]
+                watch = novelty.guard(*shown, IDS, depth, seed, held[0])
+                grown, _ = bounds.grow(*shown, max(TREES), depth, seed, jobs=-1)
                 for trees in TREES:
                     # The first trees of a larger forest: it is grown tree by tree, each from a seed of its own.
-                    some = [Tree(**{name: part.copy() for name, part in vars(t).items()}) for t in grown[:trees]]
+                    first = grown[:trees] if watch is None else [*grown[: trees - 1], watch]
+                    some = [Tree(**{name: part.copy() for name, part in vars(tree).items()}) for tree in first]
                     stretch = conformal.calibrated(some, *held, depth, bounds.TARGET_COVERAGE)
                     for tree in some:
                         tree.learn(*held, depth)
                     forest = bounds.flat_forest(some, stretch, 1, IDS, depth)
-                    lower, upper = forest.predict_bytes(found.features[test])
-                    made = report.measured(lower, upper, sizes[test])
-                    row = {
-                        "recording": path.stem,
-                        "trees": trees,
-                        "depth": depth,
-                        "nodes": forest.nodes,
-                        "coverage %": 100 * made["coverage"],
-                        "below %": 100 * made["below_lower"],
-                        "U/L": report.tightness(lower, upper, [1])["median_ratio"],
-                        "log10 U/L": report.tightness(lower, upper, [1])["mean_log10_ratio"],
-                    }
-                    place = Path(folder) / f"{path.stem}-{trees}-{depth}"
+                    made = report.briefly(*bounds.predict(forest, matrix[test]), sizes[test])
+                    row = {"traffic": flows.name, "flows": len(test), "trees": trees, "depth": depth, "seed": seed}
+                    rows.append({**row, "nodes": forest.nodes, **made})
+                    if seed == 0:
+                        (folder / f"{name}-{trees}-{depth}.forest").write_bytes(encode_forest(forest))
+    (folder / "sizes.json").write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+
+
+def measure(folder: Path) -> None:
+    """Writes times.json: nanoseconds of an inference by traffic and size."""
+    make, cores = core_type(), []
+    traffics = sorted(path.stem for path in folder.glob("*.npy"))
+    with tempfile.TemporaryDirectory() as built:
+        for name in traffics:
+            some = np.ascontiguousarray(np.load(folder / f"{name}.npy").astype(np.uint64))
+            for trees in TREES:
+                for depth in DEPTHS:
+                    place = Path(built) / f"{name}-{trees}-{depth}"
                     place.mkdir()
-                    core = make(place, encode_forest(forest))
-                    some_rows = np.ascontiguousarray(values[np.linspace(0, len(values) - 1, WARM_ROWS).astype(int)])
-                    assert np.array_equal(
-                        core.bounds(some_rows)[:, 0], forest.predict_bytes(some_rows.astype(np.float32))[0]
-                    )
-                    rows.append(row)
-                    cores.append((row, core, some_rows))
+                    file = (folder / f"{place.name}.forest").read_bytes()
+                    core, forest = make(place, file), decode_forest(file)
+                    lower, _ = forest.predict_bytes(some.astype(np.float32))
+                    assert np.array_equal(core.bounds(some)[:, 0], lower)
+                    cores.append(((name, trees, depth), core, some))
         times: list[list[float]] = [[] for _ in cores]
         for _ in range(ROUNDS):
-            for place_of, (_, core, some_rows) in enumerate(cores):
-                times[place_of].append(core.warm_ns(some_rows))
-        for row, found_ns in zip(rows, times, strict=True):
-            row["ns"] = round(statistics.median(found_ns))
-    return rows
+            for found, (_, core, some) in zip(times, cores, strict=True):
+                found.append(core.warm_ns(some))
+    told = [[*key, round(statistics.median(found))] for (key, _, _), found in zip(cores, times, strict=True)]
+    (folder / "times.json").write_text(json.dumps(told) + "\n", encoding="utf-8")
+
+
+def summary(folder: Path) -> list[Row]:
+    """A row a traffic and size: means over the seeds."""
+    rows = json.loads((folder / "sizes.json").read_text(encoding="utf-8"))
+    timed = folder / "times.json"
+    times = {tuple(key): ns for *key, ns in json.loads(timed.read_text(encoding="utf-8"))} if timed.exists() else {}
+    found = []
+    for traffic in dict.fromkeys(row["traffic"] for row in rows):
+        for trees in TREES:
+            for depth in DEPTHS:
+                mine = [row for row in rows if (row["traffic"], row["trees"], row["depth"]) == (traffic, trees, depth)]
+                found.append(
+                    {
+                        "traffic": traffic,
+                        "trees": trees,
+                        "depth": depth,
+                        "flows": mine[0]["flows"],
+                        "nodes": round(statistics.mean(row["nodes"] for row in mine)),
+                        "coverage %": 100 * statistics.mean(row["coverage"] for row in mine),
+                        "log10 U/L": statistics.mean(row["mean_log10_ratio"] for row in mine),
+                        "ns": times.get((traffic.replace(" ", "-"), trees, depth)),
+                    }
+                )
+    return found
+
+
+def most_misses(misses: float, flows: int) -> float:
+    """The upper end of Wilson's 95 % interval of a share of misses."""
+    z2 = 1.96**2
+    centre = (misses + z2 / (2 * flows)) / (1 + z2 / flows)
+    return centre + math.sqrt(misses * (1 - misses) / flows + z2 / (4 * flows**2)) * 1.96 / (1 + z2 / flows)
+
+
+def judged(rows: Sequence[Row]) -> list[Row]:
+    """A row a size: where it covers less than the largest, or is wider; by the number of steps of a walk."""
+    largest = {row["traffic"]: row for row in rows if (row["trees"], row["depth"]) == LARGEST}
+    found = []
+    for trees, depth in sorted({(row["trees"], row["depth"]) for row in rows}, key=lambda size: size[0] * size[1]):
+        mine = [row for row in rows if (row["trees"], row["depth"]) == (trees, depth)]
+        less, wide = [], []
+        for row in mine:
+            beside = largest[row["traffic"]]
+            if 1 - row["coverage %"] / 100 > most_misses(1 - beside["coverage %"] / 100, row["flows"]):
+                less.append(row["traffic"])
+            if row["log10 U/L"] > beside["log10 U/L"] + WIDER:
+                wide.append(row["traffic"])
+        ns = [row["ns"] for row in mine if row["ns"] is not None]
+        size = {"trees": trees, "depth": depth, "steps": trees * depth}
+        size |= {"least coverage %": min(row["coverage %"] for row in mine)}
+        size |= {"mean log10 U/L": statistics.mean(row["log10 U/L"] for row in mine)}
+        size |= {"ns, least to most": f"{min(ns)} to {max(ns)}" if ns else ""}
+        found.append({**size, "covers less": ", ".join(less) or "-", "wider": ", ".join(wide) or "-"})
+    return found
+
+
+def draw(rows: Sequence[Row], output: Path) -> None:
+    """Misses and width against nanoseconds; a line a traffic and depth, a point a number of trees."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot
+
+    figure, panels = pyplot.subplots(1, 2, figsize=(11, 5), layout="constrained")
+    styles = dict(zip(DEPTHS, (":", "--", "-"), strict=True))
+    traffics = list(dict.fromkeys(row["traffic"] for row in rows))
+    for number, traffic in enumerate(traffics):
+        for depth, style in styles.items():
+            mine = [row for row in rows if (row["traffic"], row["depth"]) == (traffic, depth) and row["ns"]]
+            ns = [row["ns"] for row in mine]
+            look = {"color": f"C{number}", "ls": style, "marker": "o", "ms": 4}
+            panels[0].plot(ns, [max(1 - row["coverage %"] / 100, 1e-5) for row in mine], **look)
+            panels[1].plot(ns, [row["log10 U/L"] for row in mine], **look)
+        panels[0].plot([], [], color=f"C{number}", marker="o", label=traffic)
+    for depth, style in styles.items():
+        panels[0].plot([], [], color="black", ls=style, label=f"depth {depth}")
+    panels[0].set_yscale("log")
+    panels[0].axhline(1e-3, color="grey", lw=0.8)
+    panels[0].set_ylabel("share of later flows outside (1e-05: none)")
+    panels[1].set_ylabel("mean log10 U/L")
+    for panel in panels:
+        panel.set_xscale("log")
+        panel.set_xlabel(f"ns an inference, warm; from left: {', '.join(map(str, TREES))} trees")
+        panel.axvline(1000, color="grey", lw=0.8)
+        panel.grid(alpha=0.3)
+    figure.legend(loc="outside lower center", ncols=5, fontsize=8)
+    figure.savefig(output, dpi=90)
+    pyplot.close(figure)
+
+
+def run() -> list[Row]:
+    """All of it with one seed."""
+    with tempfile.TemporaryDirectory() as folder:
+        grow(Path(folder), 1)
+        measure(Path(folder))
+        return judged(summary(Path(folder)))
+
+
+FOLDER = click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+
+
+@click.group()
+def main() -> None:
+    """Coverage, width and nanoseconds by size of forest."""
+
+
+@main.command("grow")
+@FOLDER
+@click.option("--seeds", type=click.IntRange(1), default=3, show_default=True)
+def grow_command(folder: Path, seeds: int) -> None:
+    """Grow and test forests of all sizes."""
+    folder.mkdir(parents=True, exist_ok=True)
+    grow(folder, seeds, lambda text: click.echo(text, err=True))
+
+
+@main.command("time")
+@FOLDER
+def time_command(folder: Path) -> None:
+    """Time the grown forests."""
+    measure(folder)
+
+
+@main.command("show")
+@FOLDER
+@click.option("--plot", type=click.Path(path_type=Path, dir_okay=False))
+def show_command(folder: Path, plot: Path | None) -> None:
+    """Print the tables as Markdown; the first size without a name in its last two columns is the rule's."""
+    from tabulate import tabulate
+
+    rows = summary(folder)
+    for table in (judged(rows), rows):
+        click.echo(tabulate(table, headers="keys", tablefmt="github", floatfmt=".5g") + "\n")
+    if plot is not None:
+        draw(rows, plot)
 
 
 if __name__ == "__main__":
-    for each in run():
-        print(
-            "  ".join(
-                f"{key}: {value:.4g}" if isinstance(value, float) else f"{key}: {value}" for key, value in each.items()
-            )
-        )
+    main()
