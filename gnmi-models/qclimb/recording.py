@@ -159,7 +159,8 @@ def join(path: Path, parts: Sequence[Path], pause_ns: int = 10**9) -> None:
     begin = connection = 0
     for part in parts:
         table = pq.read_table(part)
-        abouts.append(_about(part, table))
+        about = _about(part, table)
+        abouts += about.get("parts", [about])  # a part may be joined of parts itself
         for name, more in {"start_ns": begin, "last_write_ns": begin, "connection": connection}.items():
             moved = table[name].to_numpy().astype(np.uint64) + np.uint64(more)
             table = table.set_column(table.column_names.index(name), name, pa.array(moved, COLUMNS[name][0]))
@@ -169,8 +170,8 @@ def join(path: Path, parts: Sequence[Path], pause_ns: int = 10**9) -> None:
             table = table.set_column(table.column_names.index(name), name, table[name].cast(pa.string()))
         tables.append(table)
     whole = pa.concat_tables(table.replace_schema_metadata() for table in tables)
-    about = {"format": FORMAT, "name": abouts[0].get("name"), "parts": abouts}
-    whole = whole.replace_schema_metadata({METADATA_KEY: json.dumps(about)}).combine_chunks()
+    joined = {"format": FORMAT, "name": abouts[0].get("name"), "parts": abouts}
+    whole = whole.replace_schema_metadata({METADATA_KEY: json.dumps(joined)}).combine_chunks()
     for name in _TEXTS:
         whole = whole.set_column(whole.column_names.index(name), name, whole[name].dictionary_encode())
     _write_table(path, whole)

@@ -83,6 +83,8 @@ def test_parts_are_joined_in_time(path, tmp_path):
     assert found.texts["host"].tolist() == ["h1"] * 3 + ["h2"] * 3
     assert found.numbers["connection"].tolist() == [0] * 3 + [1] * 3
     assert (np.diff(found.numbers["start_ns"].astype(float)) > 0).all()
+    recording.join(path, [path, parts[0]])
+    assert [part["name"] for part in recording.read(path).about["parts"]] == ["kv"] * 3
 
 
 def altered(path, column, values):
