@@ -85,6 +85,8 @@ def compute(experiment: Experiment | FluidExperiment) -> Point:
         "data_packets",
         "delivered_packets",
         "marks",
+        "waiting_sum",
+        "losses_told",
         "events",
         "cpu_seconds",
         "peak_flows",
@@ -95,4 +97,6 @@ def compute(experiment: Experiment | FluidExperiment) -> Point:
     counters["drops"] = sum(found.counters.drops_at.values())
     counters["timeouts"] = int(found.timeouts[found.timeouts > 0].sum())
     counters["retransmissions"] = int(found.retransmissions.sum())
+    for size_class in ("small", "medium", "large"):
+        counters[f"drops_{size_class}"] = int(found.drops[found.of_class(size_class)].sum())
     return Point(found.size_bytes, found.fct_us, found.slowdown, counters)

@@ -3,7 +3,8 @@
 from lab.sim.errors import EngineError, ExperimentError, SimulationError
 from lab.sim.experiment import Experiment
 from lab.sim.forecast import Exact, Leaves, Nothing
-from lab.sim.matrix import AllToAll, Incast, Permutation, Staggered, Stride
+from lab.sim.jobs import Jobs
+from lab.sim.matrix import AllToAll, Incast, Permutation, Staggered, Stride, ToRack
 from lab.sim.results import Counters, Results
 from lab.sim.runner import run, stream
 from lab.sim.schemes import NAMED, Homa, Pfabric, Tcp, scheme_named
@@ -22,6 +23,7 @@ __all__ = [
     "FlowList",
     "Homa",
     "Incast",
+    "Jobs",
     "Leaves",
     "Nothing",
     "Permutation",
@@ -32,6 +34,7 @@ __all__ = [
     "Staggered",
     "Stride",
     "Tcp",
+    "ToRack",
     "Topology",
     "Workload",
     "run",

@@ -137,4 +137,28 @@ class Incast:
         return (topology.hosts - topology.hosts_per_leaf) / (topology.hosts - 1)
 
 
-Matrix = AllToAll | Permutation | Stride | Staggered | Incast
+@dataclass(frozen=True)
+class ToRack:
+    """Hosts of all other racks send to the hosts of one."""
+
+    rack: int = 0
+
+    def pairs(self, random: np.random.Generator, count: int, topology: Topology) -> tuple[Hosts, Hosts]:
+        """Sources and targets. Raises: ExperimentError."""
+        per_leaf = topology.hosts_per_leaf
+        if not (0 <= self.rack < topology.leaves and topology.leaves > 1):
+            raise ExperimentError(f"workload.matrix.rack is {self.rack}, expected one of several, {topology.leaves}")
+        source = random.integers(0, topology.hosts - per_leaf, count)
+        source = source + np.where(source >= self.rack * per_leaf, per_leaf, 0)
+        return source, self.rack * per_leaf + random.integers(0, per_leaf, count)
+
+    def busiest_share(self, topology: Topology) -> float:
+        """All bytes come to one rack."""
+        return 1 / topology.hosts_per_leaf
+
+    def core_share(self, topology: Topology) -> float:
+        """As above."""
+        return 1.0
+
+
+Matrix = AllToAll | Permutation | Stride | Staggered | Incast | ToRack

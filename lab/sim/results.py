@@ -27,6 +27,10 @@ class Counters:
     control_drops: int
     marks: int
     """ECN marks given."""
+    waiting_sum: int
+    """Over arrivals of data packets under TCP's schemes: packets that then waited at the receiver beyond a gap."""
+    losses_told: int
+    """Packets held for lost by what receivers said (duplicate ACKs, QCLIMB's receiver), and not by a timeout."""
     priority_packets: NDArray[np.int64]
     """Packets launched by priority; all 0 where a scheme has ranks and not priorities."""
     priority_drops: NDArray[np.int64]
@@ -43,6 +47,7 @@ class Counters:
     def of(found: dict[str, Any]) -> Counters:
         """From the engine's words."""
         names = ["data_packets", "delivered_packets", "control_packets", "control_drops", "marks", "events", "end_ps"]
+        names += ["waiting_sum", "losses_told"]
         names += ["peak_packets", "peak_flows", "peak_rss_kib", "cpu_seconds"]
         return Counters(
             drops_at=dict(zip(PLACES, found["drops_at"], strict=True)),

@@ -69,6 +69,8 @@ PIAS_2015_WEB_SEARCH = tuple(1460 * n for n in (46, 1084, 1717, 1943, 1989, 1999
 """Demotion thresholds of the PIAS authors' ns-2 scripts of October 2015, closest to the NSDI'15 text; bytes."""
 PIAS_2016_WEB_SEARCH = tuple(1460 * n for n in (956, 1381, 1718, 2028, 2297, 2551, 2660))
 """Those of their later scripts, for load 0.6; bytes."""
+PIAS_2015_DATA_MINING = tuple(1460 * n for n in (257, 2107, 24703, 28915, 28984, 29000, 29016))
+"""The data-mining set of the same scripts of October 2015; bytes."""
 TAGGINGS = ("none", "pias", "qclimb", "qclimb-ps", "qclimb-pp", "qclimb-fp")
 REORDERINGS = ("tcp", "receiver", "drain")
 

@@ -19,6 +19,8 @@ struct Counts {
 	uint64_t drops_at[PLACES] = {}, control_drops = 0;
 	uint64_t rank_packets[64] = {}, rank_drops[64] = {}; /* by priority, where ranks are priorities */
 	uint64_t marks = 0;
+	uint64_t waiting_sum = 0; /* packets beyond a gap at their receiver, added up over arrivals of data */
+	uint64_t losses_told = 0; /* packets held for lost by what receivers said, and not by a timeout */
 };
 
 template <class Queue> class Network

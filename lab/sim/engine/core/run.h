@@ -184,6 +184,8 @@ template <class Scheme> class Run
 		text += ",\"drops_at\":" + json_list(n.drops_at, PLACES);
 		text += ",\"control_drops\":" + std::to_string(n.control_drops);
 		text += ",\"marks\":" + std::to_string(n.marks);
+		text += ",\"waiting_sum\":" + std::to_string(n.waiting_sum);
+		text += ",\"losses_told\":" + std::to_string(n.losses_told);
 		text += ",\"rank_packets\":" + json_list(n.rank_packets, 64);
 		text += ",\"rank_drops\":" + json_list(n.rank_drops, 64);
 		text += ",\"peak_packets\":" + std::to_string(network_.packets_peak());

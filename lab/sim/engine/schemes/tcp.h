@@ -74,6 +74,7 @@ class Tcp
 		if (packet->seq < flow.arrived.first() || !flow.arrived.add(packet->seq))
 			flow.duplicates++;
 		flow.arrived.advance();
+		network_.counts.waiting_sum += flow.arrived.count();
 		if (flow.received < 0 && flow.arrived.first() == flow.packets)
 			flow.received = network_.now;
 		if (reordering_ == Reordering::RECEIVER)
@@ -243,6 +244,7 @@ class Tcp
 		for (uint32_t packet = std::max(from, flow.known.first()); packet < end; packet++)
 			if (!flow.known.has(packet) && !flow.again.has(packet) && flow.lost.add(packet)) {
 				is_any = true;
+				network_.counts.losses_told++;
 				flow.first_lost = std::min(flow.first_lost, packet);
 			}
 		if (is_any)
