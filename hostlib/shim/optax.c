@@ -13,6 +13,7 @@
 #include "withheld.h"
 
 #define FREE_BYTES 2048u /* of a flow, never withheld: no more than the smallest window lets in at first */
+#define SHORT_BYTES 16384u /* a kept connection's flow of so many: nor the one after it */
 #define LEAST_RCVBUF 4096 /* the kernel doubles it: room for two full segments, their memory included */
 #define QUIET_NS (250 * QCLIMB_NS_PER_MS) /* a pause after which bytes are another flow's */
 #define PEEK_BYTES 1024u
@@ -217,7 +218,8 @@ static void end_flow(struct connection *connection, struct received *flow, uint6
 {
 	uint32_t kind = atomic_load(&flow->kind);
 
-	atomic_store(&flow->got_bytes, 0);
+	if (atomic_load(&flow->got_bytes))
+		atomic_store(&flow->last_bytes, atomic_exchange(&flow->got_bytes, 0));
 	if (kind == KIND_KERNELS || !atomic_compare_exchange_strong(&flow->kind, &kind, KIND_FREE))
 		return;
 	withheld_end(connection, is_open);
@@ -237,16 +239,30 @@ static uint64_t small_coflow_bytes(uint64_t now)
 	return bytes;
 }
 
+/* A connection's next flow is expected to be like its last one: a short one is not withheld either, up to twice as many bytes. */
+static uint64_t free_bytes(const struct received *flow)
+{
+	const uint64_t last = atomic_load_explicit(&flow->last_bytes, memory_order_relaxed);
+
+	return last > SHORT_BYTES || 2 * last < FREE_BYTES ? FREE_BYTES : 2 * last;
+}
+
 static void grow(struct connection *connection, struct received *flow, uint64_t got, uint64_t now)
 {
 	const uint64_t bytes = atomic_fetch_add(&flow->got_bytes, got) + got;
 	uint32_t kind = atomic_load(&flow->kind);
 
-	if (kind == KIND_FREE && bytes > FREE_BYTES && atomic_compare_exchange_strong(&flow->kind, &kind, KIND_SMALL)) {
-		line_count(1, 0, now);
-		withheld_begin(connection);
-		atomic_store_explicit(&small_bytes, small_coflow_bytes(now), memory_order_relaxed);
-		kind = KIND_SMALL;
+	if (kind == KIND_FREE && bytes > free_bytes(flow)) {
+		const uint64_t small = small_coflow_bytes(now);
+		const bool is_small = qclimb_task_is_small(atomic_load(&flow->last_bytes), small);
+
+		atomic_store_explicit(&small_bytes, small, memory_order_relaxed);
+		if (atomic_compare_exchange_strong(&flow->kind, &kind, is_small ? KIND_SMALL : KIND_LARGE)) {
+			kind = is_small ? KIND_SMALL : KIND_LARGE;
+			line_count(is_small, !is_small, now);
+			if (is_small)
+				withheld_begin(connection);
+		}
 	}
 	if (kind == KIND_SMALL &&
 	    !qclimb_task_is_small(bytes, atomic_load_explicit(&small_bytes, memory_order_relaxed)) &&
@@ -294,6 +310,8 @@ void optax_read(struct connection *connection, int fd, ssize_t got, size_t asked
 	line_received((uint64_t)got, place, now);
 	if (atomic_load(&flow->kind) == KIND_LARGE || (atomic_load(&flow->kind) == KIND_SMALL && !line_has_place()))
 		set_window(flow, fd, WINDOW_KERNELS, 0); /* the task has no place: its large flow has it leave */
+	else if (atomic_load(&flow->kind) == KIND_FREE && free_bytes(flow) > FREE_BYTES)
+		set_window(flow, fd, WINDOW_KERNELS, 0);
 	else if (atomic_load(&flow->kind) == KIND_SMALL && line_look(now, &view)->rank)
 		set_window(flow, fd, WINDOW_LEAST, 0);
 	else if (atomic_load(&flow->kind) == KIND_SMALL)

@@ -4,7 +4,8 @@
  * is full stays closed until the application reads: a read is withheld instead.
  *
  * A flow's first FREE_BYTES are never withheld, so that requests and small answers pass as ever. A flow that receives more than
- * small_coflow_bytes is large: its task leaves the line, and its socket is given back to the kernel's own tuning.
+ * small_coflow_bytes is large: its task leaves the line, and its socket is given back to the kernel's own tuning. A kept connection's
+ * next flow is expected to be like its last one: large from its start, or short and not withheld.
  * Off unless the policy says otherwise when the process starts, or the environment does on a host that nobody manages; while off nothing here is
  * called. Invariant: no read waits longer than DELAY_MOST_NS after the one before, whatever the other processes do, and no event is taken from
  * an application that nobody would give back.

@@ -30,6 +30,7 @@ struct received {
 	/* The flow. */
 	_Atomic uint64_t got_bytes;
 	_Atomic uint64_t read_ns;
+	_Atomic uint64_t last_bytes; /* of the flow before it; 0: there was none */
 	uint64_t written_ns; /* of the connection, when it was last looked at: later means a turn */
 	_Atomic uint32_t kind; /* enum received_kind */
 	_Atomic uint32_t place; /* among withheld.c's small flows, + 1; 0: none */

@@ -12,6 +12,7 @@ import struct
 import sys
 import threading
 import time
+from pathlib import Path
 
 TCP_INFO_WSCALE = 6
 SOL_SOCKET, SO_RCVBUF, SO_BUF_LOCK = 1, 8, 72
@@ -174,6 +175,22 @@ def by_asyncio(port, flows, size):
     return asyncio.run(take_all())
 
 
+def kept(port, size, times):
+    """The receive buffers that the kernel has early in each of several answers on one connection."""
+    sock, early = socket.create_connection(("127.0.0.1", port)), []
+    for _ in range(times):
+        sock.sendall(struct.pack("<Q", size))
+        left = size
+        for at in range(size):
+            if not left:
+                break
+            left -= len(sock.recv(min(left, 2000 if at < 3 else 65536)))
+            if at == 0:
+                early.append(really(sock, SO_RCVBUF))
+        time.sleep(0.01)
+    print(json.dumps({"early": early}))
+
+
 def window(port, size):
     """The largest receive buffer that the kernel had while `size` bytes came."""
     sock = ask(port, size)
@@ -184,8 +201,10 @@ def window(port, size):
     print(json.dumps({"most": most}))
 
 
-def fetch(port, mode, flows, size):
-    """A task of `flows` flows; every byte is compared."""
+def fetch(port, mode, flows, size, after=None):
+    """A task of `flows` flows, once the file `after` is there; every byte is compared."""
+    while after and not Path(after).exists():
+        time.sleep(0.001)
     if mode == "asyncio":
         got = by_asyncio(port, flows, size)
     else:

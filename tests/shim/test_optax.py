@@ -130,22 +130,37 @@ def test_a_head_that_cannot_fill_the_link_is_joined_by_the_next(host):
 
 
 def test_a_head_that_fills_the_link_is_joined_by_nobody(host):
-    head = host.ready("head", SLOW, port=PORT)
-    behind = host.start("window", SLOW, port=PORT, size=30_000)
-    assert host.says(behind)["most"] == LEAST_BUFFER
-    assert head.poll() is None
+    host.ready("head", SLOW, port=PORT)
+    assert host.says(host.start("fetch", SLOW, port=PORT, mode="threads", flows=2, size=20_000))
+    assert host.logged("withheld") > 0
     assert host.logged("joined") == 0
 
 
 def test_a_head_that_got_more_than_others_do_lets_them_go_before(host, tmp_path):
+    go, logs = tmp_path / "go", [tmp_path / "behind", tmp_path / "before"]
     host.ready("head", SLOW, port=PORT)  # never small, never known as large
-    behind = tmp_path / "behind"
-    assert host.says(host.start("fetch", SLOW, log=behind, port=PORT, mode="threads", flows=2, size=20_000))
-    assert "withheld" in behind.read_text()  # nothing was known of what small tasks get
+    task = {"port": PORT, "mode": "threads", "flows": 2, "size": 20_000}
+    before = host.start("fetch", SLOW, log=logs[1], after=str(go), **task)
+    assert host.says(host.start("fetch", SLOW, log=logs[0], **task))
+    assert "withheld" in logs[0].read_text()  # nothing was known of what small tasks get
     wait_until(lambda: host.logged("got more than 262144 bytes") > 0, 20)
-    before = tmp_path / "before"
-    assert host.says(host.start("fetch", SLOW, log=before, port=PORT, mode="threads", flows=2, size=20_000))
-    assert "withheld" not in before.read_text()
+    go.touch()
+    assert host.says(before)
+    assert "withheld" not in logs[1].read_text()
+
+
+def test_a_large_flow_after_a_large_one_has_the_kernels_window_from_its_start(host):
+    bare = host.says(host.start("kept", library=False, port=PORT, size=3_000_000, times=2))["early"]
+    first, second = host.says(host.start("kept", SLOW, port=PORT, size=3_000_000, times=2))["early"]
+    assert first < bare[0] / 4
+    assert second >= bare[0]
+
+
+def test_short_answers_on_a_kept_connection_are_not_withheld(host, tmp_path):
+    host.ready("head", SLOW, port=PORT)
+    log = tmp_path / "kept"
+    host.says(host.start("kept", SLOW, log=log, port=PORT, size=7000, times=20))
+    assert 0 < log.read_text().count("withheld") < 10  # those of the first answer; each read of all would be 60
 
 
 def test_a_head_that_is_stopped_is_passed_over(host):
