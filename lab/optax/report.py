@@ -9,7 +9,7 @@ from statistics import mean
 import matplotlib.pyplot as plt
 
 from lab.optax.points import Point
-from lab.optax.run import Found
+from lab.optax.run import BlocksFound, Found
 from lab.optax.tasks import Result
 from lab.report.figures import svg_of
 
@@ -18,6 +18,7 @@ PAPER = {
     "fig11": "within [1.47, 1.77]",
     "fig12": "up to 1.46 at the highest rate, none at the lowest",
     "fig13": "small tasks 2 to 3.9 over fair sharing, about 1.2 over priority alone; large ones lose < 0.1 %",
+    "blocks": "small reads more than 5 times sooner, large ones as fast",
 }
 TITLES = {
     "base": "4 tasks x 8 flows x 256 KB",
@@ -185,6 +186,25 @@ def _mixes(by_point: Mapping[Point, Mapping[str, Sequence[Result]]]) -> str:
     return table([*head, "small / priority", "large / priority"], lines)
 
 
+def _blocks(read: BlocksFound) -> str:
+    lines, said = [], []
+    for name, runs in read.items():
+        fair = runs.get("fair")
+        for scheme, results in runs.items():
+            latency, p99 = mean(r.latency_us for r in results), mean(r.p99_us for r in results)
+            large = mean(r.large_bytes_per_s for r in results)
+            gain = mean(r.latency_us for r in fair) / latency if fair else float("nan")
+            kept = large / mean(r.large_bytes_per_s for r in fair) if fair else float("nan")
+            rates = [f"{mean(r.small_per_s for r in results):.0f}", f"{large * 8e-6:.1f}"]
+            both = [f"{latency / 1e3:.2f}", f"{p99 / 1e3:.1f}"]
+            lines.append([name, scheme, str(len(results)), *both, f"{gain:.2f}", *rates])
+            if scheme.startswith("optax-priority") and fair:
+                said.append(verdict(gain >= 5, f"{name}, {scheme}: small reads at least 5 times sooner", f"{gain:.1f}"))
+                said.append(verdict(kept >= 0.95, f"{name}, {scheme}: large reads as fast, within 5 %", f"{kept:.3f}"))
+    head = ["reads", "scheme", "runs", "small, mean ms", "p99 ms", "gain", "small a second", "large Mb/s"]
+    return table(head, lines) + "\n\n" + "\n".join(said)
+
+
 def plot(figure: str, by_point: Mapping[Point, Mapping[str, Sequence[Result]]]) -> str:
     """A figure of gains over fair sharing, as SVG."""
     drawing, axes = plt.subplots(figsize=(6, 3.2))
@@ -205,7 +225,7 @@ def plot(figure: str, by_point: Mapping[Point, Mapping[str, Sequence[Result]]]) 
         plt.close(drawing)
 
 
-def write_report(found: Found, path: Path, how: str) -> str:
+def write_report(found: Found, path: Path, how: str, read: BlocksFound | None = None) -> str:
     """Writes `path` and its plots beside it; returns the Markdown."""
     parts = ["# OPTAX at receivers against fair sharing", how]
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -218,6 +238,12 @@ def write_report(found: Found, path: Path, how: str) -> str:
             parts.append(f"![{TITLES[figure]}]({path.stem}-{figure}.svg)")
         show = {"base": _base, "bulk": _bulk, "slow": _slow, "fig13": _mixes}.get(figure, _gains)
         parts.append(show(by_point))
+    if read:
+        parts += [
+            "## Figures 15 and 16: reads of 4 KB beside reads of 4 MB (nbdkit, fio)",
+            f"The paper: {PAPER['blocks']}.",
+        ]
+        parts.append(_blocks(read))
     text = "\n\n".join(parts) + "\n"
     path.write_text(text, encoding="utf-8")
     return text

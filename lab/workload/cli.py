@@ -171,11 +171,11 @@ def tagger(**options: Any) -> None:
         run_tagger(Settings(**options), console_for_tables())
 
 
-FIGURES = ("base", "bulk", "fig10", "fig11", "fig12", "fig13")
+FIGURES = ("base", "bulk", "slow", "fig10", "fig11", "fig12", "fig13", "blocks")
 
 
 @run.command(epilog="\b\nExample:\n  qclimb lab run optax --quick\n  qclimb lab run optax --only base,fig10 --runs 5")
-@click.option("--runs", type=click.IntRange(1, 100), default=5, show_default=True, help="Of every point.")
+@click.option("--runs", type=click.IntRange(1, 100), help="Of every point; default: base 5, bulk and slow 3, others 2.")
 @click.option("--only", default=",".join(FIGURES), show_default=True, help="Which of the figures.")
 @click.option("--quick", is_flag=True, help="A minute: the base case, two runs.")
 @click.option(
@@ -186,7 +186,7 @@ FIGURES = ("base", "bulk", "fig10", "fig11", "fig12", "fig13")
 @click.option(
     "--results", "folder", type=click.Path(path_type=Path), default=Path("lab-results/optax"), show_default=True
 )
-def optax(runs: int, only: str, quick: bool, stored: bool, rate_mbps: int, prefix: str, folder: Path) -> None:
+def optax(runs: int | None, only: str, quick: bool, stored: bool, rate_mbps: int, prefix: str, folder: Path) -> None:
     """Task completion with OPTAX at the receiver against fair sharing; a rerun goes on where it stopped."""
     names = ("base",) if quick else tuple(only.split(","))
     for name in names:
@@ -196,12 +196,13 @@ def optax(runs: int, only: str, quick: bool, stored: bool, rate_mbps: int, prefi
         from rich.console import Console
 
         from lab.optax.report import write_report
-        from lab.optax.run import OptaxSettings, run_optax
+        from lab.optax.run import OptaxSettings, run_all_blocks, run_optax
 
         settings = OptaxSettings(2 if quick else runs, names, prefix, rate_mbps, folder, stored)
         found = run_optax(settings, Console(stderr=True))
+        read = run_all_blocks(settings, Console(stderr=True))
         how = f"One port of {rate_mbps} Mb/s; `qclimb lab run optax`."
-        click.echo(write_report(found, folder / "optax.md", how))
+        click.echo(write_report(found, folder / "optax.md", how, read))
 
 
 @click.group()

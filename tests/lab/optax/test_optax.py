@@ -7,6 +7,7 @@ import pytest
 
 from lab.fabric import FabricError, netns
 from lab.fabric.star import build
+from lab.optax.blocks import BlockResult, Blocks, disks, programs, run_blocks
 from lab.optax.points import KB, MIXES, Point, points
 from lab.optax.report import bulk_rates, gain, write_report
 from lab.optax.star import Star, up
@@ -94,3 +95,30 @@ def test_tasks_are_complete_under_optax_and_the_star_goes(tmp_path):
             pytest.skip(str(error))
         raise
     assert not any(netns.exists(name) for name in star.plan.namespaces)
+
+
+@pytest.mark.fabric
+def test_blocks_are_read_by_fio_from_nbdkits_under_the_library():
+    if os.geteuid() != 0:
+        pytest.skip("needs root: makes network namespaces")
+    star = Star(f"ob{os.getpid()}", senders=2)
+    scheme = Scheme("optax", True, {"QCLIMB_MODE": "observe", "QCLIMB_OPTAX": "100"}, {"QCLIMB_MODE": "observe"})
+    blocks = Blocks(servers=2, large_bytes=1 << 20, run_s=2)
+    try:
+        programs()
+        with up(star), disks(star, scheme, blocks.servers):
+            found = run_blocks(star, scheme, blocks)
+    except FabricError as error:
+        if "missing" in str(error) or "neither ets nor HTB" in str(error):
+            pytest.skip(str(error))
+        raise
+    assert 0 < found.small_per_s <= 2 * blocks.small_per_s * 1.1
+    assert 0 < found.latency_us <= found.p99_us
+    assert found.large_bytes_per_s > 0
+
+
+def test_a_report_of_blocks_says_what_does_not_hold(tmp_path):
+    fair, slow, good = (BlockResult(at, 2 * at, 200, rate, 0.9) for at, rate in ((30e3, 1e7), (9e3, 1e7), (2e3, 1e7)))
+    for said, ours in ((1, slow), (0, good)):
+        text = write_report({}, tmp_path / "optax.md", "", {"reads": {"fair": [fair], "optax-priority": [ours]}})
+        assert text.count("does not hold") == said
