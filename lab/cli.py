@@ -13,6 +13,7 @@ from typing import Any, NoReturn, ParamSpec, TypeVar
 
 import click
 
+from lab.bounds.cli import bounds
 from lab.fabric import Fabric, FabricError, Topology, guard, state
 from lab.record.cli import record
 from lab.sim.cli import sim
@@ -221,5 +222,6 @@ def show(prefix: str, as_json: bool, switch: str, what: str) -> None:
     sys.exit(subprocess.run(fabric.exec_argv(switch, argv), check=False).returncode)
 
 
+run.add_command(bounds)
 for _command in (demo, record, run, sim, trace):
     lab.add_command(_command)

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lab.workload.passes import PassResult
-from lab.workload.services import MEDIUM_BYTES, SMALL_BYTES, service
+from lab.workload.services import SCALED, Limits, is_query
 
 CLASSES = ("small", "medium", "large", "all")
 STATISTICS = ("mean", "p99")
@@ -49,6 +49,7 @@ class Sample:
     block: NDArray[np.int64]
     """Number of the block of arrival time that a flow belongs to."""
     service: NDArray[np.str_]
+    limits: Limits = SCALED
 
     @property
     def finished(self) -> NDArray[np.bool_]:
@@ -57,21 +58,19 @@ class Sample:
 
     def of_class(self, name: str) -> NDArray[np.bool_]:
         """Flows of a size class, queries (curl) aside: they are reported on a line of their own."""
-        inside = ~np.isin(
-            self.service, [found for found in np.unique(self.service) if service(str(found)).how == "curl"]
-        )
+        inside = ~np.isin(self.service, [found for found in np.unique(self.service) if is_query(str(found))])
         if name == "small":
-            return inside & (self.bytes <= SMALL_BYTES)
+            return inside & (self.bytes <= self.limits.small_bytes)
         if name == "medium":
-            return inside & (self.bytes > SMALL_BYTES) & (self.bytes <= MEDIUM_BYTES)
+            return inside & (self.bytes > self.limits.small_bytes) & (self.bytes <= self.limits.medium_bytes)
         if name == "large":
-            return inside & (self.bytes > MEDIUM_BYTES)
+            return inside & (self.bytes > self.limits.medium_bytes)
         if name == "all":
             return inside
         raise ValueError(f"no size class {name!r}; known: {', '.join(CLASSES)}")
 
 
-def sample_of(results: Sequence[PassResult]) -> Sample:
+def sample_of(results: Sequence[PassResult], limits: Limits = SCALED) -> Sample:
     """Several passes of one scheme (one per seed, in a fixed order) as one sample."""
     fct = [np.array(result.fct_us, float) for result in results]
     blocks, first = [], 0
@@ -85,6 +84,7 @@ def sample_of(results: Sequence[PassResult]) -> Sample:
         bytes=np.concatenate([np.array(result.bytes, np.int64) for result in results]),
         block=np.concatenate(blocks),
         service=np.concatenate([np.array(result.service) for result in results]),
+        limits=limits,
     )
 
 

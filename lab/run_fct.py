@@ -8,13 +8,12 @@ beside the passes, so that a resumed run goes on with the same ones.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
@@ -24,12 +23,13 @@ from lab.fabric.control import asics_follow, start_control
 from lab.fabric.machine import library
 from lab.report import Comparison
 from lab.rest import client
-from lab.workload import guards
+from lab.workload import guards, stored
 from lab.workload.control import COMPARED, SCHEMES, SMALL_COFLOW_BYTES, Control
 from lab.workload.experiment import Experiment, calibrate, schemes_of
 from lab.workload.ground import FabricGround
 from lab.workload.passes import PassResult
 from lab.workload.programs import build_applications
+from lab.workload.stored import Store
 from lab.workload.trace import Trace, make_trace
 
 
@@ -53,6 +53,11 @@ class Job:
     seed: int
     scheme: str
 
+    @property
+    def name(self) -> str:
+        """Of the file that its result is stored in."""
+        return f"load{self.load:g}-seed{self.seed}-{self.scheme}"
+
 
 def jobs(settings: FctSettings) -> Iterator[Job]:
     """All passes in the order in which they run: by seed, by load, schemes rotated by one each time."""
@@ -71,54 +76,14 @@ def trace_of(job: Job, settings: FctSettings, topology: Topology) -> Trace:
 
 
 def key_of(job: Job, trace: Trace, topology: Topology, binaries: Mapping[str, str]) -> str:
-    """Names a pass by everything that decides its result, as far as it is ours."""
-    decides = {
-        "scheme": asdict(SCHEMES[job.scheme]),
-        "trace": trace.digest,
-        "topology": asdict(topology),
-        "small_coflow_bytes": SMALL_COFLOW_BYTES,
-        "binaries": dict(binaries),
-    }
-    return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()[:20]
-
-
-def digests(paths: Sequence[Path]) -> dict[str, str]:
-    """SHA-256 of files by name; a missing one is `missing`."""
-    return {
-        path.name: hashlib.sha256(path.read_bytes()).hexdigest()[:16] if path.is_file() else "missing" for path in paths
-    }
-
-
-class Store:
-    """Results of passes in a folder, a file a key."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def path(self, job: Job, key: str) -> Path:
-        """Where a pass's result is or will be."""
-        return self.folder / "passes" / f"load{job.load:g}-seed{job.seed}-{job.scheme}-{key}.json"
-
-    def find(self, job: Job, key: str) -> PassResult | None:
-        """A stored result, None if there is none or it can't be read."""
-        try:
-            return PassResult.load_file(self.path(job, key))
-        except (OSError, ValueError, TypeError, KeyError):
-            return None
-
-    def thresholds(self) -> dict[float, list[int]]:
-        """Those that earlier runs used, by load."""
-        path = self.folder / "thresholds.json"
-        if not path.is_file():
-            return {}
-        return {float(load): list(values) for load, values in json.loads(path.read_text(encoding="utf-8")).items()}
-
-    def keep_thresholds(self, found: Mapping[float, list[int]]) -> None:
-        """For the next run."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        (self.folder / "thresholds.json").write_text(
-            json.dumps({f"{k:g}": v for k, v in found.items()}), encoding="utf-8"
-        )
+    """The key that a pass is stored under."""
+    return stored.key_of(
+        scheme=asdict(SCHEMES[job.scheme]),
+        trace=trace.digest,
+        topology=asdict(topology),
+        small_coflow_bytes=SMALL_COFLOW_BYTES,
+        binaries=dict(binaries),
+    )
 
 
 def run_fct(settings: FctSettings, console: Console, topology: Topology | None = None) -> list[Comparison]:
@@ -126,7 +91,7 @@ def run_fct(settings: FctSettings, console: Console, topology: Topology | None =
 
     topology = topology or Topology()
     schemes_of(settings.schemes)
-    binaries = digests([build_applications(), library()])
+    binaries = stored.digests([build_applications(), library()])
     store = Store(settings.folder)
     wanted = list(jobs(settings))
     traces = {(job.load, job.seed): trace_of(job, settings, topology) for job in wanted}
@@ -135,7 +100,7 @@ def run_fct(settings: FctSettings, console: Console, topology: Topology | None =
     results = {
         job: found
         for job in wanted
-        if (found := store.find(job, keys[job])) is not None and _under(found, decided.get(job.load))
+        if (found := store.find(job.name, keys[job])) is not None and stored.under(found, decided.get(f"{job.load:g}"))
     }
     missing = [job for job in wanted if job not in results]
     say = Teller(console)
@@ -152,14 +117,9 @@ def run_fct(settings: FctSettings, console: Console, topology: Topology | None =
         notes += guards.forests(result for each in by_scheme.values() for result in each)
         for seed in settings.seeds:
             notes += guards.uneven({name: results[Job(load, seed, name)] for name in settings.schemes})
-        comparisons.append(Comparison(load, by_scheme, {"thresholds": thresholds.get(load, [])}, notes))
+        comparisons.append(Comparison(load, by_scheme, {"thresholds": thresholds.get(f"{load:g}", [])}, notes))
     finish(settings.folder, "qclimb: FCT over seeds and loads", comparisons, common, console)
     return comparisons
-
-
-def _under(result: PassResult, thresholds: Sequence[int] | None) -> bool:
-    """Whether a stored pass ran under the thresholds that a resumed run goes on with; without any, it sets them."""
-    return not thresholds or list(result.settings.get("threshold_bytes", thresholds)) == list(thresholds)
 
 
 def _run(
@@ -182,7 +142,7 @@ def _run(
         say(calibration.verdict)
         about_file.parent.mkdir(parents=True, exist_ok=True)
         about_file.write_text(json.dumps(about(fabric, calibration)), encoding="utf-8")
-        thresholds = store.thresholds()
+        thresholds = {float(load): values for load, values in store.thresholds().items()}
         for load in dict.fromkeys(job.load for job in missing):
             experiment = Experiment(ground, Control(rest.http), folder, say, settled=lambda: asics_follow(fabric))
             experiment.thresholds = thresholds
@@ -193,22 +153,25 @@ def _run(
                 say(f"forest for load {load:g}: coverage {model['report'].get('coverage')}")
             say(f"thresholds at load {load:g}: {', '.join(map(str, experiment.decide_thresholds(load)))} bytes")
             experiments[load] = experiment
-        store.keep_thresholds(thresholds)
+        store.keep_thresholds({f"{load:g}": values for load, values in thresholds.items()})
         start = time.monotonic()
         for number, job in enumerate(missing):
             left = (time.monotonic() - start) / number * (len(missing) - number) if number else 0.0
             eta = f", about {left / 60:.0f} min left" if number else ""
             what = f"load {job.load:g}, seed {job.seed}, {SCHEMES[job.scheme].title}"
             with say.bar(f"pass {number + 1} of {len(missing)}: {what}{eta}") as progress:
-                result = _honest_pass(experiments[job.load], job, traces[job.load, job.seed], progress, say)
-            result.save(store.path(job, keys[job]))
+                run = partial(
+                    experiments[job.load].run, SCHEMES[job.scheme], traces[job.load, job.seed], job.load, progress
+                )
+                result = stored.honest(run, say)
+            result.save(store.path(job.name, keys[job]))
             results[job] = result
         for job in _disturbed(settings, results):
             say(f"once again, for less idle time than its like: load {job.load:g}, seed {job.seed}, {job.scheme}")
             with say.bar("once again") as progress:
                 again = experiments[job.load].run(SCHEMES[job.scheme], traces[job.load, job.seed], job.load, progress)
             if again.idle_share > results[job].idle_share:
-                again.save(store.path(job, keys[job]))
+                again.save(store.path(job.name, keys[job]))
                 results[job] = again
     return results
 
@@ -220,14 +183,3 @@ def _disturbed(settings: FctSettings, results: Mapping[Job, PassResult]) -> list
         alike = {job.scheme: result for job, result in results.items() if (job.load, job.seed) == (load, seed)}
         found += [Job(load, seed, scheme) for scheme in guards.disturbed(alike)]
     return found
-
-
-def _honest_pass(experiment: Experiment, job: Job, trace: Trace, progress: Any, say: Teller) -> PassResult:
-    """A pass; once again if the machine was too busy or flows failed, then taken as it is and marked in the report."""
-    result = experiment.run(SCHEMES[job.scheme], trace, job.load, progress)
-    trouble = guards.trouble(result)
-    if not trouble:
-        return result
-    say(f"once again, for: {'; '.join(trouble)}")
-    again = experiment.run(SCHEMES[job.scheme], trace, job.load, progress)
-    return again if len(guards.trouble(again)) <= len(trouble) else result

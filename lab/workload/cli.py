@@ -17,7 +17,7 @@ MORE_SCHEMES = "qclimb-paper-slack"
 
 
 @contextmanager
-def _one_sentence() -> Iterator[None]:
+def one_sentence() -> Iterator[None]:
     """What is wrong with the machine or the request: a sentence and exit 2, not a traceback."""
     from lab.fabric import FabricError
     from lab.workload.programs import WorkloadError
@@ -85,7 +85,7 @@ SECONDS = click.FloatRange(1, 600)
 @click.option("--results", type=click.Path(path_type=Path), default=Path("lab-results"), show_default=True)
 def demo(**options: Any) -> None:
     """A fabric of real TCP in which short flows finish first: plain TCP, PIAS and QCLIMB over one trace."""
-    with _one_sentence():
+    with one_sentence():
         from lab.demo import DemoSettings, console_for_tables, run_demo
 
         run_demo(DemoSettings(**options), console_for_tables())
@@ -117,7 +117,7 @@ def fct(as_json: bool, host_rate_mbps: int, **options: Any) -> None:
     """Flow completion times over seeds and loads, with bootstrap intervals; a rerun goes on where it stopped."""
     if any(load >= 1 for load in options["loads"]):
         raise click.BadParameter("a load must be below 1", param_hint="--loads")
-    with _one_sentence():
+    with one_sentence():
         from rich.console import Console
 
         from lab.demo import console_for_tables
@@ -148,7 +148,7 @@ def deadline(as_json: bool, **options: Any) -> None:
     PDQ's query aggregation (SIGCOMM'12): sizes U[2, 198] KB, deadlines exponential of mean 20 ms and 3 ms at the least,
     at 1 Gb/s; at a slower port times are longer by as much. A rerun goes on where it stopped.
     """
-    with _one_sentence():
+    with one_sentence():
         from lab.deadline.run import run_and_report
 
         run_and_report(options, as_json)
@@ -164,7 +164,7 @@ def deadline(as_json: bool, **options: Any) -> None:
 @click.option("--seconds", type=click.FloatRange(0), default=0.0, help="Stop after so long; the next run goes on.")
 def tagger(**options: Any) -> None:
     """Flows that climb: default kernel, drain, tagger, tagger and filter; without loss and with real drops."""
-    with _one_sentence():
+    with one_sentence():
         from lab.demo import console_for_tables
         from lab.tagger.run import Settings, run_tagger
 
@@ -192,7 +192,7 @@ def optax(runs: int | None, only: str, quick: bool, stored: bool, rate_mbps: int
     for name in names:
         if name not in FIGURES:
             raise click.BadParameter(f"{name!r} is none of {', '.join(FIGURES)}", param_hint="--only")
-    with _one_sentence():
+    with one_sentence():
         from rich.console import Console
 
         from lab.optax.report import write_report

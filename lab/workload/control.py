@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 
 from lab.workload.programs import WorkloadError
-from lab.workload.services import MEDIUM_BYTES, SCALE, SMALL_BYTES
+from lab.workload.services import SCALE, SCALED, Limits
 
 SLACK_BYTES = 100_000 // SCALE
 """QCLIMB's best slack beside its PIAS thresholds, 100 KB (NSDI'24, Fig. 27), to scale."""
@@ -34,6 +34,7 @@ class Scheme:
     use_footprint: bool = False
     slack_bytes: int | None = None
     """None: the first threshold, as the orchestrator chooses."""
+    priorities: int = 8
 
 
 SCHEMES: Mapping[str, Scheme] = {
@@ -102,10 +103,17 @@ class Control:
                 return found
             time.sleep(0.25)
 
-    def train(self, label: str, trees: int = 100, depth: int = 10, seed: int = 0) -> dict[str, Any]:
+    def train(
+        self,
+        label: str,
+        trees: int = 100,
+        depth: int = 10,
+        seed: int = 0,
+        limits: Limits = SCALED,
+    ) -> dict[str, Any]:
         """Trains a forest on a recording: {generation, report}."""
         body = {"label": label, "trees": trees, "depth": depth, "seed": seed}
-        body |= {"small_bytes": SMALL_BYTES, "medium_bytes": MEDIUM_BYTES}
+        body |= {"small_bytes": limits.small_bytes, "medium_bytes": limits.medium_bytes}
         return dict(self._ask("POST", "/v1/models", body, timeout_s=240.0))
 
     def revise(
@@ -113,7 +121,7 @@ class Control:
     ) -> dict[str, Any]:
         """Makes a revision for a scheme: {id, threshold_bytes, ...}."""
         body = {
-            "priorities": 8,
+            "priorities": scheme.priorities,
             "mode": scheme.mode,
             "thresholds": thresholds,
             "load": load,

@@ -13,9 +13,9 @@ import numpy as np
 from lab.metrics import statistic
 from lab.workload.control import Control, Scheme
 from lab.workload.ground import Ground
-from lab.workload.passes import PassResult, Progress, run_pass
+from lab.workload.passes import Beside, PassResult, Progress, Word, no_programs, run_pass
 from lab.workload.programs import WorkloadError
-from lab.workload.services import service
+from lab.workload.services import SCALED, SERVICES, Endpoint, Limits, service
 from lab.workload.trace import Flow, Trace, make_trace
 
 RECORDING_SEED = 1000
@@ -41,24 +41,32 @@ class Experiment:
     model: dict[str, Any] = field(default_factory=dict)
     label: str = ""
     """The recording in use."""
+    services: Sequence[Endpoint] = SERVICES
+    limits: Limits = SCALED
 
     def record(self, load: float, seconds: float, progress: Progress | None = None) -> dict[str, Any]:
         """A pass of plain TCP over a trace of another seed, its flows recorded; returns their statistics."""
         trace = make_trace(load, RECORDING_SEED, seconds, list(self.ground.hosts), self.ground.host_rate_bps)
+        return self.record_trace(trace, f"lab-load-{load:g}", load, progress)
+
+    def record_trace(self, trace: Trace, label: str, load: float, progress: Progress | None = None) -> dict[str, Any]:
+        """A pass of plain TCP, its flows recorded under a label; returns their statistics."""
         self.bring_into_force(Scheme("recording", "recording", "observe"), load, thresholds=None, model=None)
-        self.label = f"lab-load-{load:g}"
-        self.control.record(self.label)
+        self.label = label
+        self.control.record(label)
         try:
-            result = run_pass(self.ground, trace, "recording", self.folder / "recording", progress=progress)
+            result = run_pass(
+                self.ground, trace, "recording", self.folder / "recording", services=self.services, progress=progress
+            )
             if result.failures:
                 self.say(f"recording: {sum(result.failures.values())} flows failed: {result.failures}")
-            return self.control.await_records(self.label)
+            return self.control.await_records(label)
         finally:
             self.control.record(None)
 
     def train(self, trees: int = 100, depth: int = 10) -> dict[str, Any]:
         """A forest from the recording."""
-        self.model = self.control.train(self.label, trees=trees, depth=depth)
+        self.model = self.control.train(self.label, trees=trees, depth=depth, limits=self.limits)
         return self.model
 
     def decide_thresholds(self, load: float) -> list[int]:
@@ -73,7 +81,7 @@ class Experiment:
     ) -> dict[str, Any]:
         """A revision of the scheme, rolled out to every switch and host; returns what is in force."""
         # Before anything is recorded there are no sizes to decide by: any ascending thresholds do for `observe`.
-        chosen = thresholds or [5_000 * 4**n for n in range(7)]
+        chosen = thresholds or [5_000 * 4**n for n in range(scheme.priorities - 1)]
         revision = self.control.revise(scheme, chosen, load, None, model)
         rollout = self.control.roll_out(int(revision["id"]))
         until = time.monotonic() + SETTLE_DEADLINE_S
@@ -90,12 +98,27 @@ class Experiment:
 
     def run(self, scheme: Scheme, trace: Trace, load: float, progress: Progress | None = None) -> PassResult:
         """Brings a scheme into force and replays a trace under it."""
-        thresholds = self.decide_thresholds(load)
-        model = self.model.get("generation") if scheme.use_forest else None
+        return self.run_under(scheme, trace, load, self.decide_thresholds(load), self.model, progress)
+
+    def run_under(
+        self,
+        scheme: Scheme,
+        trace: Trace,
+        load: float,
+        thresholds: list[int],
+        trained: Mapping[str, Any],
+        progress: Progress | None = None,
+        words: Mapping[int, Word] | None = None,
+        beside: Beside = no_programs,
+    ) -> PassResult:
+        """The same under thresholds and a forest that the caller chooses, with what else `run_pass` takes."""
+        model = trained.get("generation") if scheme.use_forest else None
         settings = self.bring_into_force(scheme, load, thresholds, model)
         if model:
-            settings["model"] = {"generation": model, "report": self.model.get("report")}
-        return run_pass(self.ground, trace, scheme.name, self.folder / scheme.name, settings, progress=progress)
+            settings["model"] = {"generation": model, "report": trained.get("report")}
+        return run_pass(
+            self.ground, trace, scheme.name, self.folder / scheme.name, settings, self.services, progress, words, beside
+        )
 
 
 @dataclass(frozen=True)

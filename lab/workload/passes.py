@@ -7,6 +7,7 @@ by the applications, on one clock. Queries (nginx and curl) are measured by curl
 from __future__ import annotations
 
 import json
+import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from lab.fabric.machine import cpu_now
 from lab.workload import programs
 from lab.workload.ground import TCP_COUNTERS, Ground
-from lab.workload.services import SERVICES, Service
+from lab.workload.services import SERVICES, Endpoint
 from lab.workload.trace import HEADER_BYTES, MSS_BYTES, Trace
 
 DRAIN_S = 30
@@ -30,6 +31,13 @@ LATE_US = 5_000
 """A driver that begins a flow later than this after its time is not open loop any more; the share is reported."""
 
 Progress = Callable[[float], None]
+Beside = Callable[[int], Sequence[subprocess.Popen[bytes]]]
+"""Told a trace's time 0 (CLOCK_MONOTONIC ns), gives programs of the caller's own that a pass waits for."""
+
+
+def no_programs(start_ns: int) -> Sequence[subprocess.Popen[bytes]]:
+    """Nothing runs beside."""
+    return ()
 
 
 @dataclass(frozen=True)
@@ -112,17 +120,29 @@ def ideal_fct_us(size_bytes: int, path_rates_bps: Sequence[float]) -> float:
     return at_tail * 1e6
 
 
+@dataclass(frozen=True)
+class Word:
+    """What a flow's sender says of it."""
+
+    told_bytes: int = 0
+    """To libqclimb.so, as the flow's size; 0: nothing."""
+    dscp: int = -1
+    """Set by the application for the whole flow; -1: none."""
+
+
 def run_pass(
     ground: Ground,
     trace: Trace,
     scheme: str,
     folder: Path,
     settings: Mapping[str, Any] | None = None,
-    services: Sequence[Service] = SERVICES,
+    services: Sequence[Endpoint] = SERVICES,
     progress: Progress | None = None,
+    words: Mapping[int, Word] | None = None,
+    beside: Beside = no_programs,
 ) -> PassResult:
-    """Runs every flow of a trace; `folder` gets the programs' output. All programs are ended when it returns or
-    fails."""
+    """Runs every flow of a trace; `folder` gets the programs' output, `words` are told of flows by id. All programs but
+    those of `beside` are ended when it returns or fails."""
     unknown = {flow.service for flow in trace.flows} - {service.name for service in services}
     if unknown:
         raise programs.WorkloadError(f"the trace has flows of unknown services: {', '.join(sorted(unknown))}")
@@ -133,17 +153,24 @@ def run_pass(
     folder.mkdir(parents=True, exist_ok=True)
     trace_file = folder / "trace.txt"
     trace_file.write_text(trace.to_text(), encoding="utf-8")
+    words_file = folder / "words.txt"
+    words_file.write_text("".join(f"{id} {word.told_bytes} {word.dscp}\n" for id, word in (words or {}).items()))
+    scripted = words or any(flow.first_write_bytes for flow in trace.flows)
+    scripts = ["--trace", str(trace_file), "--words", str(words_file)] if scripted else []
     clients = sorted({flow.client for flow in trace.flows})
     logs = {host: folder / f"flows-{host}.tsv" for host in clients}
-    with programs.servers(ground, folder, services):
+    with programs.servers(ground, folder, services, scripts):
         before = _counters(ground)
         start_ns = time.monotonic_ns() + int(LEAD_S * 1e9)
         drivers = []
         try:
             for host in clients:
-                drivers.append(programs.start_driver(ground, host, trace_file, logs[host], start_ns, DRAIN_S, services))
+                log = logs[host]
+                drivers.append(
+                    programs.start_driver(ground, host, trace_file, log, start_ns, DRAIN_S, services, words_file)
+                )
             before_traffic = cpu_now()
-            _wait(drivers, start_ns, trace.seconds, progress)
+            _wait([*drivers, *beside(start_ns)], start_ns, trace.seconds, progress)
             idle_share = before_traffic.idle_share(cpu_now())
         finally:
             programs.end(drivers)
@@ -185,7 +212,7 @@ def _wait(drivers: Sequence[Any], start_ns: int, seconds: float, progress: Progr
         raise programs.WorkloadError(f"{failed[0].args[:4]!r} ended with {failed[0].returncode}")
 
 
-def _join(ground: Ground, trace: Trace, services: Sequence[Service], logs: Mapping[str, Path]) -> dict[str, Any]:
+def _join(ground: Ground, trace: Trace, services: Sequence[Endpoint], logs: Mapping[str, Path]) -> dict[str, Any]:
     """The trace's flows beside what the drivers logged of them."""
     seen: dict[int, tuple[int, int, int, int, str]] = {}
     for log in logs.values():

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from lab.workload.ground import Ground
-from lab.workload.services import SERVICES, Service
+from lab.workload.services import SERVICES, Endpoint, Service
 from lab.workload.trace import catalogue
 
 APP = Path(__file__).parent / "app"
@@ -65,25 +65,20 @@ http {{
 """
 
 
-def serves(service: Service, hosts: Sequence[str]) -> list[str]:
-    """The hosts on which a service has a server."""
-    return list(hosts)[:: service.servers_every]
-
-
 def start_servers(
-    ground: Ground, folder: Path, services: Sequence[Service] = SERVICES
+    ground: Ground, folder: Path, services: Sequence[Endpoint] = SERVICES, scripts: Sequence[str] = ()
 ) -> list[subprocess.Popen[bytes]]:
-    """One process per service and host; returns when all listen."""
+    """One process per service and host; returns when all listen. `scripts`: `--trace FILE`, `--words FILE`."""
     program = build_applications()
     running: list[tuple[subprocess.Popen[bytes], str, int, Path]] = []
     try:
         for service in services:
             files = folder / "files"
-            if service.how == "curl":
-                if not shutil.which("nginx", path=os.environ.get("PATH", "") + ":/usr/sbin"):
-                    raise WorkloadError("nginx is missing; `make setup` installs it")
+            if service.how == "curl" and not shutil.which("nginx", path=os.environ.get("PATH", "") + ":/usr/sbin"):
+                raise WorkloadError("nginx is missing; `make setup` installs it")
+            if isinstance(service, Service) and service.catalogue:
                 write_files(service, files)
-            for host in serves(service, list(ground.hosts)):
+            for host in service.served_by(list(ground.hosts)):
                 output = folder / f"{service.name}-{host}.txt"
                 address = ground.hosts[host]
                 if service.how == "curl":
@@ -95,10 +90,10 @@ def start_servers(
                     argv = [nginx, "-e", str(place / "error.log"), "-c", str(settings)]
                 else:
                     argv = [str(program), "serve", "--bind", address, "--port", str(service.port)]
-                    argv += ["--write", service.writing]
+                    argv += ["--write", service.writing, *scripts]
                 running.append((ground.start(host, argv, output), address, service.port, output))
         for process, address, port, output in running:
-            _wait_listening(process, address, port, output)
+            wait_listening(process, address, port, output)
     except BaseException:
         end([process for process, *_ in running])
         raise
@@ -112,11 +107,13 @@ def start_driver(
     log: Path,
     start_ns: int,
     deadline_s: int,
-    services: Sequence[Service] = SERVICES,
+    services: Sequence[Endpoint] = SERVICES,
+    words: Path | None = None,
 ) -> subprocess.Popen[bytes]:
     """The client side of one host: begins its flows of the trace at their times after start_ns (CLOCK_MONOTONIC)."""
     argv = [str(TRAFFIC), "drive", "--me", host, "--trace", str(trace), "--log", str(log)]
     argv += ["--start-ns", str(start_ns), "--deadline-s", str(deadline_s)]
+    argv += ["--words", str(words)] if words else []
     for name, address in ground.hosts.items():
         argv += ["--host", f"{name}={address}"]
     for service in services:
@@ -140,9 +137,11 @@ def end(processes: Sequence[subprocess.Popen[bytes]], patience_s: float = 3.0) -
 
 
 @contextlib.contextmanager
-def servers(ground: Ground, folder: Path, services: Sequence[Service] = SERVICES) -> Iterator[None]:
+def servers(
+    ground: Ground, folder: Path, services: Sequence[Endpoint] = SERVICES, scripts: Sequence[str] = ()
+) -> Iterator[None]:
     """Servers for the length of a block; they end with it, also when it fails."""
-    running = start_servers(ground, folder, services)
+    running = start_servers(ground, folder, services, scripts)
     try:
         yield
         dead = [process.args for process in running if process.poll() is not None]
@@ -153,7 +152,8 @@ def servers(ground: Ground, folder: Path, services: Sequence[Service] = SERVICES
         end(running)
 
 
-def _wait_listening(process: subprocess.Popen[bytes], address: str, port: int, output: Path) -> None:
+def wait_listening(process: subprocess.Popen[bytes], address: str, port: int, output: Path) -> None:
+    """Until a server listens; WorkloadError, with its last words, when it ends first or takes too long."""
     until = time.monotonic() + LISTEN_DEADLINE_S
     while not _listens(process.pid, address, port):
         if process.poll() is not None:

@@ -11,6 +11,7 @@ recording and in a later replay) and a new `run` is drawn after about `run_lengt
 a number back into [0, 1] at its ends, which keeps u uniform. Width 0: fully determined; width 2: independent.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -32,15 +33,25 @@ MIN_FLOW_BYTES = 32
 
 
 @dataclass(frozen=True)
-class Service:
-    """One service. `how`: `pull` (the server sends, asked on a kept connection), `push` (the client sends), `curl` (one
-    curl process a query, against nginx). `writing`: how the sender hands a flow to the kernel: `one`, `two` (header,
-    then body) or `chunks:BYTES[:THINK_US]`; nginx uses sendfile."""
+class Endpoint:
+    """What programs need to know of a service. `how`: `pull` (the server sends, asked on a kept connection), `push`
+    (the client sends), `curl` (one curl process a query, against nginx). `writing`: how the sender hands a flow to the
+    kernel: `one`, `two` (header, then body) or `chunks:BYTES[:THINK_US]`; nginx uses sendfile."""
 
     name: str
     port: int
     how: Literal["pull", "push", "curl"]
     writing: str
+
+    def served_by(self, hosts: Sequence[str]) -> list[str]:
+        """The hosts on which it has a server."""
+        return list(hosts)
+
+
+@dataclass(frozen=True)
+class Service(Endpoint):
+    """A service of the lab's own traffic, with the sizes of its flows."""
+
     table: str
     lowest_share: float
     highest_share: float
@@ -65,6 +76,10 @@ class Service:
             raise ValueError(f"service {self.name}: widths must lie in [0, 2]")
         if not (0 <= self.lowest_share < self.highest_share <= 1 and self.run_length >= 1):
             raise ValueError(f"service {self.name}: shares must ascend in [0, 1], run_length be at least 1")
+
+    def served_by(self, hosts: Sequence[str]) -> list[str]:
+        """Every n-th."""
+        return list(hosts)[:: self.servers_every]
 
     @property
     def sizes(self) -> SizeTable:
@@ -113,6 +128,25 @@ def service(name: str) -> Service:
     return next(found for found in SERVICES if found.name == name)
 
 
-def size_class(size_bytes: int) -> str:
+@dataclass(frozen=True)
+class Limits:
+    """Up to how many bytes a flow is small, and medium."""
+
+    small_bytes: int = SMALL_BYTES
+    medium_bytes: int = MEDIUM_BYTES
+
+
+SCALED = Limits()
+"""For the lab's own traffic."""
+PUBLISHED = Limits(100_000, 10_000_000)
+"""QCLIMB's own, for sizes that were not divided."""
+
+
+def size_class(size_bytes: int, limits: Limits = SCALED) -> str:
     """`small`, `medium` or `large`."""
-    return "small" if size_bytes <= SMALL_BYTES else "medium" if size_bytes <= MEDIUM_BYTES else "large"
+    return "small" if size_bytes <= limits.small_bytes else "medium" if size_bytes <= limits.medium_bytes else "large"
+
+
+def is_query(name: str) -> bool:
+    """Whether flows of this service are timed by curl: they are reported on a line of their own."""
+    return any(found.name == name and found.how == "curl" for found in SERVICES)

@@ -2,7 +2,10 @@
 
 The file is text: `#` lines with `key value` settings, then one flow a line in order of time:
 
-    id time_us service client server bytes
+    id time_us service client server bytes [first_write_bytes footprint_bytes]
+
+The last two are of replays (lab/bounds): what the first write asks to send, and what is asked for before the first
+ACK.
 
 Load, exactly: the bytes that the trace's flows put on the wire towards their receivers, payload and headers (66 bytes
 for every 1448 of payload: Ethernet, IP, TCP with timestamps), divided by the trace's length and by the hosts' link
@@ -43,12 +46,23 @@ class Flow:
     client: str
     server: str
     bytes: int
+    first_write_bytes: int = 0
+    """0: as the service is wont to write."""
+    footprint_bytes: int = 0
 
     def __post_init__(self) -> None:
         if not (self.id >= 0 and self.time_us >= 0 and self.bytes >= MIN_FLOW_BYTES):
             raise ValueError(f"flow {self.id}: time_us must be >= 0 and bytes >= {MIN_FLOW_BYTES}")
         if self.client == self.server:
             raise ValueError(f"flow {self.id}: client and server are both {self.client}")
+        scripted = 0 < self.first_write_bytes <= self.footprint_bytes <= self.bytes
+        if not (scripted or self.first_write_bytes == self.footprint_bytes == 0):
+            raise ValueError(f"flow {self.id}: expected 0 < first_write_bytes <= footprint_bytes <= bytes")
+
+    def to_text(self) -> str:
+        """Its line of a trace file."""
+        line = f"{self.id} {self.time_us} {self.service} {self.client} {self.server} {self.bytes}"
+        return f"{line} {self.first_write_bytes} {self.footprint_bytes}" if self.first_write_bytes else line
 
 
 @dataclass(frozen=True)
@@ -62,7 +76,7 @@ class Trace:
         """The file's content; equal traces give equal text."""
         head = ["# qclimb arrival trace: id time_us service client server bytes"]
         head += [f"# {key} {value}" for key, value in self.settings.items()]
-        rows = (f"{f.id} {f.time_us} {f.service} {f.client} {f.server} {f.bytes}" for f in self.flows)
+        rows = (flow.to_text() for flow in self.flows)
         return "\n".join([*head, *rows]) + "\n"
 
     @staticmethod
@@ -77,9 +91,9 @@ class Trace:
                     settings[key] = value
                 continue
             try:
-                flow_id, time_us, service, client, server, size = line.split()
-                flow = Flow(int(flow_id), int(time_us), service, client, server, int(size))
-            except ValueError as error:
+                flow_id, time_us, service, client, server, size, *scripted = line.split()
+                flow = Flow(int(flow_id), int(time_us), service, client, server, int(size), *map(int, scripted))
+            except (ValueError, TypeError) as error:
                 raise ValueError(
                     f"{where}:{number}: expected id, time_us, service, client, server, bytes: {error}"
                 ) from None

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "message.h"
+#include "script.h"
 
 enum { MAX_HOSTS = 256, MAX_SERVICES = 16, MAX_WORKERS = 4000, NAME_BYTES = 32 };
 
@@ -284,7 +285,7 @@ static void add_service(const char *text)
 	service_count++;
 }
 
-/* Our lines of the trace: id, time_us, service, client, server, bytes; '#' begins a comment. */
+/* Our lines of the trace: id, time_us, service, client, server, bytes; more is script.c's; '#' begins a comment. */
 static void read_trace(const char *path)
 {
 	FILE *file = fopen(path, "r");
@@ -369,7 +370,8 @@ int drive_main(int argc, char **argv)
 		{"me", required_argument, NULL, 'm'},      {"host", required_argument, NULL, 'h'},
 		{"service", required_argument, NULL, 's'}, {"trace", required_argument, NULL, 't'},
 		{"log", required_argument, NULL, 'l'},     {"start-ns", required_argument, NULL, 'n'},
-		{"deadline-s", required_argument, NULL, 'd'}, {NULL, 0, NULL, 0}};
+		{"deadline-s", required_argument, NULL, 'd'}, {"words", required_argument, NULL, 'o'},
+		{NULL, 0, NULL, 0}};
 	const char *name = NULL, *trace = NULL, *log = NULL;
 	uint64_t start_ns = 0, deadline_s = 60;
 	int option;
@@ -397,6 +399,9 @@ int drive_main(int argc, char **argv)
 		case 'd':
 			deadline_s = number_of("--deadline-s", optarg, 0, 86400);
 			break;
+		case 'o':
+			script_read_words(optarg);
+			break;
 		default:
 			refuse("see `traffic` for its options");
 		}
@@ -407,6 +412,7 @@ int drive_main(int argc, char **argv)
 	if (me == MAX_HOSTS)
 		refuse("--me: '%s' is none of the --host", name);
 	read_trace(trace);
+	script_read_trace(trace);
 	log_file = fopen(log, "w");
 	if (!log_file)
 		refuse("--log: cannot write %s: %s", log, strerror(errno));

@@ -9,7 +9,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "script.h"
+
 #define READ_BYTES 65536u
+#define REST_BYTES 65536u /* of a scripted flow, a write after its footprint */
 /* A prime number of words, so that no power-of-two slip goes unseen; one read's worth more for unbroken compares. */
 #define PATTERN_BYTES (8191u * 8u)
 
@@ -84,44 +87,58 @@ static int write_all(int fd, const uint8_t *from, size_t len)
 	return 0;
 }
 
-/* n bytes of message `id` from `offset` on; the header stands in front of the first ones. */
+/* n bytes of a message from `offset` on; its first ones are the header's. */
 static int write_piece(int fd, uint8_t *room, const struct message *header, uint64_t offset, size_t n)
 {
 	size_t head = 0;
 
 	if (offset < sizeof(*header)) {
-		head = sizeof(*header);
-		memcpy(room, header, head);
+		head = sizeof(*header) - offset < n ? (size_t)(sizeof(*header) - offset) : n;
+		memcpy(room, (const uint8_t *)header + offset, head);
 	}
 	fill_body(room + head, header->id, offset + head, n - head);
 	return write_all(fd, room, n);
 }
 
+/* How many bytes the next write of a message takes that has `bytes` and of which `sent` were written. */
+static uint64_t next_piece(const struct habit *habit, const struct script *script, uint64_t bytes, uint64_t sent)
+{
+	if (script && script->first_bytes)
+		return sent == 0                        ? script->first_bytes
+		       : sent < script->footprint_bytes ? script->footprint_bytes - sent
+							: REST_BYTES;
+	if (habit->writing == WRITE_TWO && sent == 0)
+		return sizeof(struct message);
+	return habit->writing == WRITE_CHUNKS ? habit->chunk_bytes : bytes;
+}
+
 int message_send_data(int fd, const struct habit *habit, uint64_t id, uint64_t bytes, uint64_t *start_ns)
 {
-	size_t piece = bytes;
+	const struct script *script = script_of(id);
 
 	if (bytes < sizeof(struct message) || bytes > MESSAGE_MAX_BYTES)
 		return -EMSGSIZE;
-	if (habit->writing == WRITE_CHUNKS && habit->chunk_bytes < bytes)
-		piece = habit->chunk_bytes;
-	uint8_t *room = malloc(piece);
+	uint8_t *room = malloc(bytes);
 
 	if (!room)
 		return -ENOMEM;
 	struct message header = {.magic = MESSAGE_MAGIC, .kind = MESSAGE_DATA, .id = id, .bytes = bytes};
 	int result = 0;
 
+	if (script)
+		script_tell(script, fd);
 	for (uint64_t sent = 0; sent < bytes && !result;) {
-		size_t n = bytes - sent < piece ? (size_t)(bytes - sent) : piece;
+		uint64_t n = next_piece(habit, script, bytes, sent);
 
-		if (habit->writing == WRITE_TWO && sent == 0)
-			n = sizeof(header);
+		if (n > bytes - sent)
+			n = bytes - sent;
 		if (sent == 0)
 			*start_ns = header.stamp_ns = now_ns();
+		else if (script && script->footprint_bytes == sent)
+			script_await_ack(fd, sent);
 		else if (habit->think_us)
 			usleep(habit->think_us);
-		result = write_piece(fd, room, &header, sent, n);
+		result = write_piece(fd, room, &header, sent, (size_t)n);
 		sent += n;
 	}
 	free(room);

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "message.h"
+#include "script.h"
 
 static struct habit habit;
 
@@ -60,6 +61,8 @@ int serve_main(int argc, char **argv)
 	static const struct option options[] = {{"bind", required_argument, NULL, 'b'},
 						{"port", required_argument, NULL, 'p'},
 						{"write", required_argument, NULL, 'w'},
+						{"trace", required_argument, NULL, 't'},
+						{"words", required_argument, NULL, 'o'},
 						{NULL, 0, NULL, 0}};
 	struct sockaddr_in here = {.sin_family = AF_INET};
 	int option;
@@ -75,6 +78,12 @@ int serve_main(int argc, char **argv)
 		case 'w':
 			if (habit_parse(&habit, optarg))
 				refuse("--write: '%s' is not one, two or chunks:BYTES[:THINK_US] with BYTES >= 32", optarg);
+			break;
+		case 't':
+			script_read_trace(optarg);
+			break;
+		case 'o':
+			script_read_words(optarg);
 			break;
 		default:
 			refuse("see `traffic` for its options");

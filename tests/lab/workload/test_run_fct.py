@@ -7,8 +7,9 @@ from rich.console import Console
 
 from lab import run_fct
 from lab.fabric import Topology
-from lab.run_fct import FctSettings, Job, Store, jobs, key_of, trace_of
+from lab.run_fct import FctSettings, Job, jobs, key_of, trace_of
 from lab.workload import cli, guards
+from lab.workload.stored import Store
 
 SETTINGS = FctSettings(seeds=(1, 2), loads=(0.4, 0.6), schemes=("tcp", "pias", "qclimb"), seconds=1.0)
 
@@ -53,7 +54,7 @@ def ran(monkeypatch, make_result):
                 job.scheme, [100, 900_000] * 20, [1e3, 9e5] * 20, load=job.load, seed=job.seed,
                 trace_digest=traces[job.load, job.seed].digest,
             )  # fmt: skip
-            result.save(store.path(job, keys[job]))
+            result.save(store.path(job.name, keys[job]))
             results[job] = result
         return results
 
@@ -92,8 +93,8 @@ def test_a_damaged_result_is_measured_again(ran, tmp_path):
 def test_thresholds_outlive_a_run(tmp_path):
     store = Store(tmp_path)
     assert store.thresholds() == {}
-    store.keep_thresholds({0.6: [1, 2, 3]})
-    assert Store(tmp_path).thresholds() == {0.6: [1, 2, 3]}
+    store.keep_thresholds({"0.6": [1, 2, 3]})
+    assert Store(tmp_path).thresholds() == {"0.6": [1, 2, 3]}
 
 
 def test_a_pass_on_a_busy_machine_is_marked(make_result):
@@ -125,7 +126,7 @@ def test_a_stored_pass_of_other_thresholds_is_measured_again(ran, tmp_path):
     run_fct.run_fct(settings, quiet())
     assert ran == []  # nothing says what holds for the others
     replace(result, settings={"threshold_bytes": [1, 2]}).save(path)
-    store.keep_thresholds({0.4: [3, 4]})
+    store.keep_thresholds({"0.4": [3, 4]})
     run_fct.run_fct(settings, quiet())
     assert ran == [Job(0.4, 1, "pias")]
 

@@ -1,4 +1,4 @@
-"""Fixtures of the workload's tests."""
+"""What tests of several experiments need."""
 
 from collections.abc import Callable
 

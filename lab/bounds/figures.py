@@ -1,0 +1,216 @@
+"""The paper's panels as data: which passes each needs, what the paper says, and which claims are judged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+BASE = ("pias", "qclimb", "qclimb-forest", "qclimb-fp", "qclimb-pp", "qclimb-ps")
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One sentence of the paper as a ratio: `scheme`'s statistic over `against`'s for a class of flows."""
+
+    scheme: str
+    against: str
+    size_class: str
+    statistic: str
+    paper: str
+    """What the paper has for this ratio, in its words and numbers (NSDI'24; lab numbers are ours alone)."""
+    limit: float = 1.0
+    """The claim holds where the ratio lies below this."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure, or several of the same passes."""
+
+    name: str
+    title: str
+    traces: tuple[str, ...]
+    loads: tuple[float, ...]
+    variants: tuple[str, ...]
+    against: str
+    claims: tuple[Claim, ...]
+    paper: str
+    optimised: bool = False
+    """Thresholds and slack as the orchestrator chooses them; else PIAS's published ones and S = 100 KB."""
+    queries: bool = False
+    """Of memcached, over the trace as background (fanin.py)."""
+
+    @property
+    def key(self) -> str:
+        """Unique."""
+        return self.name + ("-own" if self.optimised else "")
+
+    @property
+    def numbers(self) -> set[int]:
+        """Which figures of the paper it stands for: "7-11" is five of them."""
+        first, _, last = self.name.partition("-")
+        return set(range(int(first), int(last or first) + 1))
+
+
+FIGURES = (
+    Figure(
+        "7-11", "small, medium and all flows by load", ("web", "spark", "kv"), (0.5, 0.7), BASE, "pias",
+        (
+            Claim("qclimb", "pias", "small", "mean", "-44, -58, -88 % at best (K-Means, PageRank, SGD; Fig. 7)"),
+            Claim("qclimb", "pias", "small", "p99", "-96, -96, -97 % at best (Fig. 8)"),
+            Claim("qclimb-forest", "pias", "small", "mean", "as above; the paper's QCLIMB has no footprint"),
+            Claim("qclimb-forest", "pias", "small", "p99", "as above"),
+            Claim("qclimb", "pias", "medium", "mean", "-8, -24, -8 % at load 0.5 (Fig. 9)"),
+            Claim("qclimb", "pias", "all", "mean", "up to -6, -15, -23 % (Fig. 11)"),
+            Claim("qclimb", "qclimb-ps", "small", "mean", "at most 1.63 times QCLIMB-PS at load 0.7", 1.63),
+        ),
+        "8 hosts, one switch, 25 Gb/s, DCTCP, 8 queues, loads 0.3 to 0.9. Its Fig. 10 is of flows above 10 MB, of "
+        "which these recordings have none.",
+    ),
+    Figure(
+        "7-11", "the same by this project's own settings", ("web", "spark"), (0.7,),
+        ("pias", "qclimb", "qclimb-forest", "qclimb-ps"), "pias",
+        (
+            Claim("qclimb", "pias", "small", "mean", "as above, by other thresholds"),
+            Claim("qclimb", "pias", "small", "p99", "as above, by other thresholds"),
+            Claim("qclimb", "pias", "all", "mean", "as above, by other thresholds"),
+        ),
+        "Thresholds that the orchestrator computes from each recording instead of the published ones; the slack is the "
+        "first of them.",
+        optimised=True,
+    ),
+    Figure(
+        "12", "memcached queries over background traffic", ("web",), (0.3, 0.5, 0.7), ("tcp", "pias", "qclimb"), "pias",
+        (
+            Claim("qclimb", "pias", "small", "mean", "-70 to -97 %"),
+            Claim("qclimb", "pias", "small", "p99", "-6 to -99.8 %"),
+            Claim("qclimb", "pias", "medium", "mean", "-21 to -94 %"),
+            Claim("qclimb", "pias", "all", "mean", "-70 to -97 %"),
+        ),
+        "A client asks seven servers, over web-search traffic at loads 0.3 to 0.9; overall, 0 to 100 KB and above. Its "
+        "small and larger queries are our small and medium ones.",
+        queries=True,
+    ),
+    Figure(
+        "14", "a priority fixed once (FP), promotion by a point (PP)", ("web", "spark"), (0.5,),
+        ("qclimb", "qclimb-forest", "qclimb-fp", "qclimb-pp"), "qclimb-fp",
+        (
+            Claim("qclimb-forest", "qclimb-fp", "small", "mean", "up to -70 %"),
+            Claim("qclimb-forest", "qclimb-fp", "small", "p99", "up to -97 %"),
+            Claim("qclimb-forest", "qclimb-fp", "all", "mean", "up to -16 %"),
+            Claim("qclimb-forest", "qclimb-pp", "small", "mean", "up to -60 %"),
+            Claim("qclimb-forest", "qclimb-pp", "small", "p99", "up to -96 %"),
+            Claim("qclimb-forest", "qclimb-pp", "all", "mean", "up to -12 %"),
+        ),
+        "Load 0.5.",
+    ),
+    Figure(
+        "18", "the forest of another application", ("web", "spark"), (0.7,),
+        ("pias", "qclimb-forest", "forest-wrong"), "qclimb-forest",
+        (
+            Claim("forest-wrong", "qclimb-forest", "small", "mean", "2.33 (SGD's model), 1.005 (K-Means's)", 2.33),
+            Claim("forest-wrong", "qclimb-forest", "all", "mean", "3.63 (SGD's model)", 3.63),
+        ),
+        "PageRank's traffic, load 0.7.",
+    ),
+    Figure(
+        "21", "two queues", ("web", "spark"), (0.7,), ("pias-2q", "qclimb-2q"), "pias-2q",
+        (
+            Claim("qclimb-2q", "pias-2q", "small", "mean", "-74.3 %"),
+            Claim("qclimb-2q", "pias-2q", "small", "p99", "-96.3 %"),
+            Claim("qclimb-2q", "pias-2q", "all", "mean", "-28.6 %"),
+        ),
+        "PageRank, load 0.7.",
+    ),
+    Figure(
+        "22", "depth of the trees", ("web", "spark"), (0.5,),
+        ("pias", "qclimb-forest", "forest-d5", "forest-d1"), "pias",
+        (
+            Claim("forest-d5", "pias", "small", "mean", "-50 %"),
+            Claim("forest-d5", "pias", "small", "p99", "-93.8 %"),
+            Claim("forest-d5", "pias", "all", "mean", "-16.3 %"),
+            Claim("forest-d1", "pias", "small", "mean", "still far better"),
+            Claim("forest-d1", "pias", "all", "mean", "about PIAS"),
+        ),
+        "PageRank, load 0.5.",
+    ),
+    Figure(
+        "27", "slack S", ("web", "spark"), (0.7,),
+        ("pias", "forest-s0", "forest-s20000", "forest-s50000", "qclimb-forest"), "pias",
+        tuple(
+            Claim(scheme, "pias", size_class, statistic, paper)
+            for scheme in ("forest-s0", "forest-s20000", "forest-s50000", "qclimb-forest")
+            for size_class, statistic, paper in (
+                ("small", "mean", "-48.6 to -62.2 % over all S"),
+                ("small", "p99", "-15.6 to -93.4 % over all S"),
+                ("all", "mean", "-4.1 to -18.3 %, best at S = 100 KB"),
+            )
+        ),
+        "PageRank, load 0.7. \"Forest alone\" without a slack named has S = 100 KB.",
+    ),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Job:
+    """One pass that is wanted."""
+
+    trace: str
+    load: float
+    seed: int
+    variant: str
+    optimised: bool = False
+    queries: bool = False
+
+    @property
+    def name(self) -> str:
+        """Of the file that its result is stored in."""
+        own = "own-" if self.optimised else "queries-" if self.queries else ""
+        return f"{self.trace}-load{self.load:g}-seed{self.seed}-{own}{self.variant}"
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a command line asks for."""
+
+    traces: tuple[str, ...] = ("web", "spark", "kv")
+    numbers: tuple[int, ...] = tuple(sorted({n for figure in FIGURES for n in figure.numbers}))
+    loads: tuple[float, ...] = (0.5, 0.7)
+    seeds: tuple[int, ...] = (1, 2, 3)
+    variants: tuple[str, ...] = ()
+    """None: all of the figures."""
+
+    def figures(self) -> list[Figure]:
+        """Those of the wanted numbers."""
+        return [figure for figure in FIGURES if figure.numbers & set(self.numbers)]
+
+
+def jobs(wanted: Wanted) -> Iterator[Job]:
+    """All passes in the order in which they run: trace by trace, then by seed; schemes rotated by one each time."""
+    turn = 0
+    for trace in wanted.traces:
+        for seed in wanted.seeds:
+            for load in wanted.loads:
+                found = needed(wanted, trace, load)
+                for n in range(len(found)):
+                    variant, optimised, queries = found[(n + turn) % len(found)]
+                    yield Job(trace, load, seed, variant, optimised, queries)
+                turn += 1
+
+
+def needed(wanted: Wanted, trace: str, load: float) -> Sequence[tuple[str, bool, bool]]:
+    """What any wanted figure needs of a trace and load, each once: variants, by the own settings or not, queries or
+    not."""
+    found: Mapping[tuple[str, bool, bool], None] = dict.fromkeys(
+        (variant, figure.optimised, figure.queries)
+        for figure in wanted.figures()
+        if trace in figure.traces and load in figure.loads
+        for variant in figure.variants
+        if not wanted.variants or variant in wanted.variants
+    )
+    return tuple(found)
+
+
+def of_figure(job: Job, figure: Figure) -> bool:
+    """Whether a pass belongs to a figure."""
+    mine = job.trace in figure.traces and job.load in figure.loads and job.variant in figure.variants
+    return mine and (job.optimised, job.queries) == (figure.optimised, figure.queries)

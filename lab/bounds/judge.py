@@ -1,0 +1,91 @@
+"""From passes to numbers: samples over the seeds that all schemes of a cell have, ratios, and each claim's verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from lab import metrics
+from lab.bounds.figures import Claim, Figure, Job, of_figure
+from lab.metrics import Interval, Sample
+from lab.report.comparison import change
+from lab.report.verdicts import Outcome, Verdict
+from lab.workload.passes import PassResult
+from lab.workload.services import PUBLISHED
+
+STATISTICS = (("small", "mean"), ("small", "p99"), ("medium", "mean"), ("all", "mean"))
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A figure's passes at one trace and load: the seeds that every variant has, which are all that is compared."""
+
+    figure: Figure
+    trace: str
+    load: float
+    seeds: tuple[int, ...]
+    samples: Mapping[str, Sample]
+
+    @property
+    def variants(self) -> tuple[str, ...]:
+        """Those that were measured, in the figure's order."""
+        return tuple(name for name in self.figure.variants if name in self.samples)
+
+    def ratio(self, scheme: str, against: str, size_class: str, statistic: str) -> Interval:
+        """Of FCTs, over the same flows."""
+        return metrics.ratio(self.samples[scheme], self.samples[against], size_class, statistic)
+
+    def flows(self, size_class: str) -> int:
+        """How many there are of a class."""
+        return int(next(iter(self.samples.values())).of_class(size_class).sum())
+
+
+def cells(figure: Figure, results: Mapping[Job, PassResult], wanted: Sequence[Job]) -> list[Cell]:
+    """The cells of a figure of which at least two variants were measured over a common seed."""
+    found = []
+    for trace in figure.traces:
+        for load in figure.loads:
+            mine = [job for job in wanted if (job.trace, job.load) == (trace, load) and of_figure(job, figure)]
+            seeds_of = {
+                name: {job.seed for job in mine if job.variant == name and job in results} for name in figure.variants
+            }
+            measured = {name: seeds for name, seeds in seeds_of.items() if seeds}
+            if len(measured) < 2:
+                continue
+            seeds = sorted(set.intersection(*measured.values()))
+            if not seeds:
+                continue
+            samples = {
+                name: metrics.sample_of(
+                    [results[Job(trace, load, seed, name, figure.optimised, figure.queries)] for seed in seeds],
+                    PUBLISHED,
+                )
+                for name in measured
+            }
+            found.append(Cell(figure, trace, load, tuple(seeds), samples))
+    return found
+
+
+def verdicts(cell: Cell) -> list[Verdict]:
+    """What is seen of the figure's claims in a cell. Sign or limit are judged; the paper's number is only told."""
+    found = []
+    for claim in cell.figure.claims:
+        if not {claim.scheme, claim.against} <= set(cell.samples) or not cell.flows(claim.size_class):
+            continue
+        value = cell.ratio(claim.scheme, claim.against, claim.size_class, claim.statistic)
+        found.append(verdict(claim, value))
+    return found
+
+
+def verdict(claim: Claim, value: Interval) -> Verdict:
+    """Below the limit beyond doubt, above it beyond doubt, or neither."""
+    from lab.bounds.schemes import VARIANTS
+
+    outcome = Outcome.HOLDS if value.high < claim.limit else Outcome.FAILS if value.low > claim.limit else None
+    limit = "less" if claim.limit == 1 else f"less than {claim.limit:g} times"
+    words = (
+        f"{claim.size_class} flows' {claim.statistic} FCT in {VARIANTS[claim.scheme].title} is {limit} "
+        f"{'than ' if claim.limit == 1 else ''}in {VARIANTS[claim.against].title}"
+    )
+    seen = change(value) if claim.limit == 1 else f"{value.value:.2f} times [{value.low:.2f}, {value.high:.2f}]"
+    return Verdict(outcome or Outcome.UNRESOLVED, words, f"here {seen}; paper {claim.paper}")

@@ -1,0 +1,126 @@
+"""docs/results/bounds-fct.md: a section a figure, our numbers, the paper's beside them, a verdict a claim."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("svg")
+import matplotlib.pyplot as plt
+import numpy as np
+
+from lab.bounds.figures import Figure, of_figure
+from lab.bounds.judge import STATISTICS, Cell, cells, verdicts
+from lab.bounds.run import Plan, trouble
+from lab.bounds.schemes import VARIANTS
+from lab.metrics import Interval, estimate
+from lab.report.figures import COLOURS, svg_of
+
+COMMAND = "qclimb lab run bounds"
+
+
+def write_report(plan: Plan, path: Path) -> str:
+    """Writes the page and its plots beside it; returns the page's text."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    notes = (Path(__file__).parent / "page.md").read_text(encoding="utf-8")
+    parts = [notes.rstrip()]
+    for figure in plan.settings.wanted.figures():
+        found = cells(figure, plan.results, plan.jobs)
+        parts.append(section(figure, found, path))
+        lack = missing(plan, figure)
+        if lack:
+            parts.append(f"Not measured: {lack}: `{COMMAND} --figures {figure.name.partition('-')[0]}`.")
+    marked = trouble(plan)
+    parts.append("## Passes that were not as they should be\n\n" + "\n".join(f"- {one}" for one in marked or ["none"]))
+    text = "\n\n".join(parts) + "\n"
+    path.write_text(text, encoding="utf-8")
+    return text
+
+
+def section(figure: Figure, found: Sequence[Cell], path: Path) -> str:
+    """One figure."""
+    parts = [
+        f"## Figure{'s' if '-' in figure.name else ''} {figure.name}: {figure.title}",
+        f"The paper: {figure.paper}",
+    ]
+    if found:
+        plot = path.with_name(f"{path.stem}-{figure.key}.svg")
+        plot.write_text(bars(figure, found), encoding="utf-8")
+        parts += [f"![FCT over {VARIANTS[figure.against].title}'s]({plot.name})", table(figure, found)]
+    for cell in found:
+        seeds = ", ".join(map(str, cell.seeds))
+        judged = "\n".join(f"- {one}" for one in verdicts(cell))
+        parts.append(f"{cell.trace}, load {cell.load:g} (windows {seeds}):\n\n{judged}")
+    return "\n\n".join(parts)
+
+
+def table(figure: Figure, found: Sequence[Cell]) -> str:
+    """FCT of the scheme compared against, and each other's ratio to it."""
+    head = ["trace", "load", "flows", "n", "statistic", f"{VARIANTS[figure.against].title}, ms"]
+    others = [name for name in figure.variants if name != figure.against]
+    rows = [[*head, *(VARIANTS[name].title for name in others)], ["---"] * (len(head) + len(others))]
+    for cell in found:
+        for size_class, statistic in STATISTICS:
+            if not cell.flows(size_class) or figure.against not in cell.samples:
+                continue
+            base = estimate(cell.samples[figure.against], size_class, statistic)
+            row = [
+                cell.trace,
+                f"{cell.load:g}",
+                size_class,
+                f"{cell.flows(size_class)}",
+                statistic,
+                f"{base.value:.3g}",
+            ]
+            for name in others:
+                row.append(
+                    shown(cell.ratio(name, figure.against, size_class, statistic)) if name in cell.samples else ""
+                )
+            rows.append(row)
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+
+
+def shown(value: Interval) -> str:
+    """A ratio with its interval."""
+    return f"{value.value:.2f} [{value.low:.2f}, {value.high:.2f}]"
+
+
+def bars(figure: Figure, found: Sequence[Cell]) -> str:
+    """Ratios to the scheme compared against, a panel a cell, on a logarithmic scale; SVG."""
+    others = [name for name in figure.variants if name != figure.against]
+    drawing, axes = plt.subplots(
+        len(found), 1, figsize=(7.2, 1.9 * len(found) + 0.6), squeeze=False, layout="constrained"
+    )
+    for axis, cell in zip(axes[:, 0], found, strict=True):
+        groups = [each for each in STATISTICS if cell.flows(each[0])]
+        width = 0.8 / max(1, len(others))
+        for place, name in enumerate(others):
+            if name not in cell.samples or figure.against not in cell.samples:
+                continue
+            values = [cell.ratio(name, figure.against, *each) for each in groups]
+            x = np.arange(len(groups)) + (place - (len(others) - 1) / 2) * width
+            height = np.array([value.value for value in values])
+            spread = [[max(0.0, v.value - v.low) for v in values], [max(0.0, v.high - v.value) for v in values]]
+            axis.bar(x, height - 1, width, bottom=1, color=COLOURS[place % len(COLOURS)], label=VARIANTS[name].title)
+            axis.errorbar(x, height, spread, fmt="none", ecolor="#333333", elinewidth=0.8, capsize=1.5)
+        axis.axhline(1, color="#333333", lw=0.7)
+        axis.set_xticks(np.arange(len(groups)), [f"{size_class}, {statistic}" for size_class, statistic in groups])
+        axis.set_title(f"{cell.trace}, load {cell.load:g}", loc="left", fontsize=9)
+        axis.set_ylabel(f"FCT / {VARIANTS[figure.against].title}", fontsize=8)
+        axis.tick_params(labelsize=8)
+    axes[0, 0].legend(fontsize=7, frameon=False, ncols=3)
+    try:
+        return svg_of(drawing)
+    finally:
+        plt.close(drawing)
+
+
+def missing(plan: Plan, figure: Figure) -> str:
+    """How many of a figure's passes there are not, by trace."""
+    lack: dict[str, int] = {}
+    for job in plan.missing:
+        if of_figure(job, figure):
+            lack[job.trace] = lack.get(job.trace, 0) + 1
+    return ", ".join(f"{count} passes of {trace}" for trace, count in lack.items())

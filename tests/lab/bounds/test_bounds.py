@@ -1,0 +1,159 @@
+import os
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import hostlib
+from lab.bounds.cli import bounds
+from lab.bounds.fanin import QUERY_LOAD, Fanin, queries_per_s
+from lab.bounds.fanin_client import schedule, value_bytes
+from lab.bounds.figures import FIGURES, Claim, Job, Wanted, jobs
+from lab.bounds.judge import cells, verdict
+from lab.bounds.replay import SOURCES
+from lab.bounds.run import topology_of
+from lab.bounds.schemes import PUBLISHED_THRESHOLDS, VARIANTS, words_of
+from lab.metrics import Interval
+from lab.workload import programs, stored
+from lab.workload.ground import Loopback
+from lab.workload.passes import Word, run_pass
+from lab.workload.trace import Trace
+
+TRACE = Trace.from_text("# t\n# seconds 0.1\n1 0 pull0 h1 h2 5000 100 400\n2 10 pull0 h1 h2 60000 60000 60000\n")
+
+
+def test_figures_name_schemes_that_there_are():
+    for figure in FIGURES:
+        assert {*figure.variants, figure.against} <= set(VARIANTS)
+        assert {name for claim in figure.claims for name in (claim.scheme, claim.against)} <= set(figure.variants)
+        assert set(figure.traces) <= set(SOURCES)
+    assert len({figure.key for figure in FIGURES}) == len(FIGURES)
+    assert all(len(variant.scheme.name) and name == variant.name for name, variant in VARIANTS.items())
+
+
+def test_each_pass_is_wanted_once_and_schemes_take_turns_to_be_first():
+    found = list(jobs(Wanted(traces=("web",), numbers=(7, 14), loads=(0.5,), seeds=(1, 2))))
+    assert len(found) == len(set(found)) == 12
+    assert len({job.name for job in found}) == 12
+    assert [found[0].variant, found[6].variant] == ["pias", "qclimb"]
+
+
+def test_what_is_told_of_flows_is_what_the_scheme_says():
+    thresholds = PUBLISHED_THRESHOLDS[8]
+    points = [70_000.0, 0.2]
+    assert words_of(VARIANTS["qclimb"], TRACE, points, thresholds) == {}
+    assert words_of(VARIANTS["qclimb-ps"], TRACE, points, thresholds) == {1: Word(5000), 2: Word(60_000)}
+    assert words_of(VARIANTS["qclimb-pp"], TRACE, points, thresholds) == {1: Word(70_000), 2: Word(1)}
+    assert words_of(VARIANTS["qclimb-fp"], TRACE, points, thresholds) == {1: Word(dscp=43), 2: Word(dscp=47)}
+
+
+def test_the_slack_goes_with_the_thresholds_unless_the_scheme_names_one():
+    assert VARIANTS["qclimb"].scheme_by(optimised=False).slack_bytes == 100_000
+    assert VARIANTS["qclimb"].scheme_by(optimised=True).slack_bytes is None
+    assert VARIANTS["forest-s0"].scheme_by(optimised=False).slack_bytes == 0
+    assert VARIANTS["pias"].scheme_by(optimised=False).slack_bytes is None
+
+
+@pytest.mark.parametrize(
+    ("value", "limit", "words"),
+    [
+        (Interval(0.8, 0.7, 0.9), 1.0, "holds: small flows' mean FCT in QCLIMB is less than in PIAS (here -20 %"),
+        (Interval(1.2, 1.1, 1.3), 1.0, "does not hold: "),
+        (Interval(0.9, 0.8, 1.1), 1.0, "not resolved: "),
+        (Interval(1.4, 1.3, 1.5), 1.63, "holds: small flows' mean FCT in QCLIMB is less than 1.63 times in PIAS"),
+        (Interval(float("nan"), float("nan"), float("nan")), 1.0, "not resolved: "),
+    ],
+)
+def test_a_verdict_says_what_was_seen_beside_the_papers_number(value, limit, words):
+    claim = Claim("qclimb", "pias", "small", "mean", "-44 %", limit)
+    assert str(verdict(claim, value)).startswith(words)
+    assert str(verdict(claim, value)).endswith("paper -44 %)")
+
+
+def test_only_windows_that_every_measured_scheme_has_are_compared(make_result):
+    figure = replace(FIGURES[0], traces=("web",), loads=(0.5,), variants=("pias", "qclimb"))
+    made = {
+        Job("web", 0.5, seed, name): make_result(name, [100, 90_000] * 20, [factor * 1e3, factor * 9e4] * 20)
+        for name, factor in (("pias", 2.0), ("qclimb", 1.0))
+        for seed in (1, 2)
+        if (name, seed) != ("qclimb", 2)
+    }
+    (cell,) = cells(figure, made, [Job("web", 0.5, seed, name) for seed in (1, 2) for name in ("pias", "qclimb")])
+    assert cell.seeds == (1,) and cell.flows("small") == 40 and cell.flows("medium") == 0
+    assert cell.ratio("qclimb", "pias", "small", "mean").value == pytest.approx(0.5)
+
+
+def test_a_key_changes_with_whatever_decides_a_pass():
+    one = {"variant": "qclimb", "optimised": False, "trace": "d", "topology": {"rate": 25}}
+    changed = [one | {name: "other"} for name in one]
+    assert len({stored.key_of(**each) for each in [one, *changed]}) == len(one) + 1
+    assert topology_of(SOURCES["web"]) != topology_of(SOURCES["kv"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--traces", "web,tensorflow"], "'tensorflow' is none of web, spark, kv"),
+        (["--figures", "13"], "13 is none of 7, 8, 9, 10, 11, 12, 14"),
+        (["--schemes", "pfabric"], "'pfabric' is none of tcp, pias"),
+    ],
+)
+def test_wrong_options_are_refused_with_exit_2(arguments, words):
+    done = CliRunner().invoke(bounds, arguments)
+    assert done.exit_code == 2 and words in done.output
+
+
+@pytest.fixture
+def ground(tmp_path):
+    """Loopback with the library, which logs what it sees."""
+    programs.build_applications()
+    root = Path(hostlib.__file__).parent
+    subprocess.run(["make", "-s", "-C", str(root), "lib"], check=True)
+    log = {"QCLIMB_MODE": "qclimb", "QCLIMB_LOG": str(tmp_path / "log"), "QCLIMB_RUN": str(tmp_path / "none")}
+    return Loopback(2, network=f"127.{20 + os.getpid() % 200}.77", library=root / "build/libqclimb.so", environment=log)
+
+
+def test_flows_are_written_and_told_as_the_replay_says(ground, tmp_path):
+    (tmp_path / "log").touch()
+    endpoints = [point for point in SOURCES["spark"].endpoints if point.name in ("pull0", "push0")]
+    text = TRACE.to_text() + "3 20 push0 h1 h2 7000 21 21\n4 30 push0 h1 h2 40 8 40\n"
+    trace = Trace.from_text(text)
+    words = {1: Word(told_bytes=4242), 3: Word(told_bytes=999), 2: Word(dscp=10)}
+    result = run_pass(ground, trace, "by hand", tmp_path / "pass", services=endpoints, words=words)
+    assert not result.failures
+    log = (tmp_path / "log").read_text()
+    for words_of_log in (
+        "flow starts call=100\n",
+        "flow starts call=60000",
+        "flow starts call=21",
+        "flow starts call=8\n",
+    ):
+        assert words_of_log in log
+    assert "told size=4242" in log and "told size=999" in log
+
+
+def test_queries_are_the_same_for_every_scheme_and_as_many_as_the_load_says():
+    rate = queries_per_s(15e6, 7)
+    one, other = schedule(3, rate, 100, 7), schedule(3, rate, 100, 7)
+    assert one == other != schedule(4, rate, 100, 7)
+    sizes = value_bytes()
+    load = sum(sizes[key] for _, keys in schedule(1, rate, 2000, 7) for key in keys) * 8 / 2000 / 15e6
+    assert load == pytest.approx(QUERY_LOAD, rel=0.1)
+    assert all(len(keys) == 7 for _, keys in one)
+
+
+@pytest.mark.skipif(shutil.which("memcached") is None, reason="memcached is missing")
+def test_a_query_ends_with_its_last_answer_and_is_timed_beside_the_background(tmp_path):
+    programs.build_applications()
+    bare = Loopback(3, network=f"127.{20 + os.getpid() % 200}.78")
+    endpoints = list(SOURCES["web"].endpoints)
+    with Fanin(bare, tmp_path / "queries", 1, 1.0) as fanin:
+        background = run_pass(bare, TRACE, "tcp", tmp_path / "pass", services=endpoints, beside=fanin.begin)
+        result = fanin.result(background)
+    assert not result.failures and len(result.id) > 3
+    assert {*result.service} == {"query"} and min(result.fct_us) > 0
+    assert {*result.client} == set(bare.hosts)
+    assert min(result.bytes) >= 2 and max(result.bytes) <= 2 * value_bytes()["large"]
