@@ -39,6 +39,8 @@ QCLIMB_EXPORT int connect(int fd, CONST_ADDRESS to, socklen_t to_len)
 	if (connection) {
 		connection->has_addresses = false;
 		connection->has_peer = false;
+		if (connection->dscp != DSCP_NOT_SET)
+			connection->dscp = DSCP_UNKNOWN; /* mark.c left IP_TOS alone while the peer was IPv6's */
 		prepared(connection, fd);
 	}
 	result = real()->connect(fd, ADDRESS_OF(to), to_len);
