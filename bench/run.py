@@ -14,7 +14,7 @@ import click
 from tabulate import tabulate
 
 HERE = Path(__file__).parent
-NAMES = ("shim", "shim_connections", "shim_programs", "forest", "forest_sizes", "sim")
+NAMES = ("shim", "shim_connections", "shim_programs", "shim_link", "forest", "forest_sizes", "sim")
 LONG = ("sim_growth", "drain")
 """Run when they are named."""
 

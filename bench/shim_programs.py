@@ -37,7 +37,7 @@ http {{
   access_log off; keepalive_requests 1000000000; sendfile on;
   client_body_temp_path {place}/b; proxy_temp_path {place}/p; fastcgi_temp_path {place}/f; uwsgi_temp_path {place}/u;
   scgi_temp_path {place}/s;
-  server {{ listen 127.0.0.1:{port}; root {place}; }}
+  server {{ listen {address}:{port}; root {place}; }}
 }}
 """
 
@@ -92,13 +92,13 @@ def ask(place: Path, port: int, request: str, answer_bytes: int, rounds: int = 1
     return float(said([str(place / "ask"), str(port), str(CONNECTIONS), str(rounds), request, str(answer_bytes)]))
 
 
-def nginx_argv(port: int, place: Path) -> list[str]:
+def nginx_argv(port: int, place: Path, address: str = "127.0.0.1") -> list[str]:
     """Files of the folder."""
     folder = place / f"nginx{port}"
     folder.mkdir()
     (folder / "small").write_bytes(bytes(1000))
     (folder / "large").write_bytes(bytes(100_000))
-    (folder / "conf").write_text(NGINX.format(place=folder, port=port))
+    (folder / "conf").write_text(NGINX.format(place=folder, address=address, port=port))
     return ["nginx", "-p", str(folder), "-c", str(folder / "conf")]
 
 
