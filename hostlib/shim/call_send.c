@@ -96,12 +96,12 @@ static bool is_whole(int flags, const void *address)
 QCLIMB_EXPORT ssize_t send(int fd, const void *bytes, size_t len, int flags)
 {
 	struct connection *connection = connection_of(fd);
-	const struct write_call call = { .piece = piece_of_bytes,
-					 .fd = fd,
-					 .flags = flags,
-					 .len = len,
-					 .bytes = bytes,
-					 .is_whole = is_whole(flags, NULL) };
+	struct write_call call = { .piece = piece_of_bytes,
+				   .fd = fd,
+				   .flags = flags,
+				   .len = len,
+				   .bytes = bytes,
+				   .is_whole = is_whole(flags, NULL) };
 
 	if (!connection || !len)
 		return real()->send(fd, bytes, len, flags);
@@ -111,14 +111,14 @@ QCLIMB_EXPORT ssize_t send(int fd, const void *bytes, size_t len, int flags)
 QCLIMB_EXPORT ssize_t sendto(int fd, const void *bytes, size_t len, int flags, CONST_ADDRESS to, socklen_t to_len)
 {
 	struct connection *connection = connection_of(fd);
-	const struct write_call call = { .piece = piece_of_bytes,
-					 .fd = fd,
-					 .flags = flags,
-					 .len = len,
-					 .bytes = bytes,
-					 .to = ADDRESS_OF(to),
-					 .to_len = to_len,
-					 .is_whole = is_whole(flags, ADDRESS_OF(to)) };
+	struct write_call call = { .piece = piece_of_bytes,
+				   .fd = fd,
+				   .flags = flags,
+				   .len = len,
+				   .bytes = bytes,
+				   .to = ADDRESS_OF(to),
+				   .to_len = to_len,
+				   .is_whole = is_whole(flags, ADDRESS_OF(to)) };
 
 	if (!connection || !len)
 		return real()->sendto(fd, bytes, len, flags, ADDRESS_OF(to), to_len);
@@ -128,9 +128,7 @@ QCLIMB_EXPORT ssize_t sendto(int fd, const void *bytes, size_t len, int flags, C
 QCLIMB_EXPORT ssize_t write(int fd, const void *bytes, size_t len)
 {
 	struct connection *connection = connection_of(fd);
-	const struct write_call call = {
-		.piece = piece_of_bytes, .fd = fd, .is_plain = true, .len = len, .bytes = bytes
-	};
+	struct write_call call = { .piece = piece_of_bytes, .fd = fd, .is_plain = true, .len = len, .bytes = bytes };
 
 	if (!connection || !len)
 		return real()->write(fd, bytes, len);

@@ -10,32 +10,37 @@ static ssize_t piece_of_file(const struct write_call *call, size_t offset, size_
 }
 
 /*
- * How much of `count` the file can give: applications ask for 2^30 bytes and more to say "to its end" (CPython does), which proves
- * nothing about the flow's size. What is no regular file, or is at its end, is left to the kernel.
+ * How much the file can give: applications ask for 2^30 bytes and more to say "to its end" (CPython does), which proves
+ * nothing about the flow's size. What is no regular file is left to the kernel. Asked anew each time: files grow and shrink.
  */
-static size_t count_within(int in_fd, const off64_t *offset, size_t count)
+static size_t rest_of_file(const struct write_call *call)
 {
 	const int saved = errno;
+	size_t rest = SIZE_MAX;
 	struct stat file;
 	off64_t at;
 
-	if (!fstat(in_fd, &file) && S_ISREG(file.st_mode)) {
-		at = offset ? *offset : lseek(in_fd, 0, SEEK_CUR);
-		if (at >= 0 && at < file.st_size && (uint64_t)(file.st_size - at) < count)
-			count = (size_t)(file.st_size - at);
+	if (!fstat(call->in_fd, &file) && S_ISREG(file.st_mode)) {
+		at = call->offset ? *call->offset : lseek(call->in_fd, 0, SEEK_CUR);
+		if (at >= 0)
+			rest = at < file.st_size ? (size_t)(file.st_size - at) : 0;
 	}
 	errno = saved;
-	return count;
+	return rest;
 }
 
 static ssize_t send_file(int fd, int in_fd, off64_t *offset, size_t count)
 {
 	struct connection *connection = connection_of(fd);
-	struct write_call call = { .piece = piece_of_file, .fd = fd, .in_fd = in_fd, .offset = offset };
+	struct write_call call = { .piece = piece_of_file,
+				   .fd = fd,
+				   .len = count,
+				   .in_fd = in_fd,
+				   .offset = offset,
+				   .available = rest_of_file };
 
 	if (!connection || !count || (offset && is_no_memory(offset)))
 		return real()->sendfile64(fd, in_fd, offset, count);
-	call.len = count_within(in_fd, offset, count);
 	return flow_write(connection, &call);
 }
 

@@ -15,6 +15,10 @@
 #include <qclimb/footprint.h>
 #include <qclimb/record.h>
 
+/* Of a field that others read or change meanwhile; plain C would order it with all others, which costs as much as a lock. */
+#define relaxed_get(field) atomic_load_explicit(&(field), memory_order_relaxed)
+#define relaxed_set(field, value) atomic_store_explicit(&(field), value, memory_order_relaxed)
+
 #define DSCP_NOT_SET 255 /* what the application or the kernel chose */
 #define DSCP_UNKNOWN 254 /* ours, but another process may have changed it */
 
@@ -33,13 +37,16 @@ struct flow_facts {
 	uint32_t wait_us; /* sum of waits at boundaries */
 	uint32_t last_sizes[QCLIMB_LAST_SIZES]; /* the history's, newest first, packed (history.h) */
 	uint16_t promotions, demotions;
-	uint8_t mode; /* enum qclimb_mode */
+	uint16_t
+		before_bytes; /* of sent_bytes, that records of earlier flows tell of: this one's beginning is assumed (assumed.h) */
+	uint8_t mode : 3; /* enum qclimb_mode */
+	uint8_t assumed : 5; /* flows since the last one whose beginning was proven, this one among them */
 	uint8_t flags; /* enum qclimb_record_flag, or-ed */
 };
 
 struct connection {
 	/* On the path of every call: one cache line. */
-	_Atomic uint64_t sent_bytes; /* of the flow, as libc accepted them */
+	_Atomic uint64_t sent_bytes; /* since the last proven beginning of a flow, as libc accepted them */
 	_Atomic uint64_t quiet_bytes; /* up to here the flow may be written without a decision; 0 forces one */
 	_Atomic uint64_t last_write_ns;
 	_Atomic uint64_t seen_bytes; /* of the connection, that came through calls of ours */
@@ -101,6 +108,9 @@ struct connection {
 	uint16_t error_next; /* a later piece of a split write failed: the next write says so; 0: none */
 	uint8_t old_buf_lock : 2; /* SO_BUF_LOCK */
 	uint8_t old_cork : 1; /* TCP_CORK */
+	/* assumed.h */
+	uint8_t proofs : 3; /* turns in a row that were proven to begin a flow, ASSUMED_PROOFS at most */
+	uint8_t is_doubted : 1; /* one was not: from then on each is proven */
 
 	/* tagger.c; changed by the gate's holder */
 	uint8_t is_tagged : 1; /* its packets are the tagger's to mark */

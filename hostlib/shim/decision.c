@@ -104,8 +104,13 @@ struct decision decide(struct connection *connection, int fd, const struct rules
 	decision.until_bytes = qclimb_flow_next_change(policy, &rule, connection->sent_bytes);
 	decision.quiet_bytes = decision.until_bytes;
 	if (policy->mode == QCLIMB_FULL && !connection->footprint.is_fixed &&
-	    rule.bounds.lower_bytes < decision.quiet_bytes)
-		decision.quiet_bytes = rule.bounds.lower_bytes; /* a write beyond may raise L */
+	    rule.bounds.lower_bytes < decision.quiet_bytes) {
+		/* A write beyond L may raise it, but not within the calm bytes. */
+		const uint64_t calm = calm_bytes(calm_of(policy));
+		const uint64_t quiet = rule.bounds.lower_bytes > calm ? rule.bounds.lower_bytes : calm;
+
+		decision.quiet_bytes = quiet < decision.quiet_bytes ? quiet : decision.quiet_bytes;
+	}
 	if (has_deadline) {
 		tagger_forget(connection, fd); /* it knows bytes, not time */
 	} else if (tagger_takes(connection, fd, &rule)) {

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <netinet/tcp.h>
 
+#include "assumed.h"
 #include "decision.h"
 #include "drain.h"
 #include "gate.h"
@@ -137,7 +138,7 @@ static size_t grant(struct connection *connection, const struct write_call *call
 	}
 	if (connection->pending != PENDING_NONE)
 		drain_release(connection, fd);
-	connection->quiet_bytes = decision.quiet_bytes;
+	relaxed_set(connection->quiet_bytes, decision.quiet_bytes);
 	if (!call->is_whole && decision.until_bytes - connection->sent_bytes < left)
 		return (size_t)(decision.until_bytes - connection->sent_bytes);
 	return left;
@@ -151,7 +152,7 @@ static ssize_t write_whole(struct connection *connection, const struct write_cal
 	if (wrote > 0) {
 		seen(connection, (uint64_t)wrote);
 		atomic_fetch_add_explicit(&connection->sent_bytes, (uint64_t)wrote, memory_order_relaxed);
-		atomic_store_explicit(&connection->last_write_ns, now, memory_order_relaxed);
+		relaxed_set(connection->last_write_ns, now);
 	}
 	return wrote;
 }
@@ -216,15 +217,79 @@ static ssize_t write_unconnected(struct connection *connection, const struct wri
 	return wrote;
 }
 
+/* Whether something was read since the last write; the next asks anew. */
+static bool take_turn(struct connection *connection)
+{
+	return atomic_load(&connection->is_turned) && atomic_exchange(&connection->is_turned, false);
+}
+
+/* `len` of a call that may ask for more than there is. */
+static void measure(struct write_call *call)
+{
+	const size_t available = call->available ? call->available(call) : 0;
+
+	if (available && available < call->len) /* at its end: the kernel's to say */
+		call->len = available;
+	call->available = NULL;
+}
+
+/*
+ * What is asked for, by this call too, and how much of it before the first ACK (footprint.h); `unacked` bytes are under way, if that was
+ * asked already (else negative). It isn't asked within the calm bytes: nothing depends on it there.
+ */
+static void ask_footprint(struct connection *connection, const struct write_call *call,
+			  const struct qclimb_policy *policy, int unacked)
+{
+	const uint64_t sent = relaxed_get(connection->sent_bytes);
+	const uint32_t calm = calm_of(policy);
+	struct qclimb_footprint *flow = &connection->footprint;
+	bool is_acked = false;
+
+	if (flow->asked_bytes < sent)
+		flow->asked_bytes = sent; /* by quiet writes */
+	if (!flow->is_fixed && sent &&
+	    (policy->mode == QCLIMB_OBSERVE ||
+	     (policy->mode == QCLIMB_FULL && qclimb_add_bytes(sent, call->len) > calm_bytes(calm)))) {
+		if (unacked < 0)
+			unacked = unacked_bytes(call->fd);
+		is_acked = (uint64_t)unacked < sent;
+	}
+	qclimb_footprint_ask(flow, sent, call->len, is_acked);
+}
+
+static inline bool assumed_is_due(const struct connection *connection, size_t len, uint64_t now)
+{
+	return atomic_load(&connection->is_turned) && tick_of(now) - connection->verified_tick < VERIFY_TICKS &&
+	       assumed_begins(connection, len, rules_calm());
+}
+
+/* A write after a turn that is taken for the first of a flow (assumed.h). The gate is ours. */
+static ssize_t write_assumed(struct connection *connection, struct write_call *call, uint64_t now)
+{
+	ssize_t wrote;
+
+	(void)take_turn(connection);
+	if (relaxed_get(connection->told))
+		atomic_store(&connection->is_turned, true); /* meanwhile: for the next write */
+	relaxed_set(connection->read_bytes, 0);
+	measure(call);
+	life_assume(connection, call->fd, call->len, now);
+	relaxed_set(connection->quiet_bytes, calm_bytes(rules_calm()));
+	wrote = write_whole(connection, call, now);
+	if (wrote <= 0)
+		relaxed_set(connection->is_turned, true); /* it has not begun */
+	return wrote;
+}
+
 /* A write that may start a flow, cross a boundary or wait at one. The gate is ours. */
-static ssize_t write_decided(struct connection *connection, const struct write_call *call, uint64_t now)
+static ssize_t write_decided(struct connection *connection, struct write_call *call, uint64_t now)
 {
 	const int saved = errno;
-	const bool is_turned = atomic_exchange(&connection->is_turned, false);
+	const bool is_turned = take_turn(connection);
 	const uint32_t verified_tick = connection->verified_tick;
-	struct write_call pieces = *call;
 	enum ready ready = READY_NOT;
 	struct rules *rules;
+	int unacked = -1;
 	uint64_t told;
 	ssize_t wrote;
 
@@ -233,7 +298,7 @@ static ssize_t write_decided(struct connection *connection, const struct write_c
 		connection->error_next = 0;
 		return -1;
 	}
-	told = atomic_exchange(&connection->told, 0);
+	told = relaxed_get(connection->told) ? atomic_exchange(&connection->told, 0) : 0;
 	rules = rules_acquire(now);
 	if (rules->policy.mode == QCLIMB_OFF) {
 		mark_nothing(connection, call->fd);
@@ -247,6 +312,7 @@ static ssize_t write_decided(struct connection *connection, const struct write_c
 		rules_release(rules);
 		return wrote;
 	}
+	measure(call);
 	if (connection->has_unseen || (verified_tick && verified_tick != connection->verified_tick))
 		unseen_look(connection, call->fd, 1);
 	if (told || life_is_over(connection, call->fd, now, is_turned)) {
@@ -260,22 +326,17 @@ static ssize_t write_decided(struct connection *connection, const struct write_c
 		life_is_told(connection, told, now);
 		/* Told to begin while earlier bytes are under way: the drain before a promotion holds across flows. */
 		ready = told && !is_drained(connection, call->fd, now) ? READY_NOT : READY_DRAINED;
+	} else if (connection->record.before_bytes) {
+		unacked = unacked_bytes(call->fd);
+		assumed_settle(connection, unacked);
 	}
-	if (!connection->footprint.is_fixed &&
-	    (rules->policy.mode == QCLIMB_FULL || rules->policy.mode == QCLIMB_OBSERVE)) {
-		const int left = connection->sent_bytes ? unacked_bytes(call->fd) : 0;
-
-		qclimb_footprint_ask(&connection->footprint, connection->sent_bytes, call->len,
-				     connection->sent_bytes && (uint64_t)left < connection->sent_bytes);
-	} else {
-		qclimb_footprint_ask(&connection->footprint, connection->sent_bytes, call->len, 0);
-	}
+	ask_footprint(connection, call, &rules->policy, unacked);
 	life_forecast_if_due(connection, rules);
 	rules_release(rules);
-	connection->read_bytes = 0;
+	relaxed_set(connection->read_bytes, 0);
 	errno = saved;
-	wrote = write_pieces(connection, &pieces, ready, now);
-	connection->last_write_ns = connection->record.wait_us ? now_ns() : now;
+	wrote = write_pieces(connection, call, ready, now);
+	relaxed_set(connection->last_write_ns, connection->record.wait_us ? now_ns() : now);
 	if (wrote >= 0)
 		errno = saved;
 	if (!connection->sent_bytes) {
@@ -293,7 +354,25 @@ static inline bool is_quiet(const struct connection *connection, size_t len, uin
 	       now - connection->last_write_ns <= connection->gap_us * QCLIMB_NS_PER_US;
 }
 
-ssize_t flow_write(struct connection *connection, const struct write_call *call)
+/* A call that nothing was decided for was refused or short: the rest of it is to come. The gate is ours. */
+static void note_short(struct connection *connection, struct write_call *call, ssize_t wrote)
+{
+	const uint64_t sent = relaxed_get(connection->sent_bytes);
+	const size_t done = wrote > 0 ? (size_t)wrote : 0;
+	size_t left = call->len - done, available;
+
+	if (call->available && done) {
+		available = call->available(call);
+		left = available < left ? available : left;
+		if (!left)
+			return; /* all that there was */
+	}
+	connection->was_refused = true;
+	if (done)
+		qclimb_footprint_ask(&connection->footprint, sent, left, 0);
+}
+
+ssize_t flow_write(struct connection *connection, struct write_call *call)
 {
 	uint64_t now;
 	ssize_t wrote;
@@ -303,9 +382,14 @@ ssize_t flow_write(struct connection *connection, const struct write_call *call)
 	if (likely(is_quiet(connection, call->len, now)) || !take_gate(connection, 1)) {
 		wrote = write_whole(connection, call, now);
 		if (unlikely(wrote != (ssize_t)call->len) && take_gate(connection, 1)) {
-			connection->was_refused = true;
+			note_short(connection, call, wrote);
 			give_gate(connection);
 		}
+	} else if (assumed_is_due(connection, call->len, now)) {
+		wrote = write_assumed(connection, call, now);
+		if (unlikely(wrote != (ssize_t)call->len))
+			note_short(connection, call, wrote);
+		give_gate(connection);
 	} else {
 		wrote = write_decided(connection, call, now);
 		if (wrote != (ssize_t)call->len)

@@ -26,11 +26,13 @@ struct write_call {
 	int in_fd; /* sendfile, splice */
 	off64_t *offset; /* sendfile */
 	unsigned int splice_flags;
+	/* How much there is to write from here, where `len` may ask for more (sendfile); NULL: `len` is right, or was made so. */
+	size_t (*available)(const struct write_call *call);
 	bool is_started; /* a piece of this call was accepted: a failure of a later one is the next call's */
 };
 
 /* Carries out a writing call: what the application gets back, with libc's errno. */
-ssize_t flow_write(struct connection *connection, const struct write_call *call);
+ssize_t flow_write(struct connection *connection, struct write_call *call);
 
 /* `got` bytes were read, `asked` were asked for. */
 void flow_read(struct connection *connection, int fd, size_t got, size_t asked);

@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <string.h>
 
+#include "assumed.h"
 #include "drain.h"
 #include "forecast.h"
 #include "history.h"
@@ -12,8 +13,6 @@
 #include "records.h"
 #include "told.h"
 #include "unseen.h"
-
-#define VERIFY_TICKS (tick_of(50 * QCLIMB_NS_PER_MS))
 
 /* False: no address of IPv4 or IPv6, or none in particular. */
 static bool address_of(const struct sockaddr *from, socklen_t len, uint8_t *address, uint16_t *port)
@@ -83,6 +82,8 @@ bool life_identify(struct connection *connection, int fd, uint64_t now)
 		connection->dscp = DSCP_NOT_SET;
 		connection->pending = PENDING_NONE;
 		connection->flows = 0;
+		connection->proofs = 0;
+		connection->is_doubted = false;
 		connection->own_nodelay = -1;
 		connection->tagger_epoch = 0;
 		connection->is_tagged = false;
@@ -101,6 +102,8 @@ static void record_of(const struct connection *connection, uint64_t size_bytes, 
 {
 	const struct flow_facts *facts = &connection->record;
 	const struct qclimb_footprint *footprint = &connection->footprint;
+	const uint64_t sent = relaxed_get(connection->sent_bytes);
+	const uint64_t asked = footprint->asked_bytes > sent ? footprint->asked_bytes : sent;
 
 	*record = (struct qclimb_record){
 		.start_ns = connection->start_ns,
@@ -109,7 +112,8 @@ static void record_of(const struct connection *connection, uint64_t size_bytes, 
 		.lower_bytes = footprint->has_forest ? footprint->foretold.lower_bytes : 0,
 		.upper_bytes = footprint->has_forest ? footprint->foretold.upper_bytes : QCLIMB_UNKNOWN_BYTES,
 		.first_write_bytes = facts->first_write_bytes,
-		.footprint_lower_bytes = footprint->is_fixed ? footprint->fixed_lower_bytes : footprint->asked_bytes,
+		.footprint_lower_bytes =
+			(footprint->is_fixed ? footprint->fixed_lower_bytes : asked) - facts->before_bytes,
 		.start_us = (connection->start_ns - qclimb_process.start_ns) / QCLIMB_NS_PER_US,
 		.gap_us = facts->gap_us,
 		.connection = connection->has_addresses ? connection->cookie : 0,
@@ -138,58 +142,89 @@ static void record_of(const struct connection *connection, uint64_t size_bytes, 
 	memcpy(record->comm, qclimb_process.comm, sizeof(record->comm));
 }
 
+/* The flow under way, of `size_bytes`, is over: remembered and told. */
+static void tell(struct connection *connection, uint64_t size_bytes, uint64_t now)
+{
+	const struct flow_facts *facts = &connection->record;
+	struct qclimb_record *record;
+
+	if (!(facts->flags & QCLIMB_RECORD_UNOBSERVED)) /* else no size to learn from */
+		history_remember(connection, size_bytes);
+	if (connection->is_shared) {
+		connection->is_shared = false; /* the parent tells of it */
+	} else {
+		LOG("flow ends size=%llu priority=%u promotions=%u demotions=%u waited_us=%u",
+		    (unsigned long long)size_bytes, relaxed_get(connection->priority), facts->promotions,
+		    facts->demotions, facts->wait_us);
+		record = records_begin();
+		if (record) {
+			record_of(connection, size_bytes, record);
+			records_end(record, relaxed_get(qclimb_rules_generation), now);
+		}
+	}
+	connection->flows++;
+}
+
 void life_finish(struct connection *connection, uint64_t now, uint8_t flags)
 {
-	const uint64_t size_bytes = connection->sent_bytes + connection->unseen_bytes;
 	struct flow_facts *facts = &connection->record;
-	struct qclimb_record record;
+	const uint64_t size_bytes = connection->sent_bytes - facts->before_bytes + connection->unseen_bytes;
 
 	if (!connection->is_open)
 		return;
 	connection->is_open = false;
-	connection->quiet_bytes = 0;
+	relaxed_set(connection->quiet_bytes, 0);
 	if (!size_bytes)
 		return;
 	facts->flags |= flags;
 	if (connection->unseen_bytes)
 		facts->flags |= QCLIMB_RECORD_UNOBSERVED;
-	if (!(facts->flags & QCLIMB_RECORD_UNOBSERVED)) /* else no size to learn from */
-		history_remember(connection, size_bytes);
 	connection->unseen_bytes = 0;
-	if (connection->is_shared) {
-		connection->is_shared = false; /* the parent tells of it */
-	} else {
-		LOG("flow ends size=%llu priority=%u promotions=%u demotions=%u waited_us=%u",
-		    (unsigned long long)size_bytes, connection->priority, facts->promotions, facts->demotions,
-		    facts->wait_us);
-		record_of(connection, size_bytes, &record);
-		records_add(&record, atomic_load_explicit(&qclimb_rules_generation, memory_order_relaxed), now);
-	}
-	connection->flows++;
+	tell(connection, size_bytes, now);
+}
+
+/* What a record says of a flow's first write. */
+static void begin_facts(struct connection *connection, size_t call_bytes, uint64_t now, uint32_t mode)
+{
+	connection->record = (struct flow_facts){
+		.mode = mode & 7,
+		.first_write_bytes = (uint32_t)(call_bytes < UINT32_MAX ? call_bytes : UINT32_MAX),
+	};
+	connection->start_ns = now;
+	history_recall(connection);
 }
 
 void life_start(struct connection *connection, int fd, size_t call_bytes, uint64_t now, const struct rules *rules)
 {
-	struct flow_facts *facts = &connection->record;
 	const struct qclimb_policy *policy = &rules->policy;
 
-	*facts = (struct flow_facts){ .mode = (uint8_t)policy->mode };
-	facts->first_write_bytes = (uint32_t)(call_bytes < UINT32_MAX ? call_bytes : UINT32_MAX);
-	connection->start_ns = now;
-	history_recall(connection);
-
+	begin_facts(connection, call_bytes, now, policy->mode);
 	qclimb_footprint_start(&connection->footprint);
 	connection->is_forecast = false;
 	connection->is_open = true;
 	connection->is_shared = false;
-	connection->sent_bytes = 0;
-	connection->quiet_bytes = 0;
+	relaxed_set(connection->sent_bytes, 0);
+	relaxed_set(connection->quiet_bytes, 0);
 	connection->kept_bytes = 0;
 	if (connection->pending == PENDING_PUT_OFF)
 		connection->pending = PENDING_NONE;
-	connection->last_write_ns = now;
+	relaxed_set(connection->last_write_ns, now);
 	connection->gap_us = policy->flow_gap_us;
 	LOG("fd=%d flow starts call=%zu", fd, call_bytes);
+}
+
+void life_assume(struct connection *connection, int fd, size_t call_bytes, uint64_t now)
+{
+	const uint64_t sent = relaxed_get(connection->sent_bytes);
+	const uint64_t size_bytes = sent - connection->record.before_bytes;
+	const uint8_t assumed = connection->record.assumed;
+
+	if (size_bytes)
+		tell(connection, size_bytes, now);
+	begin_facts(connection, call_bytes, now, connection->record.mode);
+	connection->record.before_bytes = (uint16_t)sent;
+	connection->record.assumed = (assumed + 1) & 31;
+	LOG("fd=%d flow starts call=%zu assumed=%u", fd, call_bytes, assumed + 1u);
 }
 
 void life_is_told(struct connection *connection, uint64_t told, uint64_t now)
@@ -243,11 +278,16 @@ static bool was_drained(const struct connection *connection)
 
 bool life_is_over(struct connection *connection, int fd, uint64_t now, bool is_turned)
 {
+	bool is_over;
+
 	if (!connection->is_open || !connection->sent_bytes)
 		return true;
 	if (connection->footprint.asked_bytes > connection->sent_bytes)
 		return false; /* the kernel took a part of the last call: its rest is to come, however late */
 	if (!is_turned && now - connection->last_write_ns <= connection->gap_us * QCLIMB_NS_PER_US)
 		return false;
-	return was_drained(connection) || is_drained(connection, fd, now);
+	is_over = was_drained(connection) || is_drained(connection, fd, now);
+	if (is_turned)
+		assumed_learn(connection, is_over);
+	return is_over;
 }

@@ -8,6 +8,8 @@
 #include "connection.h"
 #include "rules.h"
 
+#define VERIFY_TICKS (tick_of(50 * QCLIMB_NS_PER_MS)) /* after which a descriptor is looked at again */
+
 /* Learns, once a connection, its addresses and cookie, and later that the descriptor still is this connection. */
 bool life_identify(struct connection *connection, int fd, uint64_t now);
 
@@ -18,6 +20,9 @@ bool life_is_over(struct connection *connection, int fd, uint64_t now, bool is_t
 void life_met(struct connection *connection, const struct sockaddr *peer, socklen_t len);
 
 void life_start(struct connection *connection, int fd, size_t call_bytes, uint64_t now, const struct rules *rules);
+
+/* A flow that is assumed to begin here (assumed.h): the one before is recorded, decisions go on as if it were the same. */
+void life_assume(struct connection *connection, int fd, size_t call_bytes, uint64_t now);
 
 /* Ends the flow under way, if there is one, and records it with these flags beside its own. */
 void life_finish(struct connection *connection, uint64_t now, uint8_t flags);

@@ -123,17 +123,19 @@ static void flush(uint64_t now)
 {
 	struct slot *slots[BATCH];
 	const int saved = errno;
-	uint32_t count = 0, first;
+	uint32_t count = 0, found = 0, ready, first;
 
 	if (atomic_flag_test_and_set(&is_flushing))
 		return;
 	atomic_store(&flushed_ns, now);
-	first = atomic_load(&head);
-	for (uint32_t i = 0; i < RING; i++) {
+	ready = atomic_load(&waiting);
+	first = atomic_load(&head) - ready;
+	for (uint32_t i = 0; i < RING && found < ready; i++) {
 		struct slot *slot = &ring[(first + i) % RING]; /* from the oldest */
 
 		if (atomic_load_explicit(&slot->state, memory_order_acquire) != SLOT_READY)
 			continue;
+		found++;
 		slots[count++] = slot;
 		if (count == BATCH) {
 			send_slots(slots, count, now);
@@ -148,17 +150,22 @@ static void flush(uint64_t now)
 	errno = saved;
 }
 
-void records_add(const struct qclimb_record *record, uint64_t generation, uint64_t now)
+struct qclimb_record *records_begin(void)
 {
-	const uint32_t place = atomic_fetch_add(&head, 1);
-	struct slot *slot = &ring[place % RING];
+	struct slot *slot = &ring[atomic_fetch_add_explicit(&head, 1, memory_order_relaxed) % RING];
 	int state = SLOT_FREE;
 
 	if (!atomic_compare_exchange_strong(&slot->state, &state, SLOT_FILLING)) {
 		atomic_fetch_add(&dropped, 1);
-		return;
+		return NULL;
 	}
-	slot->record = *record;
+	return &slot->record;
+}
+
+void records_end(struct qclimb_record *record, uint64_t generation, uint64_t now)
+{
+	struct slot *slot = (struct slot *)((char *)record - offsetof(struct slot, record));
+
 	atomic_store_explicit(&policy_generation, generation, memory_order_relaxed);
 	atomic_store_explicit(&slot->state, SLOT_READY, memory_order_release);
 	if ((atomic_fetch_add(&waiting, 1) + 1 >= BATCH ||

@@ -10,8 +10,11 @@
 
 #include <qclimb/record.h>
 
-/* Takes a record; sends where eight wait or the oldest waits for 200 ms. */
-void records_add(const struct qclimb_record *record, uint64_t generation, uint64_t now);
+/* Room for a record, to be filled and handed to records_end(); NULL: there is none, and the record is counted as dropped. */
+struct qclimb_record *records_begin(void);
+
+/* The record is whole. Sends where eight wait or the oldest waits for 200 ms. */
+void records_end(struct qclimb_record *record, uint64_t generation, uint64_t now);
 
 /* Sends what waits. */
 void records_flush(void);

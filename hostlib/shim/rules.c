@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include <qclimb/model.h>
+#include <qclimb/wire.h>
 
 #include "log.h"
 #include "process.h"
@@ -33,6 +34,7 @@ struct model {
 
 _Atomic uint64_t qclimb_rules_generation;
 atomic_bool qclimb_rules_quickack;
+_Atomic uint32_t qclimb_rules_calm;
 static struct rules slots[RULES_SLOTS];
 static struct model models[MODEL_SLOTS];
 static _Atomic(struct rules *) current;
@@ -162,6 +164,18 @@ static int load_model(const char *path, uint64_t generation)
 	return slot;
 }
 
+uint32_t calm_of(const struct qclimb_policy *policy)
+{
+	uint64_t bytes = QCLIMB_BURST_BYTES;
+
+	if (policy->mode < QCLIMB_PIAS)
+		return 0;
+	if (policy->priorities > 1 && policy->threshold_bytes[1] < bytes)
+		bytes = policy->threshold_bytes[1];
+	return policy->mode << 24 | (uint32_t)qclimb_dscp_of(policy->dscp, policy->priorities, 0) << 16 |
+	       (uint32_t)bytes;
+}
+
 /* Puts a policy, with its model if there is one, in force. */
 static void publish(const struct qclimb_policy *policy)
 {
@@ -187,6 +201,7 @@ static void publish(const struct qclimb_policy *policy)
 	}
 	atomic_store(&current, free_slot);
 	atomic_store(&qclimb_rules_generation, policy->generation);
+	atomic_store(&qclimb_rules_calm, calm_of(policy));
 	atomic_store(&qclimb_rules_quickack, policy->mode >= QCLIMB_PIAS && policy->flags & QCLIMB_QUICKACK);
 	LOG("policy generation=%llu mode=%u priorities=%u forest=%d", (unsigned long long)policy->generation,
 	    policy->mode, policy->priorities, free_slot->forest != NULL);

@@ -8,6 +8,7 @@
 
 #include "shim.h"
 
+#include <qclimb/footprint.h>
 #include <qclimb/forest.h>
 #include <qclimb/policy.h>
 
@@ -30,6 +31,34 @@ bool rules_are_managed(void);
 
 /* Of the policy in force. */
 extern _Atomic uint64_t qclimb_rules_generation;
+
+/*
+ * Of the policy in force, in one word, for writes that need no more of it: its calm bytes, from a flow's beginning on, within which
+ * every byte is served first and nothing need be known of the flow (the first threshold, and a burst at most: footprint.h); the DSCP
+ * of priority 0; the mode. 0 where no packet is marked.
+ */
+extern _Atomic uint32_t qclimb_rules_calm;
+static inline uint32_t rules_calm(void)
+{
+	return atomic_load_explicit(&qclimb_rules_calm, memory_order_relaxed);
+}
+
+uint32_t calm_of(const struct qclimb_policy *policy);
+
+static inline uint64_t calm_bytes(uint32_t calm)
+{
+	return calm & 0xffff;
+}
+
+static inline uint8_t calm_dscp(uint32_t calm)
+{
+	return calm >> 16 & 0xff;
+}
+
+static inline uint8_t calm_mode(uint32_t calm)
+{
+	return (uint8_t)(calm >> 24);
+}
 
 /* Whether reads re-arm TCP_QUICKACK: on the path of every read, so kept apart. */
 extern atomic_bool qclimb_rules_quickack;
