@@ -191,6 +191,29 @@ def ladder(
             )
 
 
+@model.command(epilog="\b\nExample:\n  qclimb model foretell lab/recordings/web.parquet --depth 5 -o web-bounds.npz")
+@click.argument("path", metavar="RECORDING", type=click.Path(path_type=Path))
+@click.option("--trees", type=click.IntRange(1, 1024), default=100, show_default=True)
+@click.option("--depth", type=click.IntRange(1, 16), default=10, show_default=True)
+@click.option("--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True)
+@click.option("--features", help="Names with commas; default: the paper's, which leaves out first_write_bytes.")
+@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), required=True, help="NumPy's .npz.")
+def foretell(path: Path, trees: int, depth: int, seed: int, features: str | None, output: Path) -> None:
+    """Write what forests that saw only earlier flows say of each later flow of a RECORDING: bounds, one number."""
+    with _one_sentence():
+        import numpy as np
+        from qclimb import recording
+
+        from . import bounds, forward, recorded
+
+        ids = bounds.feature_ids(None if features is None else features.split(","))
+        flows = recorded.flows_of(recording.read(path), path.stem)
+        found = forward.foretell(flows, ids, trees, depth, seed, say=_progress())
+        output.parent.mkdir(parents=True, exist_ok=True)
+        with output.open("wb") as file:
+            np.savez_compressed(file, **vars(found))
+
+
 @model.command(epilog="\b\nExample:\n  qclimb model drift models/kv.forest tuesday.parquet -o models/kv-2")
 @click.argument("forest", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @click.argument("recording", type=click.Path(path_type=Path))

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from lab.figures.intervals import over_seeds, shown
+from lab.figures.grid import Ratios
+from lab.figures.intervals import shown
 from lab.figures.page import Page, Panel, Points, Runs, Scale, Series, Story
 from lab.sim import Experiment, Leaves, Pfabric, Tcp, Topology, Workload
 from lab.sim.schemes import NAMED, PIAS_2015_WEB_SEARCH, PIAS_2016_WEB_SEARCH, Scheme
@@ -72,24 +73,6 @@ def runs(scale: Scale) -> Runs:
     }
 
 
-class Ratios:
-    """Ratios of two schemes' statistics over the same flows, seed by seed."""
-
-    def __init__(self, scale: Scale, points: Points) -> None:
-        self._scale, self._points = scale, points
-
-    def __call__(
-        self, trace: str, scheme: str, base: str, load: float, name: str, size_class: str
-    ) -> tuple[float, float]:
-        """Mean over seeds, and half its interval."""
-        each = [
-            self._points[trace, scheme, load, seed].statistic(name, size_class)
-            / self._points[trace, base, load, seed].statistic(name, size_class)
-            for seed in self._scale.seeds
-        ]
-        return over_seeds(each)
-
-
 def tell(scale: Scale, points: Points) -> Story:
     """The page's table, plots and verdicts."""
     ratio = Ratios(scale, points)
@@ -153,6 +136,17 @@ def tell(scale: Scale, points: Points) -> Story:
     return Story(rows, panels, found)
 
 
+DELAY = "1.45 us a link one way (14 us round trip without queues): not stated in the paper."
+SIZES_SAID = (
+    "Sizes: estimates inverted from published FCTs (the traces can't be had), good from 10 KB to 1 MB, upper bounds "
+    "above."
+)
+TCP_SAID = (
+    "PIAS and QCLIMB over DCTCP: K = 60 packets at 40G, 150 at 100G, 350 KB a port shared by its queues (the "
+    "testbed's), initial window 50 packets (one bandwidth-delay product, as PIAS's ns-2 scripts), least timeout 2 ms, "
+    "S = 100 KB."
+)
+PFABRIC_SAID = "pFabric: 146 KB (two bandwidth-delay products), windows 50 to 60 packets, timeout 45 us, no probes."
 PAGE = Page(
     name="qclimb-23",
     title="QCLIMB Figs. 23 and 24: 144 hosts at 40/100 Gb/s",
@@ -160,18 +154,16 @@ PAGE = Page(
         "9 racks of 16 hosts at 40 Gb/s, 100 Gb/s uplinks. The paper does not state the number of spines; four would "
         "be 1.6:1 oversubscribed and could not carry load 0.9: 7 here. ECMP.",
         "Load: bytes with headers on the hosts' links.",
-        "1.45 us a link one way (14 us round trip without queues): not stated in the paper.",
-        "Sizes: estimates inverted from published FCTs (the traces can't be had), good from 10 KB to 1 MB, upper "
-        "bounds above; drawn independently, Poisson arrivals, uniform pairs. So no history, no bursts, no jobs.",
+        DELAY,
+        SIZES_SAID,
+        "They are drawn independently, with Poisson arrivals and uniform pairs: no history, no bursts, no jobs.",
         "Forecasts are made up (lab.sim.forecast.Leaves): the size's place among all sizes is known to within a tenth, "
         "one flow in a thousand gets another flow's bounds; `QCLIMB, sharper`: within a hundredth. The paper's forest "
         "is trained on features that we do not have. A window of a tenth says next to nothing of the largest flows: "
         "their lower bound is that of the 90th percentile.",
-        "PIAS and QCLIMB over DCTCP: K = 60 packets at 40G, 150 at 100G, 350 KB a port shared by 8 queues (the "
-        "testbed's), initial window 50 packets (one bandwidth-delay product, as PIAS's ns-2 scripts), least timeout "
-        "2 ms, S = 100 KB.",
+        TCP_SAID,
         "Thresholds: PIAS's web-search set of October 2015 for all; `PIAS 2016`: the authors' later set for load 0.6.",
-        "pFabric: 146 KB (two bandwidth-delay products), windows 50 to 60 packets, timeout 45 us, no probes.",
+        PFABRIC_SAID,
         "A run is as long as its flows arrive: 30,000 PageRank flows at load 0.8 take 76 ms, and the largest, 316 MB, "
         "takes 65 ms alone: hardly a steady state. 5,000 flows (13 ms) gave much the same ratios.",
         "`QCLIMB drain` is qclimb's own drain before promote. FCT: first byte at the sender to last at the receiver.",
@@ -182,10 +174,8 @@ PAGE = Page(
         "full": Scale("full", 50_000, (1, 2, 3), (0.3, 0.5, 0.7, 0.9)),
     },
     notes=[
-        "Why QCLIMB's distance to PIAS is not reproduced: in this set-up even perfect sizes gain but 3 to 5 % on PIAS, "
-        "and pFabric 11 to 12 % (PageRank, 30,000 flows, one seed), so little is left for any forecast. What differs "
-        "in the paper's (bursts, jobs and history of real traces, a core that may be oversubscribed, PIAS's "
-        "thresholds, load's definition) has not been told apart.",
+        "Why QCLIMB's distance to PIAS is not reproduced with independent flows, page qclimb-23-why tells; qclimb-24 "
+        "has the same figures with flows that come in jobs.",
     ],
     runs=runs,
     tell=tell,

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from lab.figures.grid import Ratios
 from lab.figures.intervals import shown
 from lab.figures.page import Page, Panel, Points, Runs, Scale, Series, Story
-from lab.figures.qclimb_23 import BDP_PACKETS, FABRIC, FORECAST, TRACES, Ratios, at_40g
-from lab.figures.qclimb_23 import PAGE as FABRIC_PAGE
+from lab.figures.qclimb_23 import BDP_PACKETS, DELAY, FABRIC, FORECAST, SIZES_SAID, TRACES, at_40g
+from lab.figures.qclimb_jobs import OURS, SHARP, THIRD
 from lab.sim import (
     Bursty,
     Experiment,
@@ -29,14 +30,9 @@ from lab.sim.schemes import PIAS_2015_DATA_MINING, PIAS_2015_WEB_SEARCH, PIAS_20
 
 SIZES = TRACES["PageRank"]
 LOAD = 0.7
-THIRD = replace(FABRIC, leaves=3, spines=5)
-"""48 hosts: as many flows last three times as long. 5 spines for 3 racks are as ample as 7 for 9 (full hosts ask for
-0.87 and 0.82 of the core), 3 as scarce as 4 for 9 (1.45 and 1.43)."""
-OURS_SLOWDOWN = tuple(1460 * n for n in (8, 48, 357, 756, 1322, 2874, 11989))
 OURS_PIAS_COST = (126 * 1460, 3349 * 1460, 20564 * 1460, *(316_228_000 * n for n in (1, 2, 4, 8)))
-"""`orchestrator.thresholds.optimise` of this table at load 0.7, 8 priorities, whole packets: least mean slowdown, least
-cost as PIAS has it (of which the last four lie beyond the largest flow: three thresholds are all it wants)."""
-SHARP = Leaves(width=0.01, miss=0.001)
+"""`orchestrator.thresholds.optimise` of this table at load 0.7, 8 priorities, least cost as PIAS has it (the last four
+lie beyond the largest flow: three thresholds are all it wants)."""
 Flows = Callable[[Topology, float, int, int, Forecast], Workload | FlowList]
 
 
@@ -81,7 +77,7 @@ VARIANTS = (
     Variant("core", "scarce, 0.7 on the hosts", topology=replace(THIRD, spines=3)),
     Variant("thresholds", "PIAS 2016, web search", thresholds=PIAS_2016_WEB_SEARCH),
     Variant("thresholds", "PIAS 2015, data mining", thresholds=PIAS_2015_DATA_MINING),
-    Variant("thresholds", "ours, mean slowdown", thresholds=OURS_SLOWDOWN),
+    Variant("thresholds", "ours, mean slowdown", thresholds=OURS["PageRank"]),
     Variant("thresholds", "ours, PIAS's cost", thresholds=OURS_PIAS_COST),
     Variant("buffers", "146 KB a port", tcp=(("buffer_bytes", 146_000), ("host_buffer_bytes", 146_000))),
     Variant("buffers", "1 MB a port", tcp=(("buffer_bytes", 10**6), ("host_buffer_bytes", 10**6))),
@@ -97,7 +93,7 @@ VARIANTS = (
     Variant("two at once", "jobs of 48, known to a hundredth", PAIRS, forecast=SHARP),
     Variant("two at once", "jobs of 49, to a hundredth", jobs(49, "shuffle"), forecast=SHARP),
     Variant("two at once", "jobs of 16, to a hundredth", jobs(16, "fan-in"), forecast=SHARP),
-    Variant("three at once", "jobs of 48, a hundredth, ours", PAIRS, thresholds=OURS_SLOWDOWN, forecast=SHARP),
+    Variant("three at once", "jobs of 48, a hundredth, ours", PAIRS, thresholds=OURS["PageRank"], forecast=SHARP),
 )
 SCHEMES = {"PIAS": "pias", "QCLIMB": "qclimb", "QCLIMB-PS": "qclimb-ps", "pFabric": "pfabric"}
 PAPER = {"QCLIMB": (0.62, 0.91), "QCLIMB-PS": (0.58, 0.90)}
@@ -207,12 +203,13 @@ PAGE = Page(
         "hosts: 0.7 on the hosts is 1.02 on the core.",
         "Jobs begin as a Poisson process; a job is so many flows at one moment, of sizes within some 10 % of each "
         "other (lab.sim.jobs). Any pairs: each flow between two random hosts, as a trace without addresses has it.",
-        *FABRIC_PAGE.settings[2:4],
+        DELAY,
+        SIZES_SAID,
         "Cells: mean over seeds of a ratio over the same flows, with its 95 % interval.",
     ],
     scales={
         "quick": Scale("quick", 1_000, (1,), (LOAD,)),
-        "medium": Scale("medium", 2_400, (1, 2, 3), (LOAD,)),
+        "medium": Scale("medium", 1_500, (1, 2, 3), (LOAD,)),
         "full": Scale("full", 30_000, (1, 2, 3), (LOAD,)),
     },
     runs=runs,

@@ -1,0 +1,67 @@
+"""A claim of a paper as a ratio of two schemes' statistics, and the sentence that holds ours against it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+NEAR = 0.1
+"""What is this close to the paper's range, as a share of the range's nearer end, is called reproduced within it."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """`scheme` / `base` of a statistic: between `low` and `high` in the paper's `where` (equal: one number)."""
+
+    where: str
+    scheme: str
+    base: str
+    name: str
+    size_class: str
+    low: float
+    high: float
+    cases: tuple[str, ...] = ()
+    """Of those only; empty: all."""
+    loads: tuple[float, ...] = ()
+    """Of those only, as far as they were run; empty: all."""
+
+
+def distance(low: float, high: float, found: Sequence[float]) -> float:
+    """By how much of the nearer end the farthest of ours lies outside; 0: all inside."""
+    over = max(found) / high - 1
+    under = 1 - min(found) / low
+    return max(0.0, over, under)
+
+
+def judged(claim: Claim, found: Sequence[float]) -> str:
+    """The sentence."""
+    what = "overall" if claim.size_class == "all" else claim.size_class
+    here = f"{min(found):.2f}" if max(found) - min(found) < 0.005 else f"{min(found):.2f} to {max(found):.2f}"
+    there = f"{claim.low:.2f}" if claim.low == claim.high else f"{claim.low:.2f} to {claim.high:.2f}"
+    return (
+        f"{claim.where}, {claim.scheme} / {claim.base}, {what} {claim.name}: here {here}, the paper {there}: "
+        f"{status(claim, found)}."
+    )
+
+
+def status(claim: Claim, found: Sequence[float]) -> str:
+    """Reproduced; within so much; the direction; or not."""
+    if not all(value == value for value in found):
+        return "not measured (no such flows)"
+    away = distance(claim.low, claim.high, found)
+    if away < 0.005:
+        return "reproduced"
+    if away <= NEAR:
+        return f"reproduced within {100 * away:.0f} %"
+    if all((value < 1) == (claim.high < 1) for value in found) and (claim.high < 1 or claim.low > 1):
+        return "the direction only"
+    return "not reproduced"
+
+
+def in_a_line(claims: Sequence[Claim], found: Sequence[Sequence[float]]) -> str:
+    """How many of the claims were reproduced, for the index."""
+    each = [status(claim, values) for claim, values in zip(claims, found, strict=True)]
+    good = sum(one.startswith("reproduced") for one in each)
+    half = sum(one == "the direction only" for one in each)
+    rest = len(each) - good - half
+    return f"of {len(each)} claims {good} reproduced (within 10 %), {half} in direction only, {rest} not."

@@ -1,0 +1,135 @@
+"""QCLIMB (NSDI'24), Figs. 21, 27 and 28/29: two queues, the slack S, and Homa; PageRank's sizes."""
+
+from __future__ import annotations
+
+from lab.figures.claims import Claim
+from lab.figures.grid import Grid
+from lab.figures.page import Page, Points, Scale, Story
+from lab.figures.qclimb_jobs import SETTINGS, in_jobs
+from lab.sim import Experiment
+
+TWO_QUEUES = {"100 KB": 100_000, "67 KB": 67_160, "ours, 1.1 MB": 775 * 1460}
+"""PIAS's kernel module's default for two priorities; the first of its eight; `orchestrator.thresholds.optimise` (mean
+slowdown, load 0.7, two priorities)."""
+SLACK_KB = (0, 20, 50, 100, 200, 1_000)
+
+
+def two_queues(case: str, title: str, load: float, count: int, seed: int) -> Experiment:
+    """The case is the threshold."""
+    return in_jobs("PageRank", title, load, count, seed, thresholds=(TWO_QUEUES[case],))
+
+
+def with_slack(case: str, title: str, load: float, count: int, seed: int) -> Experiment:
+    """The case is S in KB."""
+    return in_jobs("PageRank", title, load, count, seed, slack_bytes=1_000 * int(case))
+
+
+def beside_homa(case: str, title: str, load: float, count: int, seed: int) -> Experiment:
+    """One case only."""
+    return in_jobs(case, title, load, count, seed)
+
+
+def against_pias(where: str, overall: float, small: float, tail: float) -> tuple[Claim, ...]:
+    """QCLIMB / PIAS as one number each."""
+    each = (("mean", "all", overall), ("mean", "small", small), ("p99", "small", tail))
+    return tuple(Claim(where, "QCLIMB", "PIAS", name, which, value, value) for name, which, value in each)
+
+
+GRID_21 = Grid(
+    tuple(TWO_QUEUES),
+    ("PIAS", "QCLIMB", "QCLIMB-PS"),
+    "PIAS",
+    two_queues,
+    against_pias("Fig. 21", 0.714, 0.257, 0.037),
+    "threshold",
+)
+GRID_27 = Grid(
+    tuple(str(kb) for kb in SLACK_KB),
+    ("PIAS", "QCLIMB"),
+    "PIAS",
+    with_slack,
+    (
+        Claim("Fig. 27", "QCLIMB", "PIAS", "mean", "all", 0.817, 0.959),
+        Claim("Fig. 27", "QCLIMB", "PIAS", "mean", "small", 0.378, 0.514),
+        Claim("Fig. 27", "QCLIMB", "PIAS", "p99", "small", 0.066, 0.844),
+    ),
+    "S, KB",
+    {str(kb): float(kb) for kb in SLACK_KB},
+)
+GRID_28 = Grid(
+    ("PageRank",),
+    ("QCLIMB", "Homa", "pFabric", "Homa, forecasts", "pFabric, forecasts"),
+    "QCLIMB",
+    beside_homa,
+    (
+        Claim("Fig. 28", "Homa", "QCLIMB", "mean", "all", 0.875, 1.0),
+        Claim("Fig. 28", "Homa", "QCLIMB", "mean", "medium", 0.754, 1.0),
+        Claim("Fig. 28", "Homa", "QCLIMB", "mean", "large", 0.933, 1.0),
+        Claim("Fig. 28", "QCLIMB", "Homa", "mean", "small", 0.854, 1.0),
+        Claim("Fig. 28", "QCLIMB", "Homa", "p99", "small", 0.758, 1.0),
+        Claim("Fig. 29", "QCLIMB", "pFabric, forecasts", "mean", "all", 0.812, 1.0),
+        Claim("Fig. 29", "QCLIMB", "Homa, forecasts", "mean", "all", 0.744, 1.0),
+        Claim("Fig. 29", "QCLIMB", "pFabric, forecasts", "mean", "small", 0.129, 0.141),
+        Claim("Fig. 29", "QCLIMB", "Homa, forecasts", "mean", "small", 0.202, 0.255),
+    ),
+    "trace",
+)
+
+
+def tell_27(scale: Scale, points: Points) -> Story:
+    """With the S that was best."""
+    story = GRID_27.tell(scale, points)
+    mean = {case: _mean(points, case, "QCLIMB", scale) for case in GRID_27.cases}
+    best = min(mean, key=lambda case: mean[case])
+    spread = max(mean.values()) / min(mean.values()) - 1
+    line = f"Best overall mean at S = {best} KB (the paper: 100 KB); from best to worst {spread:.1%}."
+    return Story(story.rows, story.panels, [*story.verdicts, line], f"{story.verdict} {line}")
+
+
+def _mean(points: Points, case: str, title: str, scale: Scale) -> float:
+    each = [points[case, title, load, seed].statistic("mean") for load in scale.loads for seed in scale.seeds]
+    return sum(each) / len(each)
+
+
+def scales(*loads: float) -> dict[str, Scale]:
+    """Of these three pages."""
+    return {
+        "quick": Scale("quick", 480, (1,), loads),
+        "medium": Scale("medium", 1_440, (1, 2, 3), loads),
+        "full": Scale("full", 20_000, (1, 2, 3), loads),
+    }
+
+
+PAGE_21 = Page(
+    name="qclimb-21",
+    title="QCLIMB Fig. 21: two queues (PageRank's sizes)",
+    settings=[
+        *SETTINGS,
+        "The paper's figure is its testbed's, at load 0.7; it does not state the threshold between the two queues.",
+    ],
+    scales=scales(0.7),
+    runs=GRID_21.runs,
+    tell=GRID_21.tell,
+)
+PAGE_27 = Page(
+    name="qclimb-27",
+    title="QCLIMB Fig. 27: the slack S (PageRank's sizes)",
+    settings=[*SETTINGS, "The paper's figure is at load 0.7; which S it tried besides 100 KB we do not know."],
+    scales=scales(0.7),
+    runs=GRID_27.runs,
+    tell=tell_27,
+)
+PAGE_28 = Page(
+    name="qclimb-28",
+    title="QCLIMB Figs. 28 and 29: beside Homa, and with sizes from forecasts (PageRank's sizes)",
+    settings=[
+        *SETTINGS,
+        "Homa: 50 packets unscheduled, 8 priorities, 4 of them for unscheduled packets (cut at 2, 10 and 100 KB), 4 "
+        "messages granted at once, 1 MB a port, timeout 2 ms. The paper does not state its Homa's settings.",
+        "With forecasts: pFabric and Homa take the forecast's one number for the size. Where the paper says `up to`, "
+        "its range here goes from that to no difference.",
+    ],
+    scales=scales(0.5, 0.8),
+    runs=GRID_28.runs,
+    tell=GRID_28.tell,
+)
