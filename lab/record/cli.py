@@ -47,6 +47,13 @@ def web(**options: Any) -> None:
     _record("web", **options)
 
 
+@record.command(epilog="\b\nExample:\n  sudo qclimb lab record bulk --seconds 120 -o bulk.parquet")
+@_options
+def bulk(**options: Any) -> None:
+    """Record backups by curl to nginx beside a page mix: flows up to 40 MB."""
+    _record("bulk", **options)
+
+
 @record.command(epilog="\b\nExample:\n  sudo qclimb lab record kv -o kv.parquet")
 @_options
 def kv(**options: Any) -> None:

@@ -44,7 +44,11 @@ def draw(paths: Sequence[Path], output: Path) -> list[dict[str, object]]:
     from matplotlib import pyplot
 
     traffics = sizes_of(paths)
-    figure, axes = pyplot.subplots(2, 3, figsize=(11, 6), sharex=True, sharey=True, layout="constrained")
+    columns = max(-(-len(traffics) // 2), 1)
+    size_inches = (3.6 * columns, 6)
+    figure, axes = pyplot.subplots(
+        2, columns, figsize=size_inches, sharex=True, sharey=True, layout="constrained", squeeze=False
+    )
     rows: list[dict[str, object]] = []
     for (name, size), ax in zip(traffics.items(), axes.ravel(), strict=False):
         ax.step(
@@ -70,6 +74,8 @@ def draw(paths: Sequence[Path], output: Path) -> list[dict[str, object]]:
         ax.set_xlim(1, 1e9)
         ax.grid(alpha=0.3)
         ax.legend(fontsize=7, loc="lower right")
+    for ax in axes.ravel()[len(traffics) :]:
+        ax.set_axis_off()
     for ax in axes[-1]:
         ax.set_xlabel("flow size, bytes")
     for ax in axes[:, 0]:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +28,7 @@ DOWNLOADS = (300_000, 1_200_000, 4_000_000)
 PAGES = 60
 
 
-def make_site(folder: Path, seed: int) -> list[list[str]]:
+def make_site(folder: Path, seed: int, downloads: Sequence[int] = DOWNLOADS) -> list[list[str]]:
     """Writes the files; returns the pages: the HTML's path first, then its objects' in the order of asking."""
     random = np.random.default_rng(seed)
     folder.mkdir(parents=True, exist_ok=True)
@@ -44,33 +46,51 @@ def make_site(folder: Path, seed: int) -> list[list[str]]:
         page_objects += [one("img", f"p{page}-{n}") for n in range(int(random.integers(3, 18)))]
         page_objects += [one("api", f"p{page}-{n}") for n in range(int(random.integers(0, 4)))]
         pages.append([one("html", f"p{page}"), *page_objects])
-    for n, size in enumerate(DOWNLOADS):
+    for n, size in enumerate(downloads):
         (folder / f"d{n}.bin").write_bytes(bytes(size))
     return pages
 
 
-def record(site: Site, seconds: float, seed: int) -> dict[str, Any]:
-    """Runs the traffic; returns its settings for the recording's metadata."""
+def serve(site: Site, host: str, port: int, files: Path, more: str = "") -> None:
+    """nginx with the files of a folder; `more`: settings of the server."""
     nginx = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
     if nginx is None:
         raise WorkloadError("nginx is missing; `make setup` installs it")
+    place = site.folder / f"nginx-{host}-{port}"
+    place.mkdir(exist_ok=True)
+    files.mkdir(exist_ok=True)
+    settings = place / "nginx.conf"
+    settings.write_text(nginx_settings(site.hosts[host], port, files, place, more), encoding="utf-8")
+    name = f"nginx-{host}-{port}"
+    server = site.start(host, [nginx, "-e", str(place / "error.log"), "-c", str(settings)], name)
+    site.await_listening(server, name, host, port)
+
+
+def serve_pages(site: Site, seed: int, downloads: Sequence[int] = DOWNLOADS) -> dict[str, Any]:
+    """The site on both servers; returns its settings."""
     files = site.folder / "files"
-    pages = make_site(files, seed)
+    pages = make_site(files, seed, downloads)
     (site.folder / "pages.json").write_text(json.dumps(pages), encoding="utf-8")
     for host in SERVERS:
-        place = site.folder / f"nginx-{host}"
-        place.mkdir(exist_ok=True)
-        settings = place / "nginx.conf"
-        settings.write_text(nginx_settings(site.hosts[host], PORT, files, place), encoding="utf-8")
-        server = site.start(host, [nginx, "-e", str(place / "error.log"), "-c", str(settings)], f"nginx-{host}")
-        site.await_listening(server, f"nginx-{host}", host, PORT)
-    site.task("web")
+        serve(site, host, PORT, files)
+    told = {kind: {"median_bytes": median, "sigma": spread} for kind, (median, spread) in KINDS.items()}
+    return {"pages": PAGES, "objects": told, "downloads": downloads}
+
+
+def start_browsers(site: Site, seconds: float, seed: int, users: int) -> dict[str, subprocess.Popen[Any]]:
+    """So many users on each client host."""
     clients = {}
     for n, host in enumerate(CLIENTS):
         argv = [sys.executable, str(PROGRAM), "--pages", str(site.folder / "pages.json"), "--seconds", str(seconds)]
-        argv += ["--servers", ",".join(f"{site.hosts[name]}:{PORT}" for name in SERVERS), "--users", "8"]
+        argv += ["--servers", ",".join(f"{site.hosts[name]}:{PORT}" for name in SERVERS), "--users", str(users)]
         clients[f"browse-{host}"] = site.start(host, [*argv, "--seed", str(seed * 10 + n)], f"browse-{host}")
-    for name, process in clients.items():
+    return clients
+
+
+def record(site: Site, seconds: float, seed: int) -> dict[str, Any]:
+    """Runs the traffic; returns its settings for the recording's metadata."""
+    settings = serve_pages(site, seed)
+    site.task("web")
+    for name, process in start_browsers(site, seconds, seed, users=8).items():
         site.wait(process, name, seconds + 90)
-    told = {kind: {"median_bytes": median, "sigma": spread} for kind, (median, spread) in KINDS.items()}
-    return {"pages": PAGES, "objects": told, "downloads": DOWNLOADS, "program": "nginx and a client of ours"}
+    return {**settings, "program": "nginx and a client of ours"}

@@ -103,16 +103,9 @@ class Control:
                 return found
             time.sleep(0.25)
 
-    def train(
-        self,
-        label: str,
-        trees: int = 100,
-        depth: int = 10,
-        seed: int = 0,
-        limits: Limits = SCALED,
-    ) -> dict[str, Any]:
-        """Trains a forest on a recording: {generation, report}."""
-        body = {"label": label, "trees": trees, "depth": depth, "seed": seed}
+    def train(self, label: str, seed: int = 0, limits: Limits = SCALED) -> dict[str, Any]:
+        """Trains a forest of the orchestrator's own choice of size on a recording: {generation, report}."""
+        body: dict[str, Any] = {"label": label, "seed": seed}
         body |= {"small_bytes": limits.small_bytes, "medium_bytes": limits.medium_bytes}
         return dict(self._ask("POST", "/v1/models", body, timeout_s=240.0))
 

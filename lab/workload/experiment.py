@@ -64,9 +64,9 @@ class Experiment:
         finally:
             self.control.record(None)
 
-    def train(self, trees: int = 100, depth: int = 10) -> dict[str, Any]:
+    def train(self) -> dict[str, Any]:
         """A forest from the recording."""
-        self.model = self.control.train(self.label, trees=trees, depth=depth, limits=self.limits)
+        self.model = self.control.train(self.label, limits=self.limits)
         return self.model
 
     def decide_thresholds(self, load: float) -> list[int]:

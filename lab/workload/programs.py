@@ -41,8 +41,11 @@ def write_files(service: Service, folder: Path) -> None:
         (folder / str(size)).write_bytes(os.urandom(size))
 
 
-def nginx_settings(address: str, port: int, files: Path, folder: Path) -> str:
-    """A whole nginx configuration that touches nothing outside `folder`: sendfile, one worker, no access log."""
+def nginx_settings(address: str, port: int, files: Path, folder: Path, more: str = "") -> str:
+    """A whole nginx configuration that touches nothing outside `folder`: sendfile, one worker, no access log.
+
+    `more`: further settings of the server.
+    """
     temporary = "\n".join(
         f"    {kind}_temp_path {folder}/{kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
     )
@@ -60,6 +63,8 @@ http {{
     server {{
         listen {address}:{port};
         root {files};
+        client_max_body_size 200m;
+        {more}
     }}
 }}
 """

@@ -14,7 +14,7 @@ from qclimb import recording
 
 from lab.record import spark, web
 from lab.record.cli import record
-from lab.record.programs import parameter_server
+from lab.record.programs import backup, parameter_server
 from lab.workload.programs import WorkloadError
 
 ROOT = Path(__file__).parents[3]
@@ -24,7 +24,7 @@ def said(*words):
     return CliRunner().invoke(record, [str(word) for word in words])
 
 
-@pytest.mark.parametrize("command", ["web", "kv", "training", "spark", "show", "plot"])
+@pytest.mark.parametrize("command", ["web", "bulk", "kv", "training", "spark", "show", "plot"])
 def test_each_command_has_an_example(command):
     assert "Example:" in said(command, "--help").output
 
@@ -50,6 +50,16 @@ def test_a_web_site_is_the_same_for_the_same_seed(tmp_path):
     assert pages == web.make_site(tmp_path / "b", 3) != web.make_site(tmp_path / "c", 4)
     for name in {path for page in pages for path in page}:
         assert (tmp_path / "a" / name[1:]).read_bytes() == (tmp_path / "b" / name[1:]).read_bytes()
+
+
+def test_every_second_backup_is_whole_and_the_others_are_small():
+    whole = backup.volumes([1, 0])
+    assert whole == backup.volumes([1, 0]) != backup.volumes([2, 0])
+    assert max(whole) > 10_000_000, "there are large flows"
+    random = np.random.default_rng(0)
+    shares = [np.array(backup.packed(whole, run, random)) / whole for run in range(4)]
+    assert all((share > 0.9).all() for share in shares[::2])
+    assert all((share < 0.06).all() for share in shares[1::2])
 
 
 @pytest.mark.parametrize("model", ["perceptron", "embedding"])
@@ -78,7 +88,7 @@ def test_the_shipped_recordings_and_their_columns_are_described():
     folder = ROOT / "lab" / "recordings"
     text = (folder / "README.md").read_text(encoding="utf-8")
     shipped = sorted(folder.glob("*.parquet"))
-    assert [path.stem for path in shipped] == ["kv", "spark", "training", "web"]
+    assert [path.stem for path in shipped] == ["bulk", "kv", "spark", "training", "web"]
     for name, (kind, meaning) in recording.COLUMNS.items():
         assert f"| `{name}` | {kind} | {meaning} |" in text
     for path in shipped:
