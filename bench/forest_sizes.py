@@ -32,7 +32,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "gnmi-models")]
 from qclimb.hostfile import decode_forest, encode_forest  # noqa: E402
 
 from orchestrator import bounds, conformal, novelty, recorded, report  # noqa: E402
-from orchestrator.trees import Tree  # noqa: E402
+from orchestrator.trees import Stretch, Tree  # noqa: E402
 
 RECORDINGS = sorted((ROOT / "lab" / "recordings").glob("*.parquet"))
 TREES, DEPTHS = (10, 25, 50, 100), (5, 8, 10)
@@ -56,34 +56,55 @@ def core_type() -> Any:
 
 
 def grow(folder: Path, seeds: int, say: Any = lambda text: None) -> None:
-    """Writes sizes.json; of the first seed also the forests and the rows that they are timed with."""
+    """Writes sizes.json; of the first seed also the forests and the rows that they are timed with.
+
+    Shallower forests are the deepest one cut (Tree.cut), smaller ones its first trees.
+    """
     rows: list[Row] = []
     for flows in recorded.traffics(RECORDINGS)[0]:
         parts = bounds.split(flows.start_ns, flows.hosts)
-        sizes, matrix, test = flows.size_bytes, flows.features, parts.test
+        sizes, test = flows.size_bytes[parts.test], flows.features[parts.test]
         name = flows.name.replace(" ", "-")
-        np.save(folder / f"{name}.npy", matrix[test][np.linspace(0, len(test) - 1, WARM_ROWS).astype(int)])
-        held = matrix[parts.calibrate], sizes[parts.calibrate]
-        for depth in DEPTHS:
-            for seed in range(seeds):
-                say(f"{name}: depth {depth}, seed {seed}")
-                shown = matrix[parts.grow], sizes[parts.grow]
-                watch = novelty.guard(*shown, IDS, depth, seed, held[0])
-                grown, _ = bounds.grow(*shown, max(TREES), depth, seed, jobs=-1)
-                for trees in TREES:
-                    # The first trees of a larger forest: it is grown tree by tree, each from a seed of its own.
-                    first = grown[:trees] if watch is None else [*grown[: trees - 1], watch]
-                    some = [Tree(**{name: part.copy() for name, part in vars(tree).items()}) for tree in first]
-                    stretch = conformal.calibrated(some, *held, depth, bounds.TARGET_COVERAGE)
-                    for tree in some:
-                        tree.learn(*held, depth)
-                    forest = bounds.flat_forest(some, stretch, 1, IDS, depth)
-                    made = report.briefly(*bounds.predict(forest, matrix[test]), sizes[test])
-                    row = {"traffic": flows.name, "flows": len(test), "trees": trees, "depth": depth, "seed": seed}
-                    rows.append({**row, "nodes": forest.nodes, **made})
+        np.save(folder / f"{name}.npy", test[np.linspace(0, len(test) - 1, WARM_ROWS).astype(int)])
+        for seed in range(seeds):
+            say(f"{flows.name}: seed {seed}")
+            shown = flows.features[parts.grow], flows.size_bytes[parts.grow]
+            held = flows.features[parts.calibrate], flows.size_bytes[parts.calibrate]
+            grown, _ = bounds.grow(*shown, max(TREES), max(DEPTHS), seed, jobs=-1)
+            for depth in DEPTHS:
+                for some, stretch in calibrated(grown, shown, held, depth, seed):
+                    ends = [tree.stretched(stretch) for tree in some]
+                    leaves = [tree.leaves(test, depth) for tree in some]
+                    lower = np.min([low[leaf] for (low, _), leaf in zip(ends, leaves, strict=True)], axis=0)
+                    upper = np.max([high[leaf] for (_, high), leaf in zip(ends, leaves, strict=True)], axis=0)
+                    row = {"traffic": flows.name, "flows": len(test), "trees": len(some), "depth": depth, "seed": seed}
+                    row |= {"nodes": sum(len(tree.child) for tree in some)}
+                    rows.append({**row, **report.briefly(lower, upper, sizes)})
                     if seed == 0:
-                        (folder / f"{name}-{trees}-{depth}.forest").write_bytes(encode_forest(forest))
-    (folder / "sizes.json").write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+                        file = encode_forest(bounds.flat_forest(some, stretch, 1, IDS, depth))
+                        (folder / f"{name}-{len(some)}-{depth}.forest").write_bytes(file)
+        (folder / "sizes.json").write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+
+
+def calibrated(
+    grown: Sequence[Tree], shown: tuple[Any, Any], held: tuple[Any, Any], depth: int, seed: int
+) -> list[tuple[list[Tree], Stretch]]:
+    """The forests of each number of trees, as `qclimb model train` makes them: learned, with a guard, calibrated."""
+    trees = [tree.cut(depth) for tree in grown]
+    for tree in trees:
+        tree.learn(*shown, depth)
+    watch = novelty.guard(*shown, IDS, depth, seed, held[0])
+    scores = [conformal.scores([tree], *held, depth) for tree in trees]
+    guard = [] if watch is None else [watch]
+    scores_of_guard = [conformal.scores([tree], *held, depth) for tree in guard]
+    for tree in [*trees, *guard]:
+        tree.learn(*held, depth)
+    found = []
+    for count in TREES:
+        first = count - len(guard)
+        below, above = (np.min([each[end] for each in scores[:first] + scores_of_guard], axis=0) for end in (0, 1))
+        found.append(([*trees[:first], *guard], conformal.least(below, above, bounds.TARGET_COVERAGE)))
+    return found
 
 
 def measure(folder: Path) -> None:

@@ -90,6 +90,11 @@ def calibrated(
     below, above = scores(trees, rows, size_bytes, depth)
     if footprint_bytes is not None:
         above = np.where(footprint_bytes >= size_bytes, 0.0, above)
+    return least(below, above, target)
+
+
+def least(below: Floats, above: Floats, target: float) -> Stretch:
+    """The least stretch of each end for a coverage of `target`, from scores."""
     alpha = (1 - target) / 2
     reached = quantile(below, alpha) <= MOST, quantile(above, alpha) <= MOST
     return Stretch(_useful(below, alpha), _useful(above, alpha), reached)

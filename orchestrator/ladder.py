@@ -7,7 +7,7 @@
     d  + calibration (conformal.py): 64 % grow the trees, 16 % calibrate, then count for the extremes, too; never-seen
        flows fall back to PIAS (novelty.py)
 
-Means over seeds of the forests; the flows are the same ones.
+Means over seeds of the forests, the learning curve of the first one; the flows are the same ones.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,6 +20,7 @@ from qclimb.features import DEFAULT_FEATURE_IDS, FEATURES
 
 from . import bounds, conformal, novelty, report
 from .errors import TrainingError
+from .forest_size import DEPTH, TREES
 from .trees import Float32s, Floats
 
 JOBS = -1
@@ -27,6 +28,7 @@ JOBS = -1
 
 FIRST_WRITE = FEATURES.index("first_write_bytes")
 COLUMNS = {"a": list(DEFAULT_FEATURE_IDS), "b": [*DEFAULT_FEATURE_IDS, FIRST_WRITE]}
+BRIEFLY = ("coverage", "small_mean_gap_to_lower_bytes", "mean_log10_ratio")
 RUNGS = {
     "a": "paper's features",
     "b": "+ first write",
@@ -49,8 +51,8 @@ class Flows:
 
 def climb(
     flows: Flows,
-    trees: int = 100,
-    depth: int = 10,
+    trees: int = TREES,
+    depth: int = DEPTH,
     seeds: Sequence[int] = (0, 1, 2),
     target: float = bounds.TARGET_COVERAGE,
     say: Callable[[str], None] = lambda text: None,
@@ -64,9 +66,8 @@ def climb(
     by_seed = []
     for seed in seeds:
         say(f"{flows.name}: seed {seed}")
-        run: dict[str, Any] = _rungs(flows, parts, trees, depth, seed, target)
-        say(f"{flows.name}: seed {seed}: depths, learning curve")
-        by_seed.append(run | _beside(flows, parts, trees, depth, seed))
+        by_seed.append(_rungs(flows, parts, trees, depth, seed, target))
+    say(f"{flows.name}: learning curve")
     needed = conformal.needed(target)
     enough = len(parts.calibrate) >= needed
     shown = np.concatenate([parts.grow, parts.calibrate])
@@ -84,25 +85,19 @@ def climb(
             "reached": [bool(np.mean([run["d"]["reached"][end] for run in by_seed]) == 1) for end in (0, 1)],
         },
         "by_depth": _mean([run["by_depth"] for run in by_seed]),
-        "learning_curve": _mean([run["learning_curve"] for run in by_seed]),
+        "learning_curve": _curve(flows, parts, by_seed[0]["b"], trees, depth, seeds[0]),
         "threshold_bytes": list(report.thresholds_of(flows.size_bytes[shown])),
         "rungs": {rung: _mean([run[rung] for run in by_seed]) for rung in RUNGS},
     }
 
 
-def _beside(flows: Flows, parts: bounds.Parts, trees: int, depth: int, seed: int) -> dict[str, Any]:
-    """QCLIMB's Table 2 on the paper's features, and a learning curve on these and the first write."""
+def _curve(flows: Flows, parts: bounds.Parts, whole: dict[str, Any], trees: int, depth: int, seed: int) -> list[Any]:
+    """A learning curve of rung (b), which is its last point."""
     shown = np.concatenate([parts.grow, parts.calibrate])
     shown = shown[np.argsort(flows.start_ns[shown], kind="stable")]
-
-    def learned_and_later(ids: list[int]) -> list[tuple[Float32s, Floats]]:
-        return [(flows.features[part][:, ids], flows.size_bytes[part]) for part in (shown, parts.test)]
-
-    paper, ours = learned_and_later(COLUMNS["a"]), learned_and_later(COLUMNS["b"])
-    return {
-        "by_depth": report.by_depth(paper[0], paper[1], trees, seed, jobs=JOBS),
-        "learning_curve": report.learning_curve(ours[0], ours[1], trees, depth, seed, jobs=JOBS),
-    }
+    learned, later = ((flows.features[part][:, COLUMNS["b"]], flows.size_bytes[part]) for part in (shown, parts.test))
+    found = report.learning_curve(learned, later, trees, depth, seed, JOBS, report.PARTS[:-1])
+    return [*found, {"share": 1.0, "flows": len(shown), **{key: whole[key] for key in BRIEFLY}}]
 
 
 def _rungs(
@@ -117,6 +112,7 @@ def _rungs(
         by_time = report.windows(lower, upper, sizes[test], flows.start_ns[test])
         return {
             **report.measured(lower, upper, sizes[test]),
+            **report.briefly(lower, upper, sizes[test]),
             **report.tightness(lower, upper, edges),
             "windows": by_time,
         }
@@ -126,6 +122,9 @@ def _rungs(
         grown, _ = bounds.grow(flows.features[shown][:, ids], sizes[shown], trees, depth, seed, jobs=JOBS)
         lower, upper = report.predicted(grown, flows.features[test][:, ids], depth)
         found[rung] = judged(lower, upper)
+        if rung == "a":
+            whole, later = ((flows.features[part][:, ids], sizes[part]) for part in (shown, test))
+            found["by_depth"] = report.by_depth(grown, whole, later, [d for d in report.DEPTHS if d <= depth])
     found["c"] = judged(np.maximum(lower, proven[test]), np.maximum(upper, proven[test]))
 
     ids = COLUMNS["b"]

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from .ladder import RUNGS
+from .report import DEPTHS
 
 PAPER_COVERAGE = {"kmeans": 99.9301, "pagerank": 99.9055, "sgd": 99.9877}
 PAPER_COVERAGE_5 = {"kmeans": 99.9936, "pagerank": 100.0, "sgd": 100.0}
@@ -60,12 +61,12 @@ def depth_table(found: Sequence[dict[str, Any]]) -> str:
         "|---|---|---|---|---|---|---|",
     ]
     for traffic in found:
-        depths = traffic["by_depth"]
-        covered = []
-        for depth, row in depths.items():
+        depths, covered, wide = traffic["by_depth"], [], []
+        for depth in map(str, DEPTHS):
+            row = depths.get(depth)
             paper = _paper(traffic["name"], {"5": PAPER_COVERAGE_5, "10": PAPER_COVERAGE}.get(depth, {}))
-            covered.append(f"{100 * row['coverage']:.4f}" + (f" ({paper})" if paper else ""))
-        wide = [f"{row['mean_log10_ratio']:.2f}" for row in depths.values()]
+            covered.append((f"{100 * row['coverage']:.4f}" if row else "") + (f" ({paper})" if paper else ""))
+            wide.append(f"{row['mean_log10_ratio']:.2f}" if row else "")
         lines.append("| " + " | ".join([traffic["name"], *covered, *wide]) + " |")
     return "\n".join(lines)
 

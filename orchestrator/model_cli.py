@@ -10,6 +10,8 @@ from typing import Any
 
 import click
 
+from .forest_size import DEPTH, TREES
+
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 120}
 EXAMPLE = "\b\nExample:\n  qclimb model train lab/recordings/kv.parquet -o models/\n  qclimb model check models/kv.onnx"
 RECORDINGS = click.argument("recordings", nargs=-1, required=True, type=click.Path(path_type=Path))
@@ -39,8 +41,8 @@ def _progress() -> Callable[[str], None]:
 
 @model.command(epilog="\b\nExample:\n  qclimb model train lab/recordings/web.parquet --seed 3 --report full -o models/")
 @RECORDINGS
-@click.option("--trees", type=click.IntRange(1, 1024), default=100, show_default=True)
-@click.option("--depth", type=click.IntRange(1, 16), default=10, show_default=True)
+@click.option("--trees", type=click.IntRange(1, 1024), default=TREES, show_default=True)
+@click.option("--depth", type=click.IntRange(1, 16), default=DEPTH, show_default=True)
 @click.option("--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True)
 @click.option("--features", help="Names with commas; default: the paper's, which leaves out first_write_bytes.")
 @click.option("--beta", type=click.FloatRange(0, 1, min_open=True), default=1.0, show_default=True, help="Level.")
@@ -134,8 +136,8 @@ def _described(report: dict[str, Any]) -> str:
 
 @model.command(epilog="\b\nExample:\n  qclimb model ladder lab/recordings/*.parquet -o ladder.json")
 @RECORDINGS
-@click.option("--trees", type=click.IntRange(1, 1024), default=100, show_default=True)
-@click.option("--depth", type=click.IntRange(1, 16), default=10, show_default=True)
+@click.option("--trees", type=click.IntRange(1, 1024), default=TREES, show_default=True)
+@click.option("--depth", type=click.IntRange(1, 16), default=DEPTH, show_default=True)
 @click.option("--seeds", type=click.IntRange(1, 20), default=3, show_default=True, help="How many forests.")
 @click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="For all numbers, as JSON.")
 @click.option("--plot", type=click.Path(path_type=Path, dir_okay=False), help="For a picture (needs matplotlib).")

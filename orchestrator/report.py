@@ -92,15 +92,6 @@ def predicted(trees: Sequence[Tree], rows: Float32s, depth: int) -> tuple[Floats
     return bounds.predict(forest, rows)
 
 
-def plainly(
-    shown: tuple[Float32s, Floats], test: tuple[Float32s, Floats], trees: int, depth: int, seed: int, jobs: int = 1
-) -> dict[str, Any]:
-    """How a forest does that is grown on all of `shown` and not calibrated, in few numbers."""
-    grown, _ = bounds.grow(*shown, trees, depth, seed, jobs=jobs)
-    lower, upper = predicted(grown, test[0], depth)
-    return {**briefly(lower, upper, test[1]), "nodes": sum(len(tree.child) for tree in grown)}
-
-
 def briefly(lower: npt.ArrayLike, upper: npt.ArrayLike, sizes: Floats) -> dict[str, Any]:
     """Coverage, closeness, width."""
     made = measured(lower, upper, sizes)
@@ -112,15 +103,20 @@ def briefly(lower: npt.ArrayLike, upper: npt.ArrayLike, sizes: Floats) -> dict[s
 
 
 def by_depth(
+    grown: Sequence[Tree],
     shown: tuple[Float32s, Floats],
     test: tuple[Float32s, Floats],
-    trees: int,
-    seed: int,
     depths: Sequence[int] = DEPTHS,
-    jobs: int = 1,
 ) -> dict[str, dict[str, Any]]:
-    """QCLIMB's Table 2: coverage by depth."""
-    return {str(depth): plainly(shown, test, trees, depth, seed, jobs) for depth in depths}
+    """QCLIMB's Table 2: coverage by depth, of trees grown at least as deep and not calibrated, cut."""
+    found = {}
+    for depth in depths:
+        trees = [tree.cut(depth) for tree in grown]
+        for tree in trees:
+            tree.learn(*shown, depth)
+        nodes = sum(len(tree.child) for tree in trees)
+        found[str(depth)] = {**briefly(*predicted(trees, test[0], depth), test[1]), "nodes": nodes}
+    return found
 
 
 def learning_curve(
@@ -130,12 +126,14 @@ def learning_curve(
     depth: int,
     seed: int,
     jobs: int = 1,
+    parts: Sequence[int] = PARTS,
 ) -> list[dict[str, Any]]:
     """By the share of the flows learned from: always the latest ones; `shown` is in the order of time."""
     found = []
-    for part in PARTS:
+    for part in parts:
         count = len(shown[1]) // part
         if count >= 4 * bounds.MIN_SAMPLES_LEAF:
-            made = plainly((shown[0][-count:], shown[1][-count:]), test, trees, depth, seed, jobs)
+            grown, _ = bounds.grow(shown[0][-count:], shown[1][-count:], trees, depth, seed, jobs=jobs)
+            made = briefly(*predicted(grown, test[0], depth), test[1])
             found.append({"share": 1 / part, "flows": count, **made})
     return found

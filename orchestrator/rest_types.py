@@ -6,6 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictInt, StringConstraints
 from qclimb.policy import Mode
 
 from .auth import Role
+from .forest_size import DEPTH, TREES
 from .thresholds import Objective
 
 UINT64_MAX = 2**64 - 1
@@ -77,8 +78,8 @@ class ModelBody(Body):
     """A forest to be trained on a recording."""
 
     label: Label
-    trees: Annotated[StrictInt, Field(ge=1, le=200)] = 100
-    depth: Annotated[StrictInt, Field(ge=1, le=16)] = 10
+    trees: Annotated[StrictInt, Field(ge=1, le=200)] = TREES
+    depth: Annotated[StrictInt, Field(ge=1, le=16)] = DEPTH
     features: Annotated[list[str], Field(min_length=1, max_length=12)] | None = Field(
         None, description="names of qclimb.features.FEATURES; null: the paper's eleven"
     )

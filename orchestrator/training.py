@@ -14,6 +14,7 @@ from qclimb.record import PARTLY_UNOBSERVED
 from . import bounds, conformal, drift, novelty, onnx_export, onnx_quantile, quantiles, report
 from .errors import TrainingError
 from .flows import Rows
+from .forest_size import DEPTH, TREES
 from .trees import Float32s, Floats, Stretch
 
 SPLIT = "each host's flows by time: 64 % grow, 16 % calibrate, 20 % test"
@@ -34,8 +35,8 @@ def train(
     hosts: list[str],
     generation: int,
     *,
-    trees: int = 100,
-    depth: int = 10,
+    trees: int = TREES,
+    depth: int = DEPTH,
     features: list[str] | None = None,
     seed: int = 0,
     small_bytes: int = report.SMALL_BYTES,
@@ -129,7 +130,8 @@ def train(
         shown = np.concatenate([parts.grow, parts.calibrate])
         shown = shown[np.argsort(rows["start_ns"][shown], kind="stable")]
         learned = matrix[shown], sizes[shown]
-        found["by_depth"] = report.by_depth(learned, test, trees, seed)
+        deep, _ = bounds.grow(*learned, trees, max(report.DEPTHS), seed)
+        found["by_depth"] = report.by_depth(deep, learned, test)
         found["learning_curve"] = report.learning_curve(learned, test, trees, depth, seed)
     say("ONNX, checked by onnxruntime")
     onnx = onnx_export.to_onnx(forest, _metadata(found, file))

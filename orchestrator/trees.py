@@ -43,6 +43,22 @@ class Tree:
             at = self.child[at] + (rows[here, self.feature[at]] > self.threshold[at])
         return at
 
+    def cut(self, depth: int) -> "Tree":
+        """The tree down to a depth, its leaves knowing nothing: what would be grown there, but for how ties break.
+
+        Of a tree whose nodes stand by level, as they are grown: what is left is the beginning.
+        """
+        level = np.zeros(1, np.int32)
+        for _ in range(depth):
+            inner = level[self.child[level] != level]
+            if not len(inner):
+                break
+            level = np.concatenate([self.child[inner], self.child[inner] + 1])
+        child, feature, threshold = self.child.copy(), self.feature.copy(), self.threshold.copy()
+        child[level], feature[level], threshold[level] = level, 0, np.inf
+        nodes = int(level.max()) + 1
+        return Tree(feature[:nodes], threshold[:nodes], child[:nodes], np.full(nodes, np.inf), np.zeros(nodes))
+
     def learn(self, rows: Float32s, size_bytes: Floats, depth: int) -> None:
         """Takes rows into the extremes."""
         leaf = self.leaves(rows, depth)

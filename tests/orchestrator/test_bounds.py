@@ -187,3 +187,17 @@ def test_features_by_name_and_a_wrong_one_is_named(rows):
 def test_too_few_flows_are_refused(rows):
     with pytest.raises(TrainingError, match="49 flows"):
         train(rows[:49], ["h1"] * 49, 1)
+
+
+def test_a_tree_cut_at_a_depth_is_the_tree_grown_to_it():
+    random = np.random.default_rng(3)
+    rows = random.normal(size=(3000, 4)).astype(np.float32)
+    sizes = np.exp(10 + rows[:, 0] * rows[:, 1] + rows[:, 2] + random.normal(0, 0.3, 3000))
+    deep, _ = bounds.grow(rows, sizes, 3, 9, 5)
+    shallow, _ = bounds.grow(rows, sizes, 3, 4, 5)
+    for whole, wanted in zip(deep, shallow, strict=True):
+        cut = whole.cut(4)
+        cut.learn(rows, sizes, 4)
+        for name, part in vars(wanted).items():
+            assert np.array_equal(getattr(cut, name), part), name
+    assert len(deep[0].cut(99).child) == len(deep[0].child)

@@ -54,8 +54,10 @@ def test_windows_are_quarters_of_the_later_flows(climbed):
 
 def test_deeper_trees_are_closer_and_more_flows_cover_more(climbed):
     depths, curve = climbed["by_depth"], climbed["learning_curve"]
-    assert list(depths) == ["1", "5", "10"]
-    assert depths["1"]["mean_log10_ratio"] > depths["5"]["mean_log10_ratio"] > depths["10"]["mean_log10_ratio"]
+    assert list(depths) == ["1", "5"], "those that the forest of depth 8 can be cut to"
+    assert (
+        depths["1"]["mean_log10_ratio"] > depths["5"]["mean_log10_ratio"] >= climbed["rungs"]["a"]["mean_log10_ratio"]
+    )
     assert [row["flows"] for row in curve] == [150, 300, 600, 1200, 2400, 4800]
     assert curve[0]["coverage"] < curve[-1]["coverage"]
 
