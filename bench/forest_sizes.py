@@ -16,6 +16,7 @@ lies above the upper end of Wilson's 95 % interval of the largest one's. Wider: 
 import importlib.util
 import json
 import math
+import shutil
 import statistics
 import sys
 import tempfile
@@ -32,6 +33,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "gnmi-models")]
 from qclimb.hostfile import decode_forest, encode_forest  # noqa: E402
 
 from orchestrator import bounds, conformal, novelty, recorded, report  # noqa: E402
+from orchestrator.ladder import Flows  # noqa: E402
 from orchestrator.trees import Stretch, Tree  # noqa: E402
 
 RECORDINGS = sorted((ROOT / "lab" / "recordings").glob("*.parquet"))
@@ -56,34 +58,46 @@ def core_type() -> Any:
 
 
 def grow(folder: Path, seeds: int, say: Any = lambda text: None) -> None:
-    """Writes sizes.json; of the first seed also the forests and the rows that they are timed with.
+    """Writes sizes.json, going on where it ended; of the first seed also the forests and rows to time them with.
 
     Shallower forests are the deepest one cut (Tree.cut), smaller ones its first trees.
     """
+    told = folder / "sizes.json"
+    rows: list[Row] = json.loads(told.read_text(encoding="utf-8")) if told.exists() else []
+    done = {(row["traffic"], row["seed"]) for row in rows}
+    traffics = recorded.traffics(RECORDINGS)[0]
+    for seed in range(seeds):
+        for flows in traffics:
+            if (flows.name, seed) not in done:
+                say(f"{flows.name}: seed {seed}")
+                rows += grown_of(flows, seed, folder if seed == 0 else None)
+                told.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+
+
+def grown_of(flows: Flows, seed: int, folder: Path | None) -> list[Row]:
+    """A row a size; the forests and some rows into the folder."""
     rows: list[Row] = []
-    for flows in recorded.traffics(RECORDINGS)[0]:
-        parts = bounds.split(flows.start_ns, flows.hosts)
-        sizes, test = flows.size_bytes[parts.test], flows.features[parts.test]
-        name = flows.name.replace(" ", "-")
+    parts = bounds.split(flows.start_ns, flows.hosts)
+    sizes, test = flows.size_bytes[parts.test], flows.features[parts.test]
+    name = flows.name.replace(" ", "-")
+    if folder is not None:
         np.save(folder / f"{name}.npy", test[np.linspace(0, len(test) - 1, WARM_ROWS).astype(int)])
-        for seed in range(seeds):
-            say(f"{flows.name}: seed {seed}")
-            shown = flows.features[parts.grow], flows.size_bytes[parts.grow]
-            held = flows.features[parts.calibrate], flows.size_bytes[parts.calibrate]
-            grown, _ = bounds.grow(*shown, max(TREES), max(DEPTHS), seed, jobs=-1)
-            for depth in DEPTHS:
-                for some, stretch in calibrated(grown, shown, held, depth, seed):
-                    ends = [tree.stretched(stretch) for tree in some]
-                    leaves = [tree.leaves(test, depth) for tree in some]
-                    lower = np.min([low[leaf] for (low, _), leaf in zip(ends, leaves, strict=True)], axis=0)
-                    upper = np.max([high[leaf] for (_, high), leaf in zip(ends, leaves, strict=True)], axis=0)
-                    row = {"traffic": flows.name, "flows": len(test), "trees": len(some), "depth": depth, "seed": seed}
-                    row |= {"nodes": sum(len(tree.child) for tree in some)}
-                    rows.append({**row, **report.briefly(lower, upper, sizes)})
-                    if seed == 0:
-                        file = encode_forest(bounds.flat_forest(some, stretch, 1, IDS, depth))
-                        (folder / f"{name}-{len(some)}-{depth}.forest").write_bytes(file)
-        (folder / "sizes.json").write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+    shown = flows.features[parts.grow], flows.size_bytes[parts.grow]
+    held = flows.features[parts.calibrate], flows.size_bytes[parts.calibrate]
+    grown, _ = bounds.grow(*shown, max(TREES), max(DEPTHS), seed, jobs=-1)
+    for depth in DEPTHS:
+        for some, stretch in calibrated(grown, shown, held, depth, seed):
+            ends = [tree.stretched(stretch) for tree in some]
+            leaves = [tree.leaves(test, depth) for tree in some]
+            lower = np.min([low[leaf] for (low, _), leaf in zip(ends, leaves, strict=True)], axis=0)
+            upper = np.max([high[leaf] for (_, high), leaf in zip(ends, leaves, strict=True)], axis=0)
+            row = {"traffic": flows.name, "flows": len(test), "trees": len(some), "depth": depth, "seed": seed}
+            row |= {"nodes": sum(len(tree.child) for tree in some)}
+            rows.append({**row, **report.briefly(lower, upper, sizes)})
+            if folder is not None:
+                file = encode_forest(bounds.flat_forest(some, stretch, 1, IDS, depth))
+                (folder / f"{name}-{len(some)}-{depth}.forest").write_bytes(file)
+    return rows
 
 
 def calibrated(
@@ -111,6 +125,7 @@ def measure(folder: Path) -> None:
     """Writes times.json: nanoseconds of an inference by traffic and size."""
     make, cores = core_type(), []
     traffics = sorted(path.stem for path in folder.glob("*.npy"))
+    library: Path | None = None
     with tempfile.TemporaryDirectory() as built:
         for name in traffics:
             some = np.ascontiguousarray(np.load(folder / f"{name}.npy").astype(np.uint64))
@@ -118,6 +133,9 @@ def measure(folder: Path) -> None:
                 for depth in DEPTHS:
                     place = Path(built) / f"{name}-{trees}-{depth}"
                     place.mkdir()
+                    if library is not None:
+                        shutil.copy(library, place)  # loaded beside the others, each copy has a forest of its own
+                    library = place / "forest.so"
                     file = (folder / f"{place.name}.forest").read_bytes()
                     core, forest = make(place, file), decode_forest(file)
                     lower, _ = forest.predict_bytes(some.astype(np.float32))

@@ -103,9 +103,9 @@ class Control:
                 return found
             time.sleep(0.25)
 
-    def train(self, label: str, seed: int = 0, limits: Limits = SCALED) -> dict[str, Any]:
-        """Trains a forest of the orchestrator's own choice of size on a recording: {generation, report}."""
-        body: dict[str, Any] = {"label": label, "seed": seed}
+    def train(self, label: str, depth: int | None = None, seed: int = 0, limits: Limits = SCALED) -> dict[str, Any]:
+        """Trains a forest on a recording: {generation, report}; as deep as the orchestrator chooses unless told."""
+        body: dict[str, Any] = {"label": label, "seed": seed} | ({} if depth is None else {"depth": depth})
         body |= {"small_bytes": limits.small_bytes, "medium_bytes": limits.medium_bytes}
         return dict(self._ask("POST", "/v1/models", body, timeout_s=240.0))
 

@@ -64,9 +64,9 @@ class Experiment:
         finally:
             self.control.record(None)
 
-    def train(self) -> dict[str, Any]:
-        """A forest from the recording."""
-        self.model = self.control.train(self.label, limits=self.limits)
+    def train(self, depth: int | None = None) -> dict[str, Any]:
+        """A forest from the recording; as deep as the orchestrator chooses unless told."""
+        self.model = self.control.train(self.label, depth=depth, limits=self.limits)
         return self.model
 
     def decide_thresholds(self, load: float) -> list[int]:
