@@ -25,6 +25,7 @@ KNOWN = sorted({number for figure in FIGURES for number in figure.numbers})
 @click.option("--seeds", type=Numbers(int, ordinal=True), default="3", show_default=True, help="How many, or a list.")
 @click.option("--schemes", default="", help="Only these, with commas.")
 @click.option("--quick", is_flag=True, help="Two minutes: web, load 0.5, PIAS, QCLIMB and QCLIMB-PS, one window.")
+@click.option("--own/--no-own", default=True, help="Also by the orchestrator's thresholds, beside the published ones.")
 @click.option("--seconds", type=click.FloatRange(0), default=0.0, help="Stop after so long; the next run goes on.")
 @click.option("--stored", is_flag=True, help="Measure nothing: report what earlier runs left.")
 @click.option("--document", type=click.Path(path_type=Path, dir_okay=False), help="The Markdown file to write.")
@@ -33,7 +34,15 @@ KNOWN = sorted({number for figure in FIGURES for number in figure.numbers})
     "--results", "folder", type=click.Path(path_type=Path), default=Path("lab-results/bounds"), show_default=True
 )
 def bounds(
-    traces: str, figures: Any, loads: Any, seeds: Any, schemes: str, quick: bool, document: Path | None, **options: Any
+    traces: str,
+    figures: Any,
+    loads: Any,
+    seeds: Any,
+    schemes: str,
+    own: bool,
+    quick: bool,
+    document: Path | None,
+    **options: Any,
 ) -> None:
     """Recorded Spark, web and kv traffic replayed under PIAS, QCLIMB, QCLIMB-FP, -PP and -PS: the paper's Figures 7 to
     11, 14, 18, 21, 22 and 27, a verdict a claim. A rerun goes on where it stopped."""
@@ -47,9 +56,9 @@ def bounds(
     for number in figures:
         if number not in KNOWN:
             raise click.BadParameter(f"{number} is none of {', '.join(map(str, KNOWN))}", param_hint="--figures")
-    wanted = Wanted(tuple(traces.split(",")), figures, loads, seeds, names)
+    wanted = Wanted(tuple(traces.split(",")), figures, loads, seeds, names, own)
     if quick:
-        wanted = Wanted(("web",), (7,), (0.5,), (1,), ("pias", "qclimb", "qclimb-ps"))
+        wanted = Wanted(("web",), (7,), (0.5,), (1,), ("pias", "qclimb", "qclimb-ps"), own=False)
     with one_sentence():
         from lab.bounds.report import write_report
         from lab.bounds.run import BoundsSettings, run_bounds

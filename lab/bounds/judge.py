@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lab import metrics
 from lab.bounds.figures import Claim, Figure, Job, of_figure
@@ -38,6 +38,18 @@ class Cell:
     def flows(self, size_class: str) -> int:
         """How many there are of a class."""
         return int(next(iter(self.samples.values())).of_class(size_class).sum())
+
+
+BINS = ((0, 1448, "one packet"), (1448, 14_600, "one initial window"), (14_600, 67_160, "below the first threshold"),
+        (67_160, 100_000, "to 100 KB"), (100_000, 1_000_000, "to 1 MB"), (1_000_000, 2**62, "above"))  # fmt: skip
+"""Sizes in bytes, above the first and up to the second: where a scheme could make a difference at all."""
+
+
+def part(sample: Sample, above: int, to: int) -> Sample:
+    """The flows of some sizes."""
+    chosen = (sample.bytes > above) & (sample.bytes <= to)
+    names = ("fct_ms", "slowdown", "bytes", "block", "service")
+    return replace(sample, **{name: getattr(sample, name)[chosen] for name in names})
 
 
 def cells(figure: Figure, results: Mapping[Job, PassResult], wanted: Sequence[Job]) -> list[Cell]:

@@ -12,20 +12,23 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from lab.bounds.figures import Figure, of_figure
-from lab.bounds.judge import STATISTICS, Cell, cells, verdicts
+from lab.bounds.judge import BINS, STATISTICS, Cell, cells, part, verdicts
 from lab.bounds.run import Plan, trouble
 from lab.bounds.schemes import VARIANTS
-from lab.metrics import Interval, estimate
+from lab.metrics import Interval, estimate, ratio
 from lab.report.figures import COLOURS, svg_of
 
 COMMAND = "qclimb lab run bounds"
+LEAST = 10
+"""Flows in a row of sizes."""
+BEGIN, END = "<!-- findings: written by hand, kept when this page is made anew -->", "<!-- end of findings -->"
 
 
 def write_report(plan: Plan, path: Path) -> str:
     """Writes the page and its plots beside it; returns the page's text."""
     path.parent.mkdir(parents=True, exist_ok=True)
     notes = (Path(__file__).parent / "page.md").read_text(encoding="utf-8")
-    parts = [notes.rstrip()]
+    parts = [notes.rstrip(), f"{BEGIN}{findings(path)}{END}"]
     for figure in plan.settings.wanted.figures():
         found = cells(figure, plan.results, plan.jobs)
         parts.append(section(figure, found, path))
@@ -39,6 +42,12 @@ def write_report(plan: Plan, path: Path) -> str:
     return text
 
 
+def findings(path: Path) -> str:
+    """What somebody wrote between the marks of the page that is there."""
+    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    return text.partition(BEGIN)[2].partition(END)[0] or "\n"
+
+
 def section(figure: Figure, found: Sequence[Cell], path: Path) -> str:
     """One figure."""
     parts = [
@@ -49,6 +58,8 @@ def section(figure: Figure, found: Sequence[Cell], path: Path) -> str:
         plot = path.with_name(f"{path.stem}-{figure.key}.svg")
         plot.write_text(bars(figure, found), encoding="utf-8")
         parts += [f"![FCT over {VARIANTS[figure.against].title}'s]({plot.name})", table(figure, found)]
+    if "ps" in "".join(figure.variants) and found:
+        parts.append(by_size(figure, found))
     for cell in found:
         seeds = ", ".join(map(str, cell.seeds))
         judged = "\n".join(f"- {one}" for one in verdicts(cell))
@@ -80,6 +91,28 @@ def table(figure: Figure, found: Sequence[Cell]) -> str:
                 )
             rows.append(row)
     return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+
+
+def by_size(figure: Figure, found: Sequence[Cell]) -> str:
+    """Mean FCT by size, against the scheme compared with."""
+    others = [name for name in figure.variants if name != figure.against]
+    head = ["trace", "load", "bytes", "n", f"{VARIANTS[figure.against].title}, mean ms"]
+    rows = [[*head, *(VARIANTS[name].title for name in others)], ["---"] * (len(head) + len(others))]
+    for cell in found:
+        if figure.against not in cell.samples:
+            continue
+        for above, to, words in BINS:
+            of = {name: part(sample, above, to) for name, sample in cell.samples.items()}
+            base = of[figure.against]
+            if base.bytes.size < LEAST:
+                continue
+            sizes = f"{above + 1} to {to} ({words})" if to < 2**62 else f"above {above}"
+            mean = estimate(base, "all", "mean").value
+            row = [cell.trace, f"{cell.load:g}", sizes, f"{base.bytes.size}", f"{mean:.3g}"]
+            for name in others:
+                row.append(shown(ratio(of[name], base, "all", "mean")) if name in of else "")
+            rows.append(row)
+    return "Mean FCT by size:\n\n" + "\n".join("| " + " | ".join(row) + " |" for row in rows)
 
 
 def shown(value: Interval) -> str:

@@ -142,7 +142,7 @@ def _session(plan: Plan, missing: Sequence[Job], say: Teller, until: float) -> N
             bench.get_ready(job)
             left = (time.monotonic() - start) / (number + 1) * (len(missing) - number) / 60
             with say.bar(f"pass {number + 1} of {len(missing)}: {job.name}, about {left:.0f} min left") as progress:
-                result = stored.honest(partial(bench.run, job, progress), say)
+                result = stored.honest(partial(bench.run, job, progress), say, unusable)
             result.save(stored.Store(settings.folder).path(job.name, plan.keys[job]))
             plan.results[job] = result
 
@@ -223,6 +223,11 @@ class Bench:
                 scheme, trace, job.load, thresholds, trained, progress, words, fanin.begin
             )
             return fanin.result(background)
+
+
+def unusable(result: PassResult) -> list[str]:
+    """Why a pass is made again. Lateness is only told: recorded bursts begin many flows at once, again and again."""
+    return guards.trouble(replace(result, late_us=[0] * len(result.late_us)))
 
 
 def job_of(job: Job) -> tuple[str, float, int]:

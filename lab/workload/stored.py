@@ -62,12 +62,16 @@ def under(result: PassResult, thresholds: Sequence[int] | None) -> bool:
     return not thresholds or list(result.settings.get("threshold_bytes", thresholds)) == list(thresholds)
 
 
-def honest(run: Callable[[], PassResult], say: Callable[[str], None]) -> PassResult:
+def honest(
+    run: Callable[[], PassResult],
+    say: Callable[[str], None],
+    trouble_of: Callable[[PassResult], list[str]] = guards.trouble,
+) -> PassResult:
     """A pass; once again if the machine was too busy or flows failed, then taken as it is and marked in the report."""
     result = run()
-    trouble = guards.trouble(result)
+    trouble = trouble_of(result)
     if not trouble:
         return result
     say(f"once again, for: {'; '.join(trouble)}")
     again = run()
-    return again if len(guards.trouble(again)) <= len(trouble) else result
+    return again if len(trouble_of(again)) <= len(trouble) else result

@@ -10,12 +10,12 @@ from rich.console import Console
 from lab.bounds import run
 from lab.bounds.figures import Wanted
 from lab.bounds.replay import SOURCES, read
-from lab.bounds.report import write_report
+from lab.bounds.report import BEGIN, END, write_report
 from lab.bounds.run import BoundsSettings, run_bounds
 
 pytestmark = pytest.mark.fabric
-FLOWS = 4000
-SCHEMES = ("pias", "qclimb-forest", "qclimb-fp")
+FLOWS = 1600
+SCHEMES = ("pias", "qclimb-forest", "qclimb-fp", "qclimb-ps")
 
 
 @pytest.fixture
@@ -42,7 +42,9 @@ def test_a_recording_is_replayed_judged_and_not_measured_twice(little, tmp_path)
     assert not plan.missing and len(plan.results) == len(SCHEMES)
     assert {result.trace_digest for result in plan.results.values()} == {plan.traces["web", 0.5, 1].digest}
     assert not any(result.failures for result in plan.results.values())
+    (tmp_path / "page.md").write_text(f"old\n{BEGIN}\nOur own words.\n{END}\nold\n")
     page = write_report(plan, tmp_path / "page.md")
+    assert "Our own words." in page and "old" not in page.splitlines()
     assert "QCLIMB, forest alone is less than in PIAS" in page and "| web | 0.5 | small |" in page
     assert (tmp_path / "page-7-11.svg").is_file()
     again = run_bounds(replace(settings, stored=True), Console(file=io.StringIO()))
