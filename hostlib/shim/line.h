@@ -1,12 +1,14 @@
 /*
  * The line of a host's small tasks in memory that its processes share (OPTAX's task monitor), with the rates of what the host receives
- * (rates.h) in it. Lock-free: a place is claimed by one compare-and-swap, and each number has one writer or is added to.
+ * (rates.h) in it. Lock-free: a place is claimed by one compare-and-swap, and each number has one writer or is added to, but
+ * for what is learned of small tasks: of two that end at once one may not count.
  *
  * The memory is a System V segment, a key for each network namespace and user: unlike a mapped file it can't be truncated under an
  * application (SIGBUS), a full disk doesn't matter, and no descriptor is kept that an application might close. Whoever shares it runs as the
  * same user; a segment that belongs to anybody else, or lets others in, is not used.
  *
- * A task that nobody hears of for PATIENCE_NS is passed over, and after FORGET_NS its place is free: so a killed process needs no look at its
+ * The first in line is the head; where it can't fill the link, the next ones join it. A task that got more than small ones do goes behind
+ * those that come soon. A task that nobody hears of for PATIENCE_NS is passed over, and after FORGET_NS its place is free: so a killed process needs no look at its
  * pid, which another pid namespace might not know. Invariant: nothing here waits, except line_wait(), for a given time.
  */
 #ifndef QCLIMB_LINE_H

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from qclimb.policy import Mode
-from stand import LIBRARY, environment, policy, put_policy, wait_until
+from stand import LIBRARY, ROOT, built, environment, policy, put_policy, wait_until
 
 RECEIVE = Path(__file__).parent / "receive.py"
 PORT = 7200
@@ -254,6 +254,28 @@ def test_the_last_process_takes_the_line_along(host):
     before = segments()
     host.says(host.start("fetch", SLOW, port=PORT, mode="threads", flows=2, size=300_000))
     assert segments() == before
+
+
+TASK = ROOT / "lab" / "optax" / "app" / "task.c"
+
+
+@pytest.mark.parametrize("mode", ["threads", "epoll", "poll"])
+def test_the_thread_sanitizer_finds_nothing_in_tasks_at_once(host, tmp_path, mode):
+    library, program = built("thread"), tmp_path / "task"
+    subprocess.run(["cc", "-std=c11", "-O1", "-g", "-fsanitize=thread", "-pthread", "-o", program, TASK], check=True)
+    env = environment(host.path / "absent", QCLIMB_MODE="observe", QCLIMB_OPTAX="20", LD_PRELOAD=str(library))
+    words = ["env", *(f"{key}={value}" for key, value in env.items()), program, "fetch", mode, "0", "300000"]
+    argv = ["ip", "netns", "exec", host.name, *words, *[f"127.0.0.1:{PORT}"] * 4]
+    bare = subprocess.run(
+        ["ip", "netns", "exec", host.name, program, "fetch", mode, "0", "300000", f"127.0.0.1:{PORT}"], check=False
+    )
+    if bare.returncode:
+        pytest.skip("ThreadSanitizer does not run here")
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    tasks = [subprocess.Popen(argv, **pipes) for _ in range(3)]
+    said = [task.communicate(timeout=60)[0] for task in tasks]
+    assert [task.returncode for task in tasks] == [0] * 3, "\n".join(said)
+    assert all('"bytes": 1200000' in each for each in said)
 
 
 SECURE = r"""

@@ -118,10 +118,10 @@ static void count(struct flow *flow, uint64_t got)
 	uint32_t n = samples;
 
 	flow->left -= got;
-	if (n < SAMPLES_MOST && now - first_ns > (n + 1) * SAMPLE_NS) {
+	if (n < SAMPLES_MOST && now - first_ns > (n + 1) * SAMPLE_NS &&
+	    __atomic_compare_exchange_n((uint32_t *)&samples, &n, n + 1, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
 		sample_ns[n] = now;
 		sample_bytes[n] = sum;
-		samples = n + 1;
 	}
 }
 
