@@ -29,7 +29,7 @@ from beside import HOSTLIB, compared, environments, in_turns, last_cpu  # noqa: 
 from shim_programs import CONNECTIONS, nginx_argv  # noqa: E402
 
 MODES = (Mode.PIAS, Mode.QCLIMB)
-REPEATS = 11
+REPEATS = 9
 SECONDS = 2
 LINK_GBIT = 5
 SERVER, PORTS = "198.19.249.1", (8080, 8081, 8082)

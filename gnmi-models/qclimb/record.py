@@ -38,7 +38,7 @@ class FlowRecord:
     size_bytes                  what the flow turned out to be, >= 1
     lower_bytes, upper_bytes    the forest's bounds at the start; 0 and 2^64-1 without
     footprint_lower_bytes       bytes that the application had asked to send when the first ACK was seen, at a call; in
-                                all where none was seen (modes observe and qclimb; pias does not look)
+                                all where none was seen (observe looks at each call, qclimb past a burst, pias never)
     start_us, gap_us, last_size_bytes   the features 0, 1 and 2..6 (features.py), latest size first
     wait_ns                     time that the application's data waited at boundaries
     role                        1: this side accepted the connection, 0: it connected

@@ -36,7 +36,7 @@ struct qclimb_record {
 	uint64_t size_bytes;
 	uint64_t lower_bytes, upper_bytes; /* the forest's at the start; 0 and UINT64_MAX if none */
 	uint64_t first_write_bytes;
-	uint64_t footprint_lower_bytes; /* asked for when the first ACK was seen (modes observe, qclimb), else in all */
+	uint64_t footprint_lower_bytes; /* asked for at the first ACK seen (observe; qclimb past a burst), or in all */
 	uint64_t start_us; /* since the process started */
 	uint64_t gap_us; /* since the history's previous flow ended */
 	uint64_t last_size_bytes[QCLIMB_LAST_SIZES]; /* the history's, newest first; 0 if none */
