@@ -57,7 +57,7 @@ PAGE = Page(
     settings=SETTINGS,
     scales={
         "quick": Scale("quick", 480, (1,), (0.5, 0.8)),
-        "medium": Scale("medium", 1_440, (1, 2, 3), (0.5, 0.8)),
+        "medium": Scale("medium", 960, (1, 2, 3), (0.5, 0.8)),
         "full": Scale("full", 20_000, (1, 2, 3), (0.3, 0.5, 0.7, 0.9)),
     },
     runs=GRID.runs,

@@ -47,7 +47,7 @@ PAGE = Page(
     ],
     scales={
         "quick": Scale("quick", 480, (1,), (0.5, 0.7)),
-        "medium": Scale("medium", 1_440, (1, 2, 3), (0.5, 0.7)),
+        "medium": Scale("medium", 960, (1, 2, 3), (0.5, 0.7)),
         "full": Scale("full", 20_000, (1, 2, 3), (0.5, 0.7)),
     },
     runs=GRID.runs,

@@ -140,7 +140,7 @@ PAGE = Page(
     settings=SETTINGS,
     scales={
         "quick": Scale("quick", 500, (1,), (0.7,)),
-        "medium": Scale("medium", 2_000, (1, 2, 3), (0.7,)),
+        "medium": Scale("medium", 1_500, (1, 2, 3), (0.7,)),
         "full": Scale("full", 20_000, (1, 2, 3), (0.5, 0.8)),
     },
     runs=GRID.runs,
@@ -152,7 +152,7 @@ PAGE_22 = Page(
     settings=[*SETTINGS, "The paper's figure is PageRank's, on its testbed, at load 0.5."],
     scales={
         "quick": Scale("quick", 500, (1,), (0.5,)),
-        "medium": Scale("medium", 2_000, (1, 2, 3), (0.5,)),
+        "medium": Scale("medium", 1_500, (1, 2, 3), (0.5,)),
         "full": Scale("full", 20_000, (1, 2, 3), (0.5,)),
     },
     runs=GRID_22.runs,

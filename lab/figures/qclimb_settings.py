@@ -95,7 +95,7 @@ def scales(*loads: float) -> dict[str, Scale]:
     """Of these three pages."""
     return {
         "quick": Scale("quick", 480, (1,), loads),
-        "medium": Scale("medium", 1_440, (1, 2, 3), loads),
+        "medium": Scale("medium", 960, (1, 2, 3), loads),
         "full": Scale("full", 20_000, (1, 2, 3), loads),
     }
 

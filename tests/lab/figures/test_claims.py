@@ -8,6 +8,7 @@ from lab.figures.claims import Claim, distance, in_a_line, judged, status
 from lab.figures.grid import Grid
 from lab.figures.page import Scale
 from lab.figures.points import Point
+from lab.figures.qclimb_bounds import verdicts as bounds_verdicts
 from lab.figures.qclimb_jobs import OURS
 from lab.figures.qclimb_settings import TWO_QUEUES, tell_27
 from lab.figures.qclimb_tables import TABLE_3, verdicts
@@ -87,6 +88,12 @@ def test_the_tables_verdicts_follow_their_numbers():
     assert verdicts([0.1, 0.8], {})[0].endswith("the direction only.") and len(verdicts([0.1, 0.8], {})) == 1
     assert verdicts([0.5, 1.1], {})[0].endswith("not reproduced.")
     assert all(after < before for each in TABLE_3.values() for before, after in each.values())
+
+
+def test_bounds_are_held_against_table_2():
+    cover, gap = bounds_verdicts({"one": (99.95, 500.0), "two": (99.8, 20_000.0)})
+    assert cover.endswith("reproduced by one of 2.") and "99.800 to 99.950 %" in cover
+    assert gap.endswith("as close in one.") and "500 to 20,000 B" in gap
 
 
 def test_our_thresholds_are_the_optimisers():
