@@ -8,6 +8,7 @@ import importlib.util
 import json
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import click
@@ -21,27 +22,30 @@ LONG = ("sim_growth", "drain")
 Row = dict[str, Any]
 
 
-def rows_of(name: str) -> list[Row]:
-    """Imports one benchmark file and runs it."""
+def module_of(name: str) -> ModuleType:
+    """Imports one benchmark file."""
     spec = importlib.util.spec_from_file_location(f"bench_{name}", HERE / f"{name}.py")
     if spec is None or spec.loader is None:
         raise click.ClickException(f"no benchmark file {name}.py in {HERE}")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
-    rows: list[Row] = module.run()
-    return rows
+    return module
 
 
 @click.command(epilog="Example: python bench/run.py shim --json")
 @click.argument("names", nargs=-1, type=click.Choice([*NAMES, *LONG]))
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
-def main(names: tuple[str, ...], as_json: bool) -> None:
+@click.option("--plot", type=click.Path(path_type=Path), help="Draw what can be drawn (sim_growth) as NAME.svg here.")
+def main(names: tuple[str, ...], as_json: bool, plot: Path | None) -> None:
     """Run the benchmarks NAMES (by default all but the long ones)."""
-    results = {}
+    results: dict[str, list[Row]] = {}
     for name in names or NAMES:
         click.echo(f"[bench] {name} ...", err=True)
-        results[name] = rows_of(name)
+        module = module_of(name)
+        results[name] = module.run()
+        if plot and hasattr(module, "plot"):
+            module.plot(results[name], plot / f"{name}.svg")
         if not as_json:
             click.echo(tabulate(results[name], headers="keys", floatfmt=".4g") + "\n")
     if as_json:

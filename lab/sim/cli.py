@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lab.sim.errors import ExperimentError
+
 if TYPE_CHECKING:
     from lab.sim import Experiment, Results
 
@@ -43,6 +45,8 @@ def sim(as_json: bool, **options: Any) -> None:
 
     try:
         experiment = experiment_of(**options)
+        if note := experiment.overload():
+            click.echo(f"qclimb lab sim: note: {note}", err=True)
         results = run(experiment) if as_json else _with_progress(experiment)
     except SimulationError as error:
         click.echo(f"qclimb lab sim: {error}", err=True)
@@ -81,7 +85,7 @@ def experiment_of(
     else:
         forecasts: dict[str, Forecast] = {"nothing": Nothing(), "exact": Exact(), "leaves": Leaves()}
         workload = Workload(sizes, forecast=forecasts[forecast])
-    rates = round(host_gbps * 1e9), round(uplink_gbps * 1e9)
+    rates = _bps("host_rate_bps", host_gbps), _bps("uplink_rate_bps", uplink_gbps)
     return Experiment(
         Topology(leaves, spines, hosts_per_leaf, *rates),
         changed(scheme_named(scheme), changes),
@@ -91,6 +95,12 @@ def experiment_of(
         seed=seed,
         routing=routing,
     )
+
+
+def _bps(name: str, gbps: float) -> int:
+    if not 0 < gbps < 1e6:
+        raise ExperimentError(f"topology.{name} is {gbps} Gb/s, expected above 0")
+    return round(gbps * 1e9)
 
 
 def _with_progress(experiment: Experiment) -> Results:
@@ -115,7 +125,8 @@ def _for_programs(experiment: Experiment, results: Results) -> dict[str, Any]:
         {key: None if value != value else value for key, value in row.items()}  # JSON has no NaN
         for row in results.summary()
     ]
-    return {"scheme": described(experiment.scheme), "classes": classes, "counters": counters}
+    note = experiment.overload()
+    return {"scheme": described(experiment.scheme), "note": note, "classes": classes, "counters": counters}
 
 
 def _show(experiment: Experiment, results: Results) -> None:

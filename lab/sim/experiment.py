@@ -7,6 +7,7 @@ from typing import Literal
 
 from lab.sim.errors import ExperimentError
 from lab.sim.schemes import Pfabric, Scheme, Settings
+from lab.sim.sizes import mean_wire_bytes, size_table
 from lab.sim.topology import Topology
 from lab.sim.workload import FlowList, Workload
 
@@ -48,6 +49,9 @@ class Experiment:
             raise ExperimentError(f"seed is {self.seed}, expected 0 to 2^32 - 1")
         if self.routing not in ("ecmp", "spray", "priority"):
             raise ExperimentError(f"routing is {self.routing!r}, expected ecmp, spray or priority")
+        if self.routing == "priority" and (isinstance(self.scheme, Pfabric) or not self.topology.spines):
+            lacking = f"scheme {self.scheme.name} has no priorities" if self.topology.spines else "topology.spines is 0"
+            raise ExperimentError(f"routing is 'priority', but {lacking}")
         if self.spine_shares:
             if len(self.spine_shares) != self.topology.spines:
                 raise ExperimentError(
@@ -70,6 +74,27 @@ class Experiment:
         if self.flows is not None:
             return self.flows
         return len(self.workload.start_ps) if isinstance(self.workload, FlowList) else DRAWN
+
+    def overload(self) -> str | None:
+        """Where drawn flows offer more than links carry, in one sentence; None where they do not, and for lists."""
+        if not isinstance(self.workload, Workload):
+            return None
+        topology, workload = self.topology, self.workload
+        packet = self.payload_bytes, self.header_bytes
+        flow_bits = 8 * mean_wire_bytes(size_table(workload.sizes), *packet)
+        offered = workload.flows_per_second(topology, self.load, *packet) * flow_bits
+        core = topology.leaves * topology.spines * topology.uplink_rate_bps
+        shares = {
+            "the busiest host's link": offered * workload.matrix.busiest_share(topology) / topology.host_rate_bps,
+            "the links between leaves and spines": offered * workload.matrix.core_share(topology) / core if core else 0,
+        }
+        over = [f"{where} {share:.2f}" for where, share in shares.items() if share >= 1 - 1e-9]
+        if not over:
+            return None
+        return (
+            f"load is {self.load:g}: of what they carry, it offers {' and '.join(over)}; queues, and FCTs with "
+            "them, grow for as long as flows arrive"
+        )
 
     def settings(self) -> Settings:
         """As the engine reads them."""

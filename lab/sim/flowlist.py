@@ -31,6 +31,12 @@ def read_flow_list(path: Path, payload_bytes: int = 1460) -> FlowList:
         raise ExperimentError(
             f"workload: {path} has {rows.shape[-1] if rows.size else 0} columns, expected 4, 6, 7 or 9"
         )
+    wrong = ~np.isfinite(rows) | (rows < 0)
+    if wrong.any():
+        flow, column = (int(place) for place in np.argwhere(wrong)[0])
+        raise ExperimentError(
+            f"workload: {path}, flow {flow}, column {column + 1} is {rows[flow, column]}, expected 0 or more"
+        )
     if rows.shape[1] == 9:
         start_s = rows[:, 1] - np.floor(rows[0, 1])
         return FlowList(

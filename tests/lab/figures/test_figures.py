@@ -89,8 +89,13 @@ def test_commands_name_what_they_do_not_know():
         (["--load", "0"], "load is 0.0"),
         (["--list", "/nowhere"], "is no flow list"),
         (["--spines", "0"], "topology.spines is 0"),
+        (["--host-gbps", "nan"], "topology.host_rate_bps is nan Gb/s"),
+        (["--scheme", "pias", "--set", "thresholds_bytes=9,5"], "scheme.thresholds_bytes are (9, 5)"),
+        (["--routing", "best"], "routing is 'best'"),
     ):
         found = runner.invoke(lab, ["sim", *words])
         assert found.exit_code == 2 and sentence in found.output and found.output.count("\n") == 1
     shown = runner.invoke(lab, ["sim", "--flows", "50", "--leaves", "2", "--json"])
     assert shown.exit_code == 0 and '"fct_mean_us"' in shown.output
+    over = runner.invoke(lab, ["sim", "--flows", "50", "--leaves", "2", "--load", "1.3"])
+    assert over.exit_code == 0 and "note: load is 1.3: of what they carry, it offers" in over.output

@@ -4,20 +4,25 @@ import numpy as np
 import pytest
 
 from lab.sim import (
+    NAMED,
     AllToAll,
     Bursty,
     Experiment,
     ExperimentError,
     FlowList,
+    Homa,
     Incast,
     Leaves,
     Permutation,
     Pfabric,
     Staggered,
     Stride,
+    Tcp,
     Topology,
     Workload,
+    star,
 )
+from lab.sim.flowlist import read_flow_list
 from lab.sim.runner import flows_of
 from lab.sim.schemes import changed, scheme_named
 from lab.sim.sizes import size_table, table_names
@@ -36,6 +41,18 @@ ONE = np.array([0])
         (lambda: Experiment(spine_shares=(1, 2)), "spine_shares has 2 values, expected 4"),
         (lambda: Experiment(spine_shares=(0, 0, 0, 0)), "spine_shares are"),
         (lambda: Experiment(workload=Workload("websearch")), "workload.sizes is 'websearch', expected one of"),
+        (lambda: Tcp(thresholds_bytes=(3, 2)), r"scheme.thresholds_bytes are \(3, 2\), expected 1 to 63 ascending"),
+        (lambda: Tcp(thresholds_bytes=()), r"scheme.thresholds_bytes are \(\), expected 1 to 63"),
+        (lambda: Homa(unscheduled_bytes=(9, 5, 7)), r"scheme.unscheduled_bytes are \(9, 5, 7\), expected 3 ascending"),
+        (lambda: changed(NAMED["pias"], ["thresholds_bytes=5,x"]), "scheme.thresholds_bytes is '5,x'"),
+        (lambda: Tcp(tagging="best"), "scheme.tagging is 'best', expected one of none, pias"),
+        (lambda: Tcp(buffer_bytes=10, reserved_bytes=11), "scheme.reserved_bytes is 11: 1 queues of it do not fit"),
+        (lambda: Experiment(routing="priority"), "routing is 'priority', but scheme pfabric has no priorities"),
+        (
+            lambda: Experiment(star(4), NAMED["pias"], routing="priority"),
+            "routing is 'priority', but topology.spines is 0",
+        ),
+        (lambda: Topology(leaves=0), "topology.leaves is 0, expected 1 or more"),
         (lambda: Topology(spines=0), "topology.spines is 0: 9 leaves are disconnected"),
         (lambda: Topology(host_rate_bps=7), "topology.host_rate_bps is 7: a byte must take whole picoseconds"),
         (lambda: Topology(1, 0, 1), "a flow needs two hosts"),
@@ -56,6 +73,35 @@ ONE = np.array([0])
 def test_an_experiment_that_cannot_be_is_one_sentence_that_names_the_field(make, sentence):
     with pytest.raises(ExperimentError, match=sentence) as caught:
         make()
+    assert "\n" not in str(caught.value)
+
+
+def test_more_than_links_carry_is_allowed_but_said():
+    assert Experiment(load=0.95).overload() is None
+    assert (
+        "load is 1.2: of what they carry, it offers the busiest host's link 1.20 and" in Experiment(load=1.2).overload()
+    )
+    # QCLIMB's fabric with pFabric's four spines: 640 Gb/s of hosts over 400 Gb/s of uplinks.
+    core = Experiment(Topology(9, 4, 16, 40 * 10**9, 100 * 10**9), load=0.8).overload()
+    assert "it offers the links between leaves and spines 1.15;" in core
+    assert Experiment(Topology(1, 0, 4), load=0.9).overload() is None
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("0 100 0 1\n1 nan 0 1", "flow 1, column 2 is nan, expected 0 or more"),
+        ("0 100 0 1 -5 7", "flow 0, column 5 is -5.0"),
+        ("0 100 0", "has 3 columns, expected 4, 6, 7 or 9"),
+        ("0 100 0 1\n0 1", "is no flow list"),
+        ("", "has 0 columns"),
+    ],
+)
+def test_a_flow_list_that_cannot_be_read_says_where(tmp_path, text, sentence):
+    path = tmp_path / "flows.txt"
+    path.write_text(text)
+    with pytest.raises(ExperimentError, match=sentence) as caught:
+        read_flow_list(path)
     assert "\n" not in str(caught.value)
 
 
