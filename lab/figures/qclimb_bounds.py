@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lab.figures.forests import recorded
 from lab.figures.page import Page, Panel, Points, Runs, Scale, Series, Story
 from lab.sim.replay import Recorded
 from lab.sim.results import SMALL_BYTES
 
+Floats = NDArray[np.float64]
 NAMES = ("spark", "training", "web", "kv")
 PAPER_COVERAGE = (99.9055, 99.9877)
 """Table 2 at depth 10: PageRank's and SGD's, the least and the most of three."""
@@ -54,7 +56,7 @@ def tell(scale: Scale, points: Points) -> Story:
     return Story(rows, [panel], said, " ".join(said))
 
 
-def of(flows: Recorded) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def of(flows: Recorded) -> tuple[Floats, Floats, Floats]:
     """Size, lower and upper bound."""
     return flows.size_bytes.astype(float), flows.lower_bytes.astype(float), flows.upper_bytes.astype(float)
 
@@ -71,10 +73,10 @@ def gap(flows: Recorded) -> float:
     return float((size - lower)[size <= SMALL_BYTES].mean())
 
 
-def shares(flows: Recorded) -> np.ndarray:
+def shares(flows: Recorded) -> Floats:
     """Lower bound over size."""
     size, lower, _ = of(flows)
-    return lower / size
+    return np.divide(lower, size)
 
 
 def verdicts(found: dict[str, tuple[float, float]]) -> list[str]:
