@@ -33,6 +33,7 @@ REPEATS = 9
 SECONDS = 2
 LINK_GBIT = 5
 SERVER, PORTS = "198.19.249.1", (8080, 8081, 8082)
+LOADS = (("large", "100 KB by sendfile"), ("small", "1 KB, kept connections"))
 GOAL = ">= 0.98"
 TICK_NS = 1e9 / os.sysconf("SC_CLK_TCK")
 
@@ -117,7 +118,7 @@ def run() -> list[dict[str, Any]]:
             stack.callback(program.wait)
             stack.callback(program.terminate)
         time.sleep(1)  # nginx listens, or the first load fails
-        for path, about in (("large", "100 KB by sendfile"), ("small", "1 KB, kept connections")):
+        for path, about in LOADS:
             seen: dict[Any, list[Seen]] = {mode: [] for mode in ports}
 
             def measure(mode: Mode | None, path: str = path, seen: dict[Any, list[Seen]] = seen) -> float:
