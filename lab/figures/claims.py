@@ -26,6 +26,10 @@ class Claim:
     """Of those only, as far as they were run; empty: all."""
 
 
+CROSSED = 0.05
+"""What lies beyond 1 by more than this, where the paper's range does not, is not called reproduced within anything."""
+
+
 def distance(low: float, high: float, found: Sequence[float]) -> float:
     """By how much of the nearer end the farthest of ours lies outside; 0: all inside."""
     over = max(found) / high - 1
@@ -51,7 +55,8 @@ def status(claim: Claim, found: Sequence[float]) -> str:
     away = distance(claim.low, claim.high, found)
     if away < 0.005:
         return "reproduced"
-    if away <= NEAR:
+    crossed = (claim.high <= 1 and max(found) > 1 + CROSSED) or (claim.low >= 1 and min(found) < 1 - CROSSED)
+    if away <= NEAR and not crossed:
         return f"reproduced within {100 * away:.0f} %"
     if all((value < 1) == (claim.high < 1) for value in found) and (claim.high < 1 or claim.low > 1):
         return "the direction only"

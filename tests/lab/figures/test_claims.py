@@ -40,6 +40,12 @@ def test_a_range_that_reaches_one_has_no_direction():
     assert status(Claim("Fig. 0", "A", "B", "mean", "all", 1.1, 1.2), [1.5]) == "the direction only"
 
 
+def test_a_loss_where_the_paper_gains_is_never_reproduced():
+    claim = Claim("Fig. 0", "A", "B", "mean", "all", 0.6, 1.0)
+    assert status(claim, [0.7, 1.04]) == "reproduced within 4 %"
+    assert status(claim, [0.7, 1.06]) == "not reproduced"
+
+
 def test_distance_is_a_share_of_the_nearer_end():
     assert distance(0.5, 1.0, [0.5, 1.0]) == 0
     assert distance(0.5, 1.0, [1.2]) == pytest.approx(0.2)
