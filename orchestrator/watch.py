@@ -19,7 +19,7 @@ from typing import Any
 from qclimb.errors import QclimbError
 
 from . import drift
-from .errors import ConflictError
+from .errors import ConflictError, TrainingError
 from .flows import Recordings
 from .revision import Revision
 from .runner import Runner
@@ -91,7 +91,8 @@ class Watch:
         """What is found now, also kept; None while no model is in force. Raises what training and rollouts raise."""
         policy = self.store.setting("policy")
         if policy is None or not policy["model_generation"] or policy["mode"] != "qclimb":
-            self.store.set_setting("drift", None)
+            if self.store.setting("drift") is not None:
+                self.store.set_setting("drift", None)
             return None
         found = self.store.setting("drift")
         if found is None or found["model"] != policy["model_generation"]:
@@ -129,7 +130,13 @@ class Watch:
             "rival": bytes(old["forest"]),
         }
         generation = self.store.reserve_model()
-        made = self.trainer.train(rows, hosts, generation, wanted)
+        try:
+            made = self.trainer.train(rows, hosts, generation, wanted)
+        except TrainingError as error:
+            log.warning("drift model=%d event=failed reason=%r", generation, str(error))
+            found["tried"] = {"batch": batch, "at": time.time(), "why": str(error)}
+            self.store.set_setting("drift", found)
+            return
         offer = made.report["offer"]
         log.info("drift model=%d event=tried offered=%s reason=%r", generation, offer["offered"], offer["why"])
         found["tried"] = {"batch": batch, "at": time.time(), "why": offer["why"]}

@@ -7,6 +7,7 @@ import pytest
 from qclimb.hostfile import decode_forest
 from qclimb.record import HAD_FOREST_BOUNDS
 
+from orchestrator.errors import TrainingError
 from orchestrator.flows import pack
 from orchestrator.trainer import Trainer
 from orchestrator.training import train
@@ -153,6 +154,18 @@ def test_what_is_no_better_is_not_offered_and_tried_again_only_with_a_further_wi
         service.recordings.add(label, "h1", wrong, None, 0)
     watch.look()
     assert len(watch.trainer.trained) == 2
+
+
+def test_a_training_that_fails_is_said_and_not_begun_at_every_look(in_force, service, watch, records, old):
+    def fails(*_):
+        watch.trainer.trained.append(0)
+        raise TrainingError("models: the training process ended early, was it out of memory?")
+
+    watch.trainer.train = fails
+    service.recordings.add("b", "h1", bounded(records, old.forest, 100), None, 0)
+    assert "out of memory" in watch.look()["tried"]["why"]
+    watch.look()
+    assert len(watch.trainer.trained) == 1
 
 
 def test_it_looks_by_itself(in_force, admin, service, watch, records, old):
