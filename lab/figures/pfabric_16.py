@@ -112,7 +112,7 @@ PAGE = Page(
     ],
     scales={
         "quick": Scale("quick", 500, (1,), (0.1, 0.8)),
-        "medium": Scale("medium", 3_000, (1, 2, 3), (0.1, 0.5, 0.8)),
+        "medium": Scale("medium", 1_500, (1, 2, 3), (0.1, 0.8)),
         "full": Scale("full", 20_000, (1, 2, 3), (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)),
     },
     runs=runs,

@@ -19,7 +19,7 @@ EQUAL, DCTCP = "4 queues, equal counts", "8 queues, DCTCP"
 OPTIMAL = [f"{n} queues" for n in QUEUES]
 SCALES = {
     "quick": Scale("quick", 500, (1,), (0.4, 0.8)),
-    "medium": Scale("medium", 5_000, (1, 2, 3), (0.4, 0.6, 0.8)),
+    "medium": Scale("medium", 1_500, (1, 2, 3), (0.4, 0.8)),
     "full": Scale("full", 20_000, (1, 2, 3), (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)),
 }
 
