@@ -28,6 +28,8 @@ class Claim:
 
 CROSSED = 0.05
 """What lies beyond 1 by more than this, where the paper's range does not, is not called reproduced within anything."""
+NOTICED = 0.02
+"""A ratio nearer to 1 than this has no direction."""
 
 
 def distance(low: float, high: float, found: Sequence[float]) -> float:
@@ -58,7 +60,7 @@ def status(claim: Claim, found: Sequence[float]) -> str:
     crossed = (claim.high <= 1 and max(found) > 1 + CROSSED) or (claim.low >= 1 and min(found) < 1 - CROSSED)
     if away <= NEAR and not crossed:
         return f"reproduced within {100 * away:.0f} %"
-    if all((value < 1) == (claim.high < 1) for value in found) and (claim.high < 1 or claim.low > 1):
+    if (claim.high < 1 and max(found) < 1 - NOTICED) or (claim.low > 1 and min(found) > 1 + NOTICED):
         return "the direction only"
     return "not reproduced"
 

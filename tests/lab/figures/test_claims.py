@@ -27,6 +27,7 @@ LESS = Claim("Fig. 0", "A", "B", "mean", "all", 0.6, 0.8)
         ([0.7, 0.95], "the direction only"),
         ([0.3], "the direction only"),
         ([0.7, 1.02], "not reproduced"),
+        ([0.99], "not reproduced"),
         ([float("nan")], "not measured (no such flows)"),
     ],
 )
