@@ -14,7 +14,7 @@ from lab.bounds.fanin_client import schedule, value_bytes
 from lab.bounds.figures import FIGURES, Claim, Job, Wanted, jobs
 from lab.bounds.judge import cells, verdict
 from lab.bounds.replay import SOURCES
-from lab.bounds.run import topology_of
+from lab.bounds.run import topology_of, unusable
 from lab.bounds.schemes import PUBLISHED_THRESHOLDS, VARIANTS, words_of
 from lab.metrics import Interval
 from lab.workload import programs, stored
@@ -157,3 +157,13 @@ def test_a_query_ends_with_its_last_answer_and_is_timed_beside_the_background(tm
     assert {*result.service} == {"query"} and min(result.fct_us) > 0
     assert {*result.client} == set(bare.hosts)
     assert min(result.bytes) >= 2 and max(result.bytes) <= 2 * value_bytes()["large"]
+
+
+def test_a_pass_with_failures_is_made_once_again_and_the_better_one_is_taken(make_result):
+    bad = make_result("pias", [100] * 4, [1e3] * 4, failures={"unfinished": 2})
+    good = make_result("pias", [100] * 4, [1e3] * 4, late_us=[90_000] * 4)
+    said: list[str] = []
+    assert stored.honest(iter([bad, good]).__next__, said.append, unusable) is good
+    assert "2 unfinished" in said[0]
+    assert stored.honest(iter([good]).__next__, said.append, unusable) is good and len(said) == 1
+    assert stored.honest(iter([good, bad]).__next__, said.append) is bad
