@@ -96,7 +96,11 @@ def tell(scale: Scale, points: Points) -> Story:
         f"{loads[high]}; the printed form's integral bounds are damaged, and other readings miss by more.",
     ]
     rises = simulated[high] > simulated[low]
-    words = {0: "not reproduced", 1: "reproduced in part", 2: "reproduced" if rises else "compatible, too flat to decide"}
+    words = {
+        0: "not reproduced",
+        1: "reproduced in part",
+        2: "reproduced" if rises else "compatible, too flat to decide",
+    }
     verdict = (
         f"{words[sum(inside)]}: splits within 1 % of the best are {flat[low][0]} to {flat[low][1]} KB at {loads[low]} "
         f"(paper: 880) and {flat[high][0]} to {flat[high][1]} KB at {loads[high]} (paper: 1740)"
