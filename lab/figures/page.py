@@ -43,6 +43,8 @@ class Panel:
     x: str
     y: str
     series: Sequence[Series]
+    names: Sequence[str] = ()
+    """Of the abscissa's 0, 1, 2, ..., where these are no numbers but cases: each then has a line of the plot."""
 
 
 @dataclass(frozen=True)

@@ -164,10 +164,11 @@ def tell(scale: Scale, points: Points) -> Story:
     ]
     places = list(range(len(VARIANTS)))
     panel = Panel(
-        "overall mean FCT / PIAS's, by row of the table",
-        "row",
+        "overall mean FCT / PIAS's",
+        "",
         "FCT / PIAS's",
         [Series(scheme, places, [of(variant, scheme)[0] for variant in VARIANTS]) for scheme in list(SCHEMES)[1:]],
+        [f"{variant.group}: {variant.name}" for variant in VARIANTS],
     )
     means = {v.name: {scheme: of(v, scheme)[0] for scheme in ("QCLIMB", "QCLIMB-PS")} for v in VARIANTS}
     found = verdicts(means)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 
@@ -13,6 +15,8 @@ import matplotlib.pyplot as plt
 from lab.figures.index import write_index
 from lab.figures.page import Page, Panel, Scale, Story
 
+TICKS_MAX = 6
+"""So many places of the abscissa are each named."""
 COLOURS = ("#0060c0", "#e08a00", "#00a070", "#b03080", "#555555", "#70a000")
 
 
@@ -28,25 +32,57 @@ def draw(panels: Sequence[Panel], path: Path) -> None:
     """All panels, up to three in a row; four and more by twos."""
     columns = len(panels) if len(panels) <= 3 else 2
     rows = -(-len(panels) // columns)
-    figure, axes = plt.subplots(rows, columns, figsize=(4.4 * columns, 3.4 * rows), squeeze=False)
+    size = (4.4 * columns, max(3.4 * rows, *(0.24 * len(panel.names) + 1.2 for panel in panels)))
+    if panels[0].names:
+        size = (7.5 * columns, size[1])
+    figure, axes = plt.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained")
+    labels = [[series.label for series in panel.series] for panel in panels]
     try:
         for axis in axes.flat[len(panels) :]:
             axis.remove()
         for panel, axis in zip(panels, axes.flat, strict=False):
-            for place, series in enumerate(panel.series):
-                colour = COLOURS[place % len(COLOURS)]
-                half = list(series.half) or None
-                axis.errorbar(series.x, series.y, half, label=series.label, color=colour, marker="o", ms=3, lw=1.3)
+            _dots(panel, axis) if panel.names else _lines(panel, axis)
             axis.set_title(panel.title, loc="left", fontsize=10)
-            axis.set_xlabel(panel.x)
-            axis.set_ylabel(panel.y)
             axis.grid(True, color="#eeeeee")
-            axis.legend(fontsize=7, frameon=False)
-        figure.tight_layout()
+            if any(each != labels[0] for each in labels):
+                axis.legend(fontsize=7, frameon=False)
+        if all(each == labels[0] for each in labels):  # one for all, where it hides nothing
+            handles = axes.flat[0].get_legend_handles_labels()
+            figure.legend(*handles, loc="outside lower center", ncols=min(6, len(labels[0])), fontsize=8, frameon=False)
         with plt.rc_context({"svg.hashsalt": "qclimb"}):
             figure.savefig(path, format="svg", metadata={"Date": None})
     finally:
         plt.close(figure)
+
+
+def _lines(panel: Panel, axis: Any) -> None:
+    """Lines with intervals; series beside each other where their intervals would hide each other."""
+    places = sorted({x for series in panel.series for x in series.x})
+    closest = min((right - left for left, right in pairwise(places)), default=0.0)
+    step = min(0.06 * closest, 0.015 * (places[-1] - places[0]))
+    for place, series in enumerate(panel.series):
+        shift = step * (place - (len(panel.series) - 1) / 2) if any(series.half) else 0.0
+        x = [each + shift for each in series.x]
+        half = list(series.half) or None
+        axis.errorbar(x, series.y, half, label=series.label, color=_colour(place), marker="o", ms=3, lw=1.3, capsize=2)
+    if len(places) <= TICKS_MAX and step >= 0.01 * (places[-1] - places[0]):
+        axis.set_xticks(places)
+    axis.set_xlabel(panel.x)
+    axis.set_ylabel(panel.y)
+
+
+def _dots(panel: Panel, axis: Any) -> None:
+    """A line of the plot a case, a dot a series: what is no number has no slope."""
+    for place, series in enumerate(panel.series):
+        half = list(series.half) or None
+        axis.errorbar(series.y, series.x, xerr=half, label=series.label, color=_colour(place), fmt="o", ms=4, lw=1)
+    axis.set_yticks(range(len(panel.names)), panel.names, fontsize=8)
+    axis.invert_yaxis()
+    axis.set_xlabel(panel.y)
+
+
+def _colour(place: int) -> str:
+    return COLOURS[place % len(COLOURS)]
 
 
 def write(page: Page, scale: Scale, story: Story, folder: Path, command: str) -> Path:
