@@ -14,9 +14,11 @@ from typing import Any
 import click
 from tabulate import tabulate
 
+from lab.fabric.sigterm import exits_on_sigterm
+
 HERE = Path(__file__).parent
-NAMES = ("shim", "shim_connections", "shim_programs", "shim_link", "forest", "forest_sizes", "sim")
-LONG = ("sim_growth", "drain")
+NAMES = ("shim", "shim_connections", "shim_programs", "shim_link", "forest", "sim")
+LONG = ("sim_growth", "drain", "forest_sizes")
 """Run when they are named."""
 
 Row = dict[str, Any]
@@ -43,7 +45,8 @@ def main(names: tuple[str, ...], as_json: bool, plot: Path | None) -> None:
     for name in names or NAMES:
         click.echo(f"[bench] {name} ...", err=True)
         module = module_of(name)
-        results[name] = module.run()
+        with exits_on_sigterm():  # namespaces and servers go with it
+            results[name] = module.run()
         if plot and hasattr(module, "plot"):
             module.plot(results[name], plot / f"{name}.svg")
         if not as_json:
