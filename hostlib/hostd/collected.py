@@ -17,7 +17,7 @@ from qclimb.record import PARTLY_UNOBSERVED, FlowRecord
 
 @dataclass
 class Shipment:
-    """What goes to the orchestrator in one piece. Counts are since the last accepted shipment."""
+    """What goes to the orchestrator in one piece. Counts are since the shipment before it."""
 
     counts: Counter[int] = field(default_factory=Counter)
     total_bytes: int = 0

@@ -37,8 +37,7 @@ struct flow_facts {
 	uint32_t wait_us; /* sum of waits at boundaries */
 	uint32_t last_sizes[QCLIMB_LAST_SIZES]; /* the history's, newest first, packed (history.h) */
 	uint16_t promotions, demotions;
-	uint16_t
-		before_bytes; /* of sent_bytes, that records of earlier flows tell of: this one's beginning is assumed (assumed.h) */
+	uint16_t before_bytes; /* of sent_bytes, told by earlier flows' records: an assumed beginning (assumed.h) */
 	uint8_t mode : 3; /* enum qclimb_mode */
 	uint8_t assumed : 5; /* flows since the last one whose beginning was proven, this one among them */
 	uint8_t flags; /* enum qclimb_record_flag, or-ed */
