@@ -43,6 +43,7 @@ SETTINGS = (
     "What the hosts run over these queues is not known to us. Here: TCP with pFabric's windows (12 packets at "
     "first, 23 "
     "at most: a round trip holds 12), no marks, least timeout 200 us, which comes near its minimal rate control. "
-    "Chosen among four transports after a trial of 2,000 flows, for small flows' p99: what depends on it most is Fig. 17b.",
+    "Chosen among four transports after a trial of 2,000 flows, for small flows' p99: what depends on it most is "
+    "Fig. 17b.",
     "Normalised FCT: FCT over that of the same flow alone. FCT: first byte at the sender to last at the receiver.",
 )
