@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
@@ -55,14 +57,20 @@ class Store:
 
     def claim(self, name: str, wait: bool = False) -> bool:
         """False while another sweep has it; `wait`: until it has not. Read again afterwards: it may be there now."""
-        file = (self._folder / f"{name}.lock").open("wb")
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            file.close()
-            return False
-        except OSError:  # no locks on this file system
-            pass
+        path = self._folder / f"{name}.lock"
+        while True:
+            file = path.open("wb")
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                file.close()
+                return False
+            except OSError:  # no locks on this file system
+                break
+            with suppress(FileNotFoundError):
+                if os.path.samestat(path.stat(), os.fstat(file.fileno())):
+                    break
+            file.close()  # who had it took the file away: a lock on that keeps nobody out
         self._claims[name] = file
         return True
 
