@@ -236,7 +236,12 @@ def _hosts(app: FastAPI, service: Service) -> None:
     def post_records(name: NamePath, body: RecordsBody, caller: ThisHost, key: Once = None) -> Json:
         """Finished flows since the last delivery; without any it is a heartbeat."""
         store.host_seen(name, body.policy_generation)
-        service.runner.host_reported(name, body.policy_generation)
+        try:
+            return taken(name, body, key)
+        finally:  # after its flows: they were bounded before the host took up what it now reports
+            service.runner.host_reported(name, body.policy_generation)
+
+    def taken(name: str, body: RecordsBody, key: str | None) -> Json:
         records = [FlowRecord.from_json(record) for record in body.records]
         sizes = None if body.histogram is None else SizeHistogram.from_json(body.histogram)
         label = body.label or store.setting("recording") or DEFAULT_LABEL

@@ -1,12 +1,16 @@
 """Whether bounds still hold: coverage and fallbacks by window, drift, and whether a new model is better on the newest.
 
-A window is so many flows in the order in which they arrived. Drift is said when the newest window has more misses than
-the target explains: a binomial tail below `DOUBT`, so that one window in ten thousand is blamed wrongly; or when more
-than `FALLBACK_LIMIT` of its flows were never seen by the model.
+A window is so many flows in the order in which they arrived, whether they asked for bounds or ended before they had to:
+the target is of all flows, and those that ask are the larger and harder ones (live, a sixth of the flows had all of the
+misses). Drift is said when the newest window has more misses than the target explains: a binomial tail below `DOUBT`,
+so that one window in ten thousand is blamed wrongly; or when, by the same test, more than `FALLBACK_LIMIT` of the flows
+with bounds were never seen by the model.
 
 A new model is offered only if it is better on the newest window, which neither has learned from, by the interval score
 (Winkler 1972; Gneiting and Raftery 2007, section 6.2) on log10(size): the width in decades, plus 2 / alpha for each
 decade by which a size lies outside, alpha = 1 - target. It is proper: neither wide bounds nor narrow ones can cheat it.
+And only if that window would not flag it in turn: a model that learned next to nothing of the new traffic can be a
+little better than the old one, and to roll it out changes nothing.
 """
 
 from collections.abc import Sequence
@@ -33,48 +37,58 @@ FALLBACK_LIMIT = 0.2
 class Window:
     """How bounds did on some flows that came one after another.
 
-    flows       that had bounds, those of a fallback included
+    flows       that ended
+    bounded     of these, with a forest's bounds, those of a fallback included; others ended before they had to ask
     misses      outside their bounds
     fallbacks   never seen by the model: bounds that say nothing
     """
 
     flows: int
+    bounded: int
     misses: int
     fallbacks: int
     mean_log10_ratio: float
 
     @property
     def coverage(self) -> float:
-        """The share within their bounds; 1 where there are none."""
-        return 1 - self.misses / self.flows if self.flows else 1.0
+        """Of the flows with bounds, the share within them; 1 where there are none."""
+        return 1 - self.misses / self.bounded if self.bounded else 1.0
 
     @property
     def fallback_share(self) -> float:
-        """The share that the model knew nothing of."""
-        return self.fallbacks / self.flows if self.flows else 0.0
+        """Of the flows with bounds, the share that the model knew nothing of."""
+        return self.fallbacks / self.bounded if self.bounded else 0.0
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON."""
         return {**asdict(self), "coverage": self.coverage, "fallback_share": self.fallback_share}
 
 
-def window_of(lower: npt.ArrayLike, upper: npt.ArrayLike, size_bytes: npt.ArrayLike) -> Window:
-    """One window from bounds and sizes in bytes."""
+def window_of(lower: npt.ArrayLike, upper: npt.ArrayLike, size_bytes: npt.ArrayLike, others: int = 0) -> Window:
+    """One window from bounds and sizes in bytes, and the number of flows without bounds."""
     low, high, size = (np.asarray(each, np.float64) for each in (lower, upper, size_bytes))
     fallback = is_fallback(high)
     told = ~fallback
     ratio = np.log10(np.maximum(high[told], 1) / np.maximum(low[told], 1))
     misses = int(((size < low) | (size > high)).sum())
-    return Window(len(size), misses, int(fallback.sum()), float(ratio.mean()) if told.any() else 0.0)
+    return Window(
+        len(size) + others, len(size), misses, int(fallback.sum()), float(ratio.mean()) if told.any() else 0.0
+    )
 
 
 def reported(rows: Rows) -> list[Window]:
-    """What hosts told of the bounds in force, by window; flows that had none don't count."""
-    bounded = rows[(rows["flags"] & HAD_FOREST_BOUNDS) != 0]
-    cuts = range(WINDOW_FLOWS, len(bounded) + 1, WINDOW_FLOWS)
+    """What hosts told of the bounds in force, by window, from the first flow on that had any."""
+    has_bounds = (rows["flags"] & HAD_FOREST_BOUNDS) != 0
+    begin = int(np.argmax(has_bounds)) if has_bounds.any() else len(rows)
+    rows, has_bounds = rows[begin:], has_bounds[begin:]
     # What is left over belongs to the newest window.
-    parts = np.split(bounded, list(cuts)[:-1]) if len(bounded) else []
-    return [window_of(part["lower_bytes"], part["upper_bytes"], part["size_bytes"]) for part in parts]
+    cuts = list(range(WINDOW_FLOWS, len(rows) + 1, WINDOW_FLOWS))[:-1]
+    found = []
+    for part, asked in zip(np.split(rows, cuts), np.split(has_bounds, cuts), strict=True):
+        told = part[asked]
+        others = len(part) - len(told)
+        found.append(window_of(told["lower_bytes"], told["upper_bytes"], told["size_bytes"], others))
+    return found if len(rows) else []
 
 
 def foretold(forest: Forest, rows: Rows) -> list[Window]:
@@ -96,12 +110,12 @@ def drifted(windows: Sequence[Window], target: float = TARGET_COVERAGE) -> str |
     newest = windows[-1]
     if binom.sf(newest.misses - 1, newest.flows, 1 - target) < DOUBT:
         return (
-            f"{newest.misses} of the newest {newest.flows} flows lie outside their bounds, "
-            f"{(1 - target) * newest.flows:.1f} are expected at {100 * target:g} %"
+            f"{newest.misses} of the newest {newest.flows} flows lie outside their bounds "
+            f"({newest.bounded} had any), {(1 - target) * newest.flows:.1f} are expected at {100 * target:g} %"
         )
-    if newest.fallback_share > FALLBACK_LIMIT:
+    if binom.sf(newest.fallbacks - 1, newest.bounded, FALLBACK_LIMIT) < DOUBT:
         return (
-            f"{newest.fallbacks} of the newest {newest.flows} flows were never seen by the model "
+            f"{newest.fallbacks} of the newest {newest.bounded} flows with bounds were never seen by the model "
             f"(more than {100 * FALLBACK_LIMIT:g} %)"
         )
     return None
@@ -128,4 +142,7 @@ def offered(old: Forest, new: Forest, newest: Rows) -> tuple[bool, str]:
         f"interval score {before:.3f} -> {after:.3f}, misses {was.misses} -> {now.misses}, "
         f"fallbacks {was.fallbacks} -> {now.fallbacks} on the newest {now.flows} flows"
     )
+    blamed = drifted([now])
+    if after < before and blamed is not None:
+        return False, f"{told}; it would be flagged itself: {blamed}"
     return after < before, told

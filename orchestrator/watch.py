@@ -5,6 +5,9 @@ drifted, a model like the one in force is trained on the newest flows, held besi
 with a revision that differs from the one in force in nothing else, if it is better. What was found stands under
 `drift` in the state. An operator rolls the revision out, or `OnDrift.ROLLOUT` does.
 
+Windows begin `SETTLE_S` after the first look that sees the rollout at its end: until then hosts report flows of the
+model before, too.
+
 The newest window alone tells nothing new of a traffic that has just changed, for it is what is tested on. So a try that
 led to no offer is made again with each further window, and after an offer only when all that it learned from is older.
 """
@@ -22,6 +25,7 @@ from . import drift
 from .errors import ConflictError, TrainingError
 from .flows import Recordings
 from .revision import Revision
+from .rollout import Phase
 from .runner import Runner
 from .store import Store
 from .trainer import Trainer
@@ -32,6 +36,10 @@ Json = dict[str, Any]
 
 LEARNED_FLOWS = 10 * drift.WINDOW_FLOWS
 """The newest so many are trained and tested on: two windows test, and 3,200 flows calibrate, which needs 1,999."""
+
+SETTLE_S = 3.0
+"""A host's programs follow a policy within 0.2 s; what they had under way comes with hostd's next deliveries, which are
+a second apart. Seen live: a third of the first second's flows had the old model's bounds."""
 
 ACTOR = "drift"
 """Who made the revision, in lists and in the audit log."""
@@ -46,7 +54,9 @@ class OnDrift(StrEnum):
 
 
 class Watch:
-    """Keeps the setting `drift`: {model, windows, drifted, tried: {batch, at, why}, offer}.
+    """Keeps the setting `drift`: {model, since, windows, drifted, tried: {batch, at, why}, offer}.
+
+    since: flows that arrived later count, s since 1970; None while the model is being rolled out.
 
     An offer: {model, revision, why, rollout}; rollout is None until this rolls it out itself.
     """
@@ -59,9 +69,10 @@ class Watch:
         trainer: Trainer,
         on_drift: OnDrift = OnDrift.OFFER,
         every_s: float = 30.0,
+        settle_s: float = SETTLE_S,
     ) -> None:
         self.store, self.recordings, self.runner, self.trainer = store, recordings, runner, trainer
-        self.on_drift, self.every_s = on_drift, every_s
+        self.on_drift, self.every_s, self.settle_s = on_drift, every_s, settle_s
         self._ends = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -96,9 +107,12 @@ class Watch:
             return None
         found = self.store.setting("drift")
         if found is None or found["model"] != policy["model_generation"]:
-            found = {"model": policy["model_generation"], "windows": [], "drifted": None, "tried": None, "offer": None}
-        since = self.store.rollout(policy["generation"])["created_at"]
-        windows = drift.reported(self.recordings.newest(LEARNED_FLOWS, since)[0])
+            nothing: Json = {"since": None, "windows": [], "drifted": None, "tried": None, "offer": None}
+            found = {"model": policy["model_generation"], **nothing}
+        if found.get("since") is None and self.store.rollout(policy["generation"])["phase"] != Phase.RUNNING.value:
+            found["since"] = time.time() + self.settle_s
+        since = found.get("since")
+        windows = [] if since is None else drift.reported(self.recordings.newest(LEARNED_FLOWS, since)[0])
         was, found["drifted"] = found["drifted"], drift.drifted(windows)
         found["windows"] = [each.to_json() for each in windows]
         self.store.set_setting("drift", found)

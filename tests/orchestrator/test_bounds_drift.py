@@ -1,5 +1,7 @@
 """Drift: chance is not blamed, a changed traffic is, and only a better model is offered."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from qclimb.hostfile import decode_forest
@@ -11,7 +13,7 @@ from orchestrator.training import train
 
 
 def window(flows=2000, misses=0, fallbacks=0):
-    return drift.Window(flows, misses, fallbacks, 0.5)
+    return drift.Window(flows, flows, misses, fallbacks, 0.5)
 
 
 def test_a_few_misses_are_chance_and_many_are_not():
@@ -19,7 +21,7 @@ def test_a_few_misses_are_chance_and_many_are_not():
     assert drift.drifted([window(misses=7)]) is None
     assert "9 of the newest 2000 flows lie outside" not in str(drift.drifted([window(misses=7)]))
     assert drift.drifted([window(misses=20)]).startswith(
-        "20 of the newest 2000 flows lie outside their bounds, 2.0 are"
+        "20 of the newest 2000 flows lie outside their bounds (2000 had any), 2.0 are"
     )
 
 
@@ -32,6 +34,7 @@ def test_only_the_newest_window_counts():
 def test_never_seen_flows_are_drift_though_their_bounds_hold():
     assert drift.drifted([window(fallbacks=300)]) is None
     assert "never seen" in drift.drifted([window(fallbacks=500)])
+    assert drift.drifted([window(flows=12, fallbacks=5)]) is None, "five of twelve are chance at 20 %"
 
 
 def test_chance_is_rarely_blamed():
@@ -40,16 +43,28 @@ def test_chance_is_rarely_blamed():
     assert sum(blamed) <= 3
 
 
-def test_windows_are_made_of_flows_that_had_bounds_in_the_order_of_arrival():
+def test_flows_that_ended_before_they_asked_count_for_the_target_and_not_for_fallbacks():
+    """The target is of all flows: eight misses of 400 with bounds are eight of 4000."""
+    assert drift.drifted([drift.Window(4000, 400, 8, 0, 0.5)]) is None
+    assert drift.drifted([drift.Window(400, 400, 8, 0, 0.5)]) is not None
+    assert "150 of the newest 400 flows with bounds" in drift.drifted([drift.Window(4000, 400, 0, 150, 0.5)])
+    assert drift.Window(4000, 400, 8, 40, 0.5).to_json()["coverage"] == 0.98
+    assert drift.Window(4000, 400, 8, 40, 0.5).to_json()["fallback_share"] == 0.1
+
+
+def test_windows_begin_with_the_first_flow_that_had_bounds_in_the_order_of_arrival():
     rows = np.zeros(9000, dtype=ROW)
     rows["size_bytes"], rows["lower_bytes"], rows["upper_bytes"] = 100, 50, 200
     rows["flags"][1000:] = HAD_FOREST_BOUNDS
+    rows["flags"][3000:3500] = 0
     rows["size_bytes"][8990:] = 999
     rows["upper_bytes"][1000:1100] = int(novelty.UNKNOWN[1])
     found = drift.reported(rows)
     assert [each.flows for each in found] == [2000, 2000, 2000, 2000]
+    assert [each.bounded for each in found] == [2000, 1500, 2000, 2000]
     assert [each.misses for each in found] == [0, 0, 0, 10]
     assert [each.fallbacks for each in found] == [100, 0, 0, 0]
+    assert [each.flows for each in drift.reported(rows[:4500])] == [3500], "what is left over is the newest window's"
     assert drift.reported(rows[:1000]) == []
 
 
@@ -80,6 +95,22 @@ def test_a_model_that_is_no_better_is_not_offered(before_and_after):
     assert again.report["offer"]["offered"] is False
     poor = train(rows, hosts, 3, trees=20, depth=8, features=["role"], rival=good.forest)
     assert poor.report["offer"]["offered"] is False, poor.report["offer"]
+
+
+def saying(lower, upper):
+    """A forest that says the same of every flow."""
+    return SimpleNamespace(
+        feature_ids=(0,), predict_bytes=lambda rows: (np.full(len(rows), lower), np.full(len(rows), upper))
+    )
+
+
+def test_a_model_that_would_be_flagged_itself_is_not_offered():
+    rows = np.zeros(2000, dtype=ROW)
+    rows["size_bytes"] = np.linspace(1000, 10_000, 2000)
+    old, little, good = (saying(*ends) for ends in ((1000, 2000), (1000, 8000), (1000, 10_000)))
+    better, why = drift.offered(old, little, rows)
+    assert not better and "it would be flagged itself: 445 of the newest 2000 flows lie outside" in why
+    assert drift.offered(old, good, rows)[0]
 
 
 def test_the_score_can_be_cheated_neither_by_wide_nor_by_narrow_bounds():

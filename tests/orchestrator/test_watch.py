@@ -36,7 +36,7 @@ def old(records):
 
 @pytest.fixture
 def watch(service):
-    service.watch.trainer = HereTrainer()
+    service.watch.trainer, service.watch.settle_s = HereTrainer(), 0
     return service.watch
 
 
@@ -49,6 +49,7 @@ def in_force(admin, service, records, old, watch):
     assert made.status_code == 201, made.text
     number = admin.post("/v1/rollouts", json={"revision": made.json()["id"]}).json()["id"]
     await_end(admin, number)
+    watch.look()
     return number
 
 
@@ -118,6 +119,20 @@ def test_a_better_model_is_offered_with_a_revision_and_not_rolled_out(in_force, 
     await_end(admin, number)
     again = watch.look()
     assert (again["model"], again["windows"], again["offer"]) == (2, [], None)
+
+
+def test_flows_that_a_rollout_finds_under_way_are_not_its_models(in_force, admin, service, watch, records, old):
+    """Until hosts have taken a model up they report the bounds of the one before."""
+    again = admin.post("/v1/rollouts", json={"revision": 1}).json()["id"]
+    wrong = [replace(r, lower_bytes=0, upper_bytes=1) for r in bounded(records, old.forest)]
+    service.store.set_setting("drift", None)
+    service.recordings.add("b", "h1", wrong, None, 0)
+    assert (watch.look()["windows"], watch.look()["since"]) == ([], None)
+    await_end(admin, again)
+    found = watch.look()
+    assert (found["windows"], found["drifted"]) == ([], None)
+    service.recordings.add("b", "h1", wrong, None, 0)
+    assert "outside their bounds" in watch.look()["drifted"]
 
 
 def test_told_to_flag_it_flags(in_force, service, watch, records, old):
