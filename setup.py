@@ -113,6 +113,7 @@ setup(
         "lab",
         "lab.bounds",
         "lab.deadline",
+        "lab.drift",
         "lab.fabric",
         "lab.record",
         "lab.record.programs",

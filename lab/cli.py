@@ -14,6 +14,7 @@ from typing import Any, NoReturn, ParamSpec, TypeVar
 import click
 
 from lab.bounds.cli import bounds
+from lab.drift.cli import drift
 from lab.fabric import Fabric, FabricError, Topology, guard, state
 from lab.record.cli import record
 from lab.sim.cli import sim
@@ -223,5 +224,6 @@ def show(prefix: str, as_json: bool, switch: str, what: str) -> None:
 
 
 run.add_command(bounds)
+run.add_command(drift)
 for _command in (demo, record, run, sim, trace):
     lab.add_command(_command)

@@ -9,7 +9,7 @@ import json
 import os
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,8 +36,10 @@ def redis_socket(fabric: Fabric, switch: str) -> Path:
     return fabric.directory / "switches" / switch / "redis.sock"
 
 
-def start_control(fabric: Fabric, progress: Callable[[str], None]) -> None:
+def start_control(fabric: Fabric, progress: Callable[[str], None], serve: Sequence[str] = ()) -> None:
     """Brings the control plane of a fabric up, as far as every daemon serves and every device is registered.
+
+    `serve`: further options of `qclimb-orchestrator serve`.
 
     Raises:
         FabricError: a daemon ended or did not serve in time; carries the end of its log.
@@ -51,7 +53,7 @@ def start_control(fabric: Fabric, progress: Callable[[str], None]) -> None:
     progress("virtual ASICs and switchd, mTLS gNMI")
     asics = [_vasic(fabric, switch) for switch in fabric.topology.switches]
     switchds = [_switchd(fabric, switch, certificates) for switch in fabric.topology.switches]
-    orchestrator = _orchestrator(fabric, certificates)
+    orchestrator = _orchestrator(fabric, certificates, serve)
     wait_for("every ASIC follows its rows", lambda: asics_follow(fabric), asics)
     for switch in fabric.topology.switches:
         address = (fabric.topology.nodes[switch].mgmt_address, GNMI_PORT)
@@ -121,7 +123,7 @@ def _switchd(fabric: Fabric, switch: str, certificates: Authority) -> Daemon:
     return start(fabric, switch, f"switchd-{switch}", argv)
 
 
-def _orchestrator(fabric: Fabric, certificates: Authority) -> Daemon:
+def _orchestrator(fabric: Fabric, certificates: Authority, more: Sequence[str]) -> Daemon:
     address = fabric.topology.nodes["mgmt"].mgmt_address
     directory = fabric.directory / "orchestrator"
     directory.mkdir(mode=0o700)
@@ -144,7 +146,7 @@ def _orchestrator(fabric: Fabric, certificates: Authority) -> Daemon:
     ]
     argv += ["--tls-cert", str(server.certificate), "--tls-key", str(server.key)]
     argv += ["--switch-cert", str(to_switches.certificate), "--switch-key", str(to_switches.key)]
-    argv += ["--switch-ca", str(certificates.certificate)]
+    argv += ["--switch-ca", str(certificates.certificate), *more]
     return start(fabric, "mgmt", "orchestrator", argv)
 
 
