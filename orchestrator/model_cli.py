@@ -209,8 +209,11 @@ def foretell(path: Path, trees: int, depth: int, seed: int, features: str | None
         from . import bounds, forward, recorded
 
         ids = bounds.feature_ids(None if features is None else features.split(","))
-        flows = recorded.flows_of(recording.read(path), path.stem)
-        found = forward.foretell(flows, ids, trees, depth, seed, say=_progress())
+        say, read = _progress(), recording.read(path)
+        for sentence in recorded.left_out(path, read):
+            say(sentence)
+        flows = recorded.flows_of(read, path.stem)
+        found = forward.foretell(flows, ids, trees, depth, seed, say=say)
         output.parent.mkdir(parents=True, exist_ok=True)
         with output.open("wb") as file:
             np.savez_compressed(file, **vars(found))
@@ -232,7 +235,10 @@ def drift(forest: Path, recording: Path, output: Path | None, as_json: bool) -> 
         from .training import train as make
 
         old = decode_forest(forest.read_bytes())
-        rows, hosts = recorded.rows_of(recordings.read(recording))
+        say, read = _progress(), recordings.read(recording)
+        for sentence in recorded.left_out(recording, read):
+            say(sentence)
+        rows, hosts = recorded.rows_of(read)
         windows = foretold(old, rows)
         found: dict[str, Any] = {"windows": [each.to_json() for each in windows], "drifted": drifted(windows)}
         if found["drifted"] is not None:
@@ -245,7 +251,7 @@ def drift(forest: Path, recording: Path, output: Path | None, as_json: bool) -> 
                 depth=old.depth,
                 features=names,
                 rival=forest.read_bytes(),
-                say=_progress(),
+                say=say,
             )
             found["offer"] = made.report["offer"]
             if output is not None and made.report["offer"]["offered"]:

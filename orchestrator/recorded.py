@@ -35,12 +35,17 @@ def flows_of(found: recording.Recording, name: str, task: str | None = None) -> 
     )
 
 
+def left_out(path: Path, found: recording.Recording) -> list[str]:
+    """What was refused of a recording, a sentence a reason."""
+    return [f"{path.name}: {count} flows left out: {reason}" for reason, count in found.refused.items()]
+
+
 def traffics(paths: Sequence[Path]) -> tuple[list[Flows], list[str]]:
     """Every traffic in some recordings, Spark's jobs each by itself; and what was refused, a sentence each."""
     flows, told = [], []
     for path in paths:
         found = recording.read(path)
-        told += [f"{path.name}: {count} flows left out: {reason}" for reason, count in found.refused.items()]
+        told += left_out(path, found)
         tasks = sorted({str(task) for task in found.texts["task"]} - {"", "start"})
         if len(tasks) > 1 and path.stem.startswith("spark"):
             flows += [flows_of(found, f"{path.stem} {task}", task) for task in tasks]

@@ -1,5 +1,7 @@
 """The ladder: its rungs do what their names say, on flows made so that the answers are known."""
 
+import json
+
 import numpy as np
 import pytest
 from click.testing import CliRunner
@@ -117,7 +119,9 @@ def test_a_model_of_another_making_is_refused(path, tmp_path):
     assert "forest_sha256" in found.output
 
 
-def test_impossible_flows_are_told_and_not_learned_from(path, tmp_path):
+@pytest.fixture
+def impossible(path):
+    """Seven of the flows have no size."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -125,9 +129,34 @@ def test_impossible_flows_are_told_and_not_learned_from(path, tmp_path):
     size = table["size_bytes"].to_numpy().copy()
     size[:7] = 0
     pq.write_table(table.set_column(table.column_names.index("size_bytes"), "size_bytes", pa.array(size)), path)
-    made = said("train", path, "--trees", 3, "--depth", 5)
+    return path
+
+
+def test_impossible_flows_are_told_and_not_learned_from(impossible, tmp_path):
+    made = said("train", impossible, "--trees", 3, "--depth", 5, "-o", tmp_path)
     assert "left out: 7 flows, some.parquet: size_bytes is 0" in made.output
     assert "1493 flows:" in made.output
+    for command in (
+        ("drift", tmp_path / "some.forest", impossible),
+        ("foretell", impossible, "--trees", 2, "--depth", 3, "-o", tmp_path / "bounds.npz"),
+        ("ladder", impossible, "--trees", 2, "--depth", 3, "--seeds", 1),
+    ):
+        found = said(*command)
+        assert found.exit_code == 0, found.output
+        assert "some.parquet: 7 flows left out: size_bytes is 0" in found.output
+
+
+@pytest.mark.parametrize("command", ["train", "ladder", "foretell", "drift"])
+def test_a_recording_of_another_format_is_refused_by_each_command_in_a_sentence(path, tmp_path, command):
+    import pyarrow.parquet as pq
+
+    assert said("train", path, "--trees", 2, "--depth", 3, "-o", tmp_path).exit_code == 0
+    about = {recording.METADATA_KEY: json.dumps({"format": 9})}
+    pq.write_table(pq.read_table(path).replace_schema_metadata(about), path)
+    more = {"drift": [tmp_path / "some.forest", path], "foretell": [path, "-o", tmp_path / "x.npz"]}
+    found = said(command, *more.get(command, [path]))
+    assert (found.exit_code, found.output.count("\n")) == (2, 1)
+    assert found.output.startswith("Error: recording ") and "format is 9, expected 1" in found.output
 
 
 def test_drift_by_command(path, tmp_path, records):
