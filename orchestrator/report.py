@@ -80,9 +80,7 @@ def thresholds_of(sizes: Floats, priorities: int = 8, load: float = 0.6) -> tupl
     from qclimb.histogram import SizeHistogram
 
     distribution = thresholds.SizeDistribution.from_histogram(SizeHistogram.of(int(size) for size in sizes))
-    return tuple(
-        thresholds.optimise(distribution, priorities, load, thresholds.Objective.SLOWDOWN, 0.7, 1448).threshold_bytes
-    )
+    return thresholds.choose(distribution, priorities, load).threshold_bytes
 
 
 def predicted(trees: Sequence[Tree], rows: Float32s, depth: int) -> tuple[Floats, Floats]:

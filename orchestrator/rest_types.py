@@ -7,7 +7,7 @@ from qclimb.policy import Mode
 
 from .auth import Role
 from .forest_size import DEPTH, TREES
-from .thresholds import Objective
+from .thresholds import LAST_SHARE, LOAD, OBJECTIVE, SEGMENT_BYTES, Objective
 
 UINT64_MAX = 2**64 - 1
 UINT32_MAX = 2**32 - 1
@@ -96,8 +96,8 @@ class RevisionBody(Body):
     priorities: Annotated[StrictInt, Field(ge=1, le=8)] = 8
     mode: Mode = Mode.PIAS
     thresholds: Literal["optimise"] | list[Bytes] = "optimise"
-    objective: Objective = Field(Objective.SLOWDOWN, description="what `optimise` makes small")
-    load: Share = 0.6
+    objective: Objective = Field(OBJECTIVE, description="what `optimise` makes small")
+    load: Share = LOAD
     last_share: Annotated[
         float,
         Field(
@@ -105,10 +105,10 @@ class RevisionBody(Body):
             lt=1,
             description="least share of all bytes that `optimise` leaves to the last priority; it protects large flows",
         ),
-    ] = 0.7
+    ] = LAST_SHARE
     segment_bytes: Annotated[
         StrictInt, Field(ge=1, le=65_536, description="`optimise` rounds up to multiples of this")
-    ] = 1448
+    ] = SEGMENT_BYTES
     label: Label | None = Field(None, description="the recording whose sizes are used; null: all")
     slack_bytes: Bytes | None = Field(
         None, description="bytes at priority 0 past the forest's lower bound; null: as many as PIAS sends there"

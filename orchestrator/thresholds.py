@@ -12,6 +12,9 @@ sizes that occur F stands still while T grows, so an optimal threshold is always
 
 The same holds for the mean slowdown of processor sharing inside each priority (MP-MLFQ, HPSR'24), whose edge is
 (H(a_l) - H(a_{l-1})) * T_l with H(a) = E[min(X, a) / X]. QCLIMB takes PIAS's thresholds as they are.
+
+`choose` is what the product does. Its settings come from simulations of real queues, for both costs are blind to one
+thing: a queue of TCP flows is a FIFO of their windows, and who shares it with larger flows waits for theirs.
 """
 
 from collections.abc import Iterable
@@ -40,6 +43,14 @@ class Objective(StrEnum):
 
     PIAS = "pias"
     SLOWDOWN = "slowdown"
+
+
+OBJECTIVE = Objective.SLOWDOWN
+LAST_SHARE = 0.4
+"""More protects large flows, less the medium ones, which else share the last priority with them: with 0.7 all of a web
+server's flows above 16 KB did. docs/figures/thresholds.md has nine workloads under several."""
+SEGMENT_BYTES = 1448
+LOAD = 0.6
 
 
 @dataclass(frozen=True)
@@ -198,6 +209,11 @@ def optimise(
         thresholds.append(beyond)
         beyond = beyond * 2 if beyond < LARGEST_BYTES else beyond + 1
     return Thresholds(tuple(thresholds), len(chosen), least)
+
+
+def choose(sizes: SizeDistribution, priorities: int = 8, load: float = LOAD) -> Thresholds:
+    """What the orchestrator chooses unless told otherwise."""
+    return optimise(sizes, priorities, load, OBJECTIVE, LAST_SHARE, SEGMENT_BYTES)
 
 
 def _rounded_up(thresholds: Iterable[int], segment_bytes: int) -> list[int]:

@@ -11,7 +11,8 @@ from qclimb.histogram import SizeHistogram
 from qclimb.policy import check_thresholds
 
 from orchestrator.errors import ThresholdError
-from orchestrator.thresholds import Objective, SizeDistribution, cost, optimise
+from orchestrator.rest_types import RevisionBody
+from orchestrator.thresholds import Objective, SizeDistribution, choose, cost, optimise
 
 HEAVY = [int(100 * (1 - u) ** -0.9) for u in np.linspace(0, 0.9999, 400)]
 SIZE_LISTS = st.lists(st.integers(1, 10**6), min_size=1, max_size=9)
@@ -168,3 +169,18 @@ def test_thresholds_lie_on_whole_segments() -> None:
 def test_an_impossible_share_or_segment_is_refused(last_share: float, segment_bytes: int) -> None:
     with pytest.raises(ThresholdError, match="must"):
         optimise(SizeDistribution.from_sizes([1, 2]), 2, 0.5, Objective.SLOWDOWN, last_share, segment_bytes)
+
+
+def test_what_is_chosen_unless_told_serves_medium_flows_before_the_largest() -> None:
+    """With 0.7 of the bytes in the last priority, a web server's flows of 16 KB shared it with those of megabytes."""
+    sizes = SizeDistribution.from_sizes([3_000] * 50 + [12_000] * 25 + [40_000] * 20 + [400_000] * 5)
+    chosen, before = choose(sizes), optimise(sizes, 8, 0.6, Objective.SLOWDOWN, 0.7, 1448)
+    assert before.threshold_bytes[before.used - 1] < 40_000 < chosen.threshold_bytes[chosen.used - 1]
+    assert all(threshold % 1448 == 0 for threshold in chosen.threshold_bytes[: chosen.used])
+
+
+def test_the_interface_chooses_as_everybody_does() -> None:
+    body = RevisionBody()
+    sizes = SizeDistribution.from_sizes(HEAVY)
+    asked = optimise(sizes, body.priorities, body.load, body.objective, body.last_share, body.segment_bytes)
+    assert asked == choose(sizes)
