@@ -21,13 +21,15 @@ Example:
   qclimb lab sim --set max_window=20 --set timeout_us=30
   qclimb lab sim --list flows.txt.gz --routing spray
 """
+LIST = """Flows from a file, in place of a table's, one a line, .gz too: start_us size_bytes source target; or YAPS's
+nine columns: id, start in s, 0, 0, packets of 1,460 bytes, 0, 0, source, destination."""
 
 
 @click.command(epilog=EXAMPLE)
 @click.option("--scheme", default="pfabric", show_default=True, help="The discipline; `--set` changes its settings.")
 @click.option("--set", "changes", multiple=True, metavar="NAME=VALUE", help="A setting of the scheme; repeat at will.")
 @click.option("--sizes", default="websearch_bytes", show_default=True, help="Flow-size table.")
-@click.option("--list", "flow_list", type=click.Path(path_type=Path), help="Flows from a file, instead of a table's.")
+@click.option("--list", "flow_list", type=click.Path(path_type=Path), help=LIST)
 @click.option("--load", default=0.6, show_default=True, help="Offered bytes with headers over the hosts' links.")
 @click.option("--flows", type=int, help="How many; 10,000, or all of a list, unless given.")
 @click.option("--seed", default=1, show_default=True)
@@ -143,18 +145,20 @@ def _show(experiment: Experiment, results: Results) -> None:
         title=f"{experiment.scheme.name}, {topology.hosts} hosts, {experiment.count} flows, {what}",
         title_justify="left",
     )
-    for name in ("flows", "FCT mean us", "FCT p99 us", "slowdown", "p99", "retransmitted", "dropped", "timeouts"):
+    names = ("flows", "FCT mean us", "FCT p99 us", "ACKed mean us", "ACKed p99 us", "slowdown", "p99")
+    for name in (*names, "retransmitted", "dropped", "timeouts"):
         table.add_column(name, justify="right")
     for row in results.summary():
-        keys = ["fct_mean_us", "fct_p99_us", "slowdown_mean", "slowdown_p99"]
-        numbers = [f"{row[key]:.1f}" if key.startswith("fct") else f"{row[key]:.3f}" for key in keys]
+        keys = ["fct_mean_us", "fct_p99_us", "acked_mean_us", "acked_p99_us", "slowdown_mean", "slowdown_p99"]
+        numbers = [f"{row[key]:.1f}" if key.endswith("_us") else f"{row[key]:.3f}" for key in keys]
         counts = [str(row[key]) for key in ("retransmissions", "drops", "timeouts")]
         table.add_row(f"{row['class']} {row['flows']}", *numbers, *counts)
     console = console_for_tables()
     console.print(table)
     speed = counters.delivered_packets / max(counters.cpu_seconds, 1e-9)
     console.print(
-        f"FCT: first byte at the sender to last byte at the receiver. {counters.delivered_packets:,} data packets in "
+        "FCT: first byte at the sender to last byte at the receiver; ACKed: to the sender's last ACK, as ns-2 and YAPS "
+        f"count. {counters.delivered_packets:,} data packets in "
         f"{counters.cpu_seconds:.1f} CPU s ({speed:,.0f} a second), {counters.peak_rss_kib / 1024:.0f} MB; at most "
         f"{counters.peak_flows} flows and {counters.peak_packets} packets at once.",
         highlight=False,

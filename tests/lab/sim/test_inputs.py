@@ -90,11 +90,17 @@ def test_more_than_links_carry_is_allowed_but_said():
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("0 100 0 1\n1 nan 0 1", "flow 1, column 2 is nan, expected 0 or more"),
-        ("0 100 0 1 -5 7", "flow 0, column 5 is -5.0"),
-        ("0 100 0", "has 3 columns, expected 4, 6, 7 or 9"),
-        ("0 100 0 1\n0 1", "is no flow list"),
-        ("", "has 0 columns"),
+        ("0 100 0 1\n1 nan 0 1", r"line 2: column 2 \(size_bytes\) is nan, expected a whole number, 1 to"),
+        ("0 100 0 1 -5 7", r"line 1: column 5 \(lower_bytes\) is -5, expected a whole number, 0 to"),
+        ("# flows\n\n0 100 0", "line 3: there are 3 columns, expected 4, 6, 7 or 9"),
+        ("0 100 0 1\n0 1", "line 2: there are 2 columns, expected 4 as in the first line"),
+        ("0 100 0 1\n0 1,000 0 1", r"line 2: column 2 \(size_bytes\) is '1,000', expected a number"),
+        ("0 100 0 1\n5 100 0 1\n4 100 0 1", "line 3: this flow starts before the one ahead of it"),
+        ("0 100 7 7", "line 1: source and target are both 7, expected two hosts"),
+        ("0 1.5 0 0", r"column 2 \(size_bytes\) is 1.5, expected a whole number, 1"),
+        ("1 1.0 0 0 0 0 0 6 139", r"line 1: column 5 \(size_packets\) is 0, expected a whole number, 1"),
+        ("1 inf 0 0 1 0 0 6 139", r"line 1: column 2 \(start_s\) is inf, expected 0 to"),
+        ("", "has no flows"),
     ],
 )
 def test_a_flow_list_that_cannot_be_read_says_where(tmp_path, text, sentence):
