@@ -27,6 +27,7 @@ EXAMPLE = """\b
 Examples:
   make compat
   make compat ARGS="redis nginx --mode qclimb"
+  make compat ARGS="curl node java postgres --mode pias --optax"
   make compat ARGS="redis memcached --sanitizer thread"
   make compat ARGS="cpython --keep /tmp/compat" COMPAT_SUITES="test_ssl test_socketserver"
 """
@@ -119,6 +120,7 @@ class Report:
     type=click.Choice(list(SANITIZERS)),
     help="A build with AddressSanitizer and UBSan, or ThreadSanitizer; what it finds is a new failure.",
 )
+@click.option("--optax", is_flag=True, help="Receivers stand in OPTAX's line (modes pias and qclimb), on loopback too.")
 @click.option("--keep", type=click.Path(path_type=Path, file_okay=False), help="Leave each run's folder in this one.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of the table.")
 @click.option("--list", "only_list", is_flag=True, help="Only tell which programs there are, and what they need.")
@@ -128,6 +130,7 @@ def main(
     rate: str,
     built: Path,
     sanitizer_name: str | None,
+    optax: bool,
     keep: Path | None,
     as_json: bool,
     only_list: bool,
@@ -164,7 +167,9 @@ def main(
         library.chmod(0o755)
         try:
             for program in wanted:
-                _run_program(program, [Mode(mode) for mode in modes], folder, library, report, console, sanitizer)
+                _run_program(
+                    program, [Mode(mode) for mode in modes], folder, library, report, console, sanitizer, optax
+                )
         except CompatError as error:
             click.echo(f"compat: {error}", err=True)
             sys.exit(2)
@@ -183,6 +188,7 @@ def _run_program(
     report: Report,
     console: Console,
     sanitizer: Sanitizer | None = None,
+    optax: bool = False,
 ) -> None:
     if packages := program.missing():
         report.missing[program.name] = packages
@@ -197,7 +203,7 @@ def _run_program(
         return
     for mode in modes:
         console.print(f"[compat] {program.name} {mode} ...", markup=False)
-        under, seen, stacks = _run_once(program, mode, folder, library, sanitizer)
+        under, seen, stacks = _run_once(program, mode, folder, library, sanitizer, optax)
         if stacks:
             console.print(stacks, markup=False)
         run = Run(program.name, mode, bare, under, seen, compare(bare, under))
@@ -207,11 +213,16 @@ def _run_program(
 
 
 def _run_once(
-    program: Program, mode: Mode | None, folder: Path, library: Path, sanitizer: Sanitizer | None = None
+    program: Program,
+    mode: Mode | None,
+    folder: Path,
+    library: Path,
+    sanitizer: Sanitizer | None = None,
+    optax: bool = False,
 ) -> tuple[Outcome, Seen, str]:
     """One run; one that could not be carried through has the single result `run`, and its stacks where it hung."""
     stacks = ""
-    bed = Bed(folder / f"{program.name}-{mode or 'bare'}", mode, library)
+    bed = Bed(folder / f"{program.name}-{mode or 'bare'}", mode, library, optax)
     reports = bed.folder / "sanitizer"
     if sanitizer is not None:
         bed.environment |= sanitizer.environment(library, reports)

@@ -42,7 +42,7 @@ class Hung(CompatError):
         self.stacks = stacks
 
 
-def policy(mode: Mode) -> Policy:
+def policy(mode: Mode, optax: bool = False) -> Policy:
     """The low thresholds under which every program runs."""
     return Policy(
         generation=1,
@@ -51,6 +51,7 @@ def policy(mode: Mode) -> Policy:
         dscp=(47, 43, 39, 35, 31, 27),
         slack_bytes=2_000,
         promote_wait_us=100_000,
+        optax=optax,
     )
 
 
@@ -145,9 +146,9 @@ class Records:
 
 
 class Bed:
-    """One run of one program: `mode` None is bare, without the library."""
+    """One run of one program: `mode` None is bare, without the library; `optax`: receivers stand in line."""
 
-    def __init__(self, folder: Path, mode: Mode | None, library: Path) -> None:
+    def __init__(self, folder: Path, mode: Mode | None, library: Path, optax: bool = False) -> None:
         self.folder = folder
         self.mode = mode
         keep = ("PATH", "HOME", "LANG", "JAVA_HOME")
@@ -158,9 +159,11 @@ class Bed:
         if mode is not None:
             run_dir = folder / "qclimb"
             run_dir.mkdir(mode=0o755)
-            (run_dir / "policy").write_bytes(encode_policy(policy(mode)))
+            (run_dir / "policy").write_bytes(encode_policy(policy(mode, optax)))
             self._records = Records(run_dir / "records")
             self.environment |= {"LD_PRELOAD": str(library), "QCLIMB_RUN": str(run_dir)}
+            if optax:
+                self.environment["QCLIMB_OPTAX_LOOPBACK"] = "on"
 
     def end(self) -> Seen:
         """Ends what still runs; what the records said."""

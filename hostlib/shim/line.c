@@ -9,7 +9,7 @@
 #include "log.h"
 #include "process.h"
 
-#define LINE_MAGIC UINT64_C(0x354c584f4d4c4351) /* "QCLMOXL5" */
+#define LINE_MAGIC UINT64_C(0x364c584f4d4c4351) /* "QCLMOXL6" */
 #define LOOK_NS (200 * QCLIMB_NS_PER_US)
 #define JOINED_MOST 7u
 
@@ -63,7 +63,7 @@ static key_t key_of_host(void)
 	uint64_t hash = HASH_START;
 
 	(void)stat("/proc/self/ns/net", &space);
-	hash = mix(hash, "qclimb optax 5", 14);
+	hash = mix(hash, "qclimb optax 6", 14);
 	hash = mix(hash, &space.st_ino, sizeof(space.st_ino));
 	hash = mix(hash, &user, sizeof(user));
 	hash ^= hash >> 32;
@@ -280,6 +280,38 @@ static void count_bytes(struct place *place, uint64_t bytes, uint64_t now)
 	order_changed();
 }
 
+/* Flows of the tasks that stand in line and are heard of. */
+static uint32_t flows_in_line(uint64_t now)
+{
+	uint32_t flows = 0;
+
+	for (uint32_t i = 0; i < QCLIMB_TASKS; i++) {
+		const struct place *place = &line->places[i];
+
+		if (atomic_load_explicit(&place->id, memory_order_relaxed) &&
+		    !is_past(now, atomic_load_explicit(&place->active_ns, memory_order_relaxed), LINE_PATIENCE_NS))
+			flows += atomic_load_explicit(&place->flows, memory_order_relaxed);
+	}
+	return flows;
+}
+
+static void sample(uint64_t now)
+{
+	if (rates_sample(&line->rates, told_capacity, now))
+		rates_bound_large(&line->rates, told_capacity, flows_in_line(now), now);
+}
+
+void line_hears(uint64_t bytes, uint64_t now)
+{
+	rates_received(&line->rates, LINE_OTHERS, bytes);
+	sample(now);
+}
+
+void line_counts_large(_Atomic uint32_t *counted, uint64_t now)
+{
+	rates_count_large(&line->rates, counted, now);
+}
+
 void line_received(uint64_t bytes, enum line_flow flow, uint64_t now)
 {
 	struct place *place = place_of_own();
@@ -296,7 +328,7 @@ void line_received(uint64_t bytes, enum line_flow flow, uint64_t now)
 		atomic_store(&told_large_ns, now);
 		tell_large(now);
 	}
-	rates_sample(&line->rates, told_capacity, now);
+	sample(now);
 }
 
 /* --- where one stands */
@@ -386,7 +418,7 @@ const struct line_view *line_look(uint64_t now, struct line_view *view)
 	struct place *place = place_of_own();
 	const uint32_t turn = atomic_load_explicit(&line->turn, memory_order_acquire);
 
-	rates_sample(&line->rates, told_capacity, now);
+	sample(now);
 	if (!place) {
 		*view = (struct line_view){ .turn = turn };
 	} else if (turn == last.turn && looked_ns && now - looked_ns < LOOK_NS) {
@@ -404,6 +436,7 @@ const struct line_view *line_look(uint64_t now, struct line_view *view)
 	}
 	view->window = atomic_load_explicit(&line->rates.window, memory_order_relaxed);
 	view->capacity = rates_capacity(&line->rates, told_capacity);
+	view->large_window = atomic_load_explicit(&line->rates.large_window, memory_order_relaxed);
 	view->rate_before = atomic_load_explicit(&line->rates.before, memory_order_relaxed);
 	return view;
 }

@@ -32,6 +32,7 @@ struct line_view {
 	uint32_t behind_flows; /* of the tasks that are held back */
 	uint64_t capacity, rate_before; /* of the link, and of what is received before those behind; bytes a second */
 	uint32_t turn; /* for line_wait() */
+	uint32_t large_window; /* of large flows, segments; 0: the kernel's own */
 };
 
 /* Attaches the memory; false: there is none, and nobody is ever held back. task: QCLIMB_TASK, "" is the process alone. */
@@ -48,6 +49,12 @@ void line_count(int small, int large, uint64_t now);
 
 /* Bytes that this process received, and by which flow of its: also says that the task is active. */
 void line_received(uint64_t bytes, enum line_flow flow, uint64_t now);
+
+/* Bytes that came by the link to a socket that is left alone. */
+void line_hears(uint64_t bytes, uint64_t now);
+
+/* A large flow is read. counted: as rates_count_large() has it. */
+void line_counts_large(_Atomic uint32_t *counted, uint64_t now);
 
 /* Whether this process's task stands in line. */
 bool line_has_place(void);

@@ -11,6 +11,7 @@
 #include "rules.h"
 #include "turn.h"
 #include "withheld.h"
+#include "within.h"
 
 #define FREE_BYTES 2048u /* of a flow, never withheld: no more than the smallest window lets in at first */
 #define SHORT_BYTES 16384u /* a kept connection's flow of so many: nor the one after it */
@@ -27,6 +28,7 @@
 
 atomic_bool qclimb_optax_on;
 static _Atomic uint64_t small_bytes = 1 << 20;
+static bool takes_loopback; /* set at the start */
 
 /* --- start */
 
@@ -61,6 +63,9 @@ void optax_start(const char *setting, const char *task)
 {
 	uint64_t capacity;
 	const bool is_asked = setting_of(setting, &capacity);
+	const char *loopback = secure_getenv("QCLIMB_OPTAX_LOOPBACK");
+
+	takes_loopback = loopback && !strcmp(loopback, "on");
 
 	if ((policy_asks() || (is_asked && !rules_are_managed())) && line_open(task, capacity))
 		atomic_store(&qclimb_optax_on, true);
@@ -90,7 +95,7 @@ static void set(int fd, int level, int option, int value)
 /* Sets the window; what the kernel advertised stays valid. Raising one goes by the buffer first: the clamp lies within. */
 static void set_window(struct received *flow, int fd, uint32_t window, uint32_t segments)
 {
-	if (flow->window == window && (window != WINDOW_HEADS || flow->segments == segments))
+	if (flow->window == window && (window < WINDOW_HEADS || flow->segments == segments))
 		return;
 	switch (window) {
 	case WINDOW_LEAST:
@@ -100,7 +105,15 @@ static void set_window(struct received *flow, int fd, uint32_t window, uint32_t 
 		set(fd, SOL_SOCKET, SO_RCVBUF, (int)(2 * segments * SEGMENT_BYTES));
 		set(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, (int)(segments * SEGMENT_BYTES));
 		break;
+	case WINDOW_LARGE:
+		flow->set_ns = now_ns();
+		set(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, (int)(segments * SEGMENT_BYTES));
+		break;
 	case WINDOW_KERNELS:
+		if (flow->window == WINDOW_LARGE) { /* nothing else was changed */
+			set(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, NO_CLAMP);
+			break;
+		}
 		set(fd, SOL_SOCKET, SO_RCVBUF, flow->old_rcvbuf / 2);
 		set(fd, SOL_SOCKET, SO_BUF_LOCK, 0);
 		set(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, NO_CLAMP);
@@ -122,6 +135,24 @@ static void set_heads_window(struct received *flow, int fd, uint32_t segments)
 }
 
 /*
+ * A large flow's: the kernel's, with a bound where the line says so, after the window was the kernel's own. The kernel lifts it as it tunes the
+ * buffer, and so it is set again.
+ */
+static void set_larges_window(struct received *flow, int fd, uint64_t now)
+{
+	struct line_view view;
+
+	line_counts_large(&flow->counted, now);
+	if (!line_look(now, &view)->large_window || (flow->window != WINDOW_KERNELS && flow->window != WINDOW_LARGE)) {
+		set_window(flow, fd, WINDOW_KERNELS, 0);
+		return;
+	}
+	if (flow->window == WINDOW_LARGE && now - flow->set_ns >= RATES_SAMPLE_NS)
+		flow->segments = 0;
+	set_window(flow, fd, WINDOW_LARGE, view.large_window);
+}
+
+/*
  * The first window. SO_RCVBUF before the handshake bounds it, but would also fix the window scale for the connection's life at what such a
  * buffer needs: that the buffer is not locked (SO_BUF_LOCK) when the scale is chosen makes the kernel choose it as for the largest.
  */
@@ -133,6 +164,7 @@ void optax_prepare(struct connection *connection, int fd)
 
 	if (!flow || flow->window != WINDOW_KERNELS)
 		return;
+	atomic_store_explicit(&flow->where, WHERE_NOT_ASKED, memory_order_relaxed);
 	if (!sys_getsockopt(fd, SOL_SOCKET, SO_BUF_LOCK, &lock, sizeof(lock)) && !(lock & RCVBUF_LOCK) &&
 	    !sys_getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &flow->old_rcvbuf, sizeof(int))) {
 		set(fd, SOL_SOCKET, SO_RCVBUF, LEAST_RCVBUF);
@@ -272,6 +304,18 @@ static void grow(struct connection *connection, struct received *flow, uint64_t 
 	}
 }
 
+/* Asked once a connection. */
+static bool is_here(struct received *flow, int fd)
+{
+	uint32_t where = atomic_load_explicit(&flow->where, memory_order_relaxed);
+
+	if (where == WHERE_NOT_ASKED) {
+		where = !takes_loopback && is_within_host(fd) ? WHERE_HOST : WHERE_LINK;
+		atomic_store_explicit(&flow->where, where, memory_order_relaxed);
+	}
+	return where == WHERE_HOST;
+}
+
 void optax_read(struct connection *connection, int fd, ssize_t got, size_t asked, int flags)
 {
 	struct received *flow = received_of(connection);
@@ -285,6 +329,8 @@ void optax_read(struct connection *connection, int fd, ssize_t got, size_t asked
 	if (connection->is_foreign || atomic_load_explicit(&flow->kind, memory_order_relaxed) == KIND_KERNELS) {
 		if (flow->window != WINDOW_KERNELS)
 			optax_release(connection, fd); /* another process reads it too, or ours did before a fork */
+		if (got > 0 && !(flags & MSG_PEEK) && !is_here(flow, fd))
+			line_hears((uint64_t)got, now);
 		return;
 	}
 	if (flags & MSG_PEEK) {
@@ -298,6 +344,10 @@ void optax_read(struct connection *connection, int fd, ssize_t got, size_t asked
 		errno = saved;
 		return;
 	}
+	if (is_here(flow, fd)) {
+		optax_release(connection, fd);
+		return;
+	}
 	if (connection->last_write_ns != flow->written_ns ||
 	    now - atomic_load_explicit(&flow->read_ns, memory_order_relaxed) > QUIET_NS) {
 		flow->written_ns = connection->last_write_ns;
@@ -306,9 +356,13 @@ void optax_read(struct connection *connection, int fd, ssize_t got, size_t asked
 	if (atomic_load(&flow->kind) == KIND_SMALL && line_has_place())
 		place = line_look(now, &view)->rank ? LINE_BEHIND : LINE_HEADS;
 	grow(connection, flow, (uint64_t)got, now);
+	if (atomic_load(&flow->kind) == KIND_LARGE)
+		place = LINE_LARGE;
 	atomic_store_explicit(&flow->read_ns, now, memory_order_relaxed);
 	line_received((uint64_t)got, place, now);
-	if (atomic_load(&flow->kind) == KIND_LARGE || (atomic_load(&flow->kind) == KIND_SMALL && !line_has_place()))
+	if (atomic_load(&flow->kind) == KIND_LARGE)
+		set_larges_window(flow, fd, now);
+	else if (atomic_load(&flow->kind) == KIND_SMALL && !line_has_place())
 		set_window(flow, fd, WINDOW_KERNELS, 0); /* the task has no place: its large flow has it leave */
 	else if (atomic_load(&flow->kind) == KIND_FREE && free_bytes(flow) > FREE_BYTES)
 		set_window(flow, fd, WINDOW_KERNELS, 0);

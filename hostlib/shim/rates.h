@@ -9,10 +9,14 @@
 
 #include "shim.h"
 
+#define RATES_COUNT_NS (100 * QCLIMB_NS_PER_MS) /* large flows are counted in */
+#define RATES_FULL_NS                                                                                                  \
+	(100 * QCLIMB_NS_PER_MS) /* a link that was not full for so long can't be filled by who is there */
 #define RATES_SAMPLE_NS (5 * QCLIMB_NS_PER_MS) /* rates are measured over, and Algorithm 2 acts every */
 
 enum line_flow {
-	LINE_OTHERS, /* not in line: short, large */
+	LINE_OTHERS, /* not in line, nor large: short */
+	LINE_LARGE,
 	LINE_HEADS,
 	LINE_BEHIND,
 	LINE_FLOWS
@@ -22,12 +26,16 @@ enum line_flow {
 struct rates {
 	_Atomic uint64_t sampled_ns;
 	_Atomic uint64_t bytes[LINE_FLOWS]; /* received since ever */
-	_Atomic uint64_t sampled_head, sampled_before, sampled_sum;
-	_Atomic uint64_t smooth_head, smooth_before, smooth_sum; /* over the last samples */
+	_Atomic uint64_t sampled_head, sampled_large, sampled_before, sampled_sum;
+	_Atomic uint64_t smooth_head, smooth_large, smooth_before, smooth_sum; /* over the last samples */
 	_Atomic uint64_t before; /* what comes before those behind; the capacity where the link is full */
 	_Atomic uint64_t peak; /* the most that was ever received in a sample: what the link can, if nobody says it */
 	_Atomic uint64_t full_ns; /* when the link was last full */
 	_Atomic uint32_t window; /* of the head's flows, segments */
+	_Atomic uint32_t larges; /* large flows that were read in the RATES_COUNT_NS before these, */
+	_Atomic uint32_t larges_now; /* and since */
+	_Atomic uint32_t counted; /* the number of these */
+	_Atomic uint32_t large_window; /* of large flows, segments; 0: the kernel's own */
 	uint32_t unused;
 };
 
@@ -42,7 +50,16 @@ static inline uint64_t rates_capacity(const struct rates *rates, uint64_t told)
 	return told ? told : atomic_load_explicit(&rates->peak, memory_order_relaxed);
 }
 
-/* Measures where RATES_SAMPLE_NS passed since somebody last did. */
-void rates_sample(struct rates *rates, uint64_t told, uint64_t now);
+/* Measures where RATES_SAMPLE_NS passed since somebody last did: then true. */
+bool rates_sample(struct rates *rates, uint64_t told, uint64_t now);
+
+/* A large flow is read. counted: the flow's own, in which RATES_COUNT_NS it was counted last. */
+void rates_count_large(struct rates *rates, _Atomic uint32_t *counted, uint64_t now);
+
+/*
+ * After a sample: whether large flows are to have less. Only while `smalls` flows stand in line and the link was full within
+ * RATES_FULL_NS, and no less than fair sharing would give them.
+ */
+void rates_bound_large(struct rates *rates, uint64_t told, uint32_t smalls, uint64_t now);
 
 #endif

@@ -16,11 +16,18 @@ enum received_kind {
 	KIND_LARGE,
 };
 
+enum received_where {
+	WHERE_NOT_ASKED,
+	WHERE_LINK,
+	WHERE_HOST, /* both ends are on this host: left alone, and nothing of it is counted */
+};
+
 enum received_window {
 	WINDOW_KERNELS,
 	WINDOW_FIRST, /* the smallest, but the kernel tunes it with the first read that we don't see */
 	WINDOW_LEAST, /* the smallest, until we say otherwise */
 	WINDOW_HEADS,
+	WINDOW_LARGE, /* the kernel's buffer, but a bound to the window */
 };
 
 #define LOOP_NONE 0
@@ -34,10 +41,13 @@ struct received {
 	uint64_t written_ns; /* of the connection, when it was last looked at: later means a turn */
 	_Atomic uint32_t kind; /* enum received_kind */
 	_Atomic uint32_t place; /* among withheld.c's small flows, + 1; 0: none */
+	_Atomic uint32_t where; /* enum received_where */
+	_Atomic uint32_t counted; /* rates_count_large()'s */
 
 	/* The window. */
 	uint32_t window; /* enum received_window */
-	uint32_t segments; /* of WINDOW_HEADS */
+	uint32_t segments; /* of WINDOW_HEADS, WINDOW_LARGE */
+	uint64_t set_ns; /* WINDOW_LARGE */
 	int old_rcvbuf; /* as getsockopt gave it */
 
 	/* Who waits for it (withheld.c). */

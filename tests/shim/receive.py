@@ -12,10 +12,12 @@ import struct
 import sys
 import threading
 import time
+from itertools import count
 from pathlib import Path
 
 TCP_INFO_WSCALE = 6
 SOL_SOCKET, SO_RCVBUF, SO_BUF_LOCK = 1, 8, 72
+IPPROTO_TCP, TCP_WINDOW_CLAMP = 6, 10
 SYS_GETSOCKOPT = 55  # x86-64
 PATTERN = bytes(range(251)) * 4000
 
@@ -82,10 +84,10 @@ def trickle(port):
         time.sleep(0.01)
 
 
-def really(sock, option):
+def really(sock, option, level=SOL_SOCKET):
     """A socket option as the kernel has it, past the library."""
     value, size = ctypes.c_int(), ctypes.c_uint(4)
-    call = (SYS_GETSOCKOPT, sock.fileno(), SOL_SOCKET, option, ctypes.byref(value), ctypes.byref(size))
+    call = (SYS_GETSOCKOPT, sock.fileno(), level, option, ctypes.byref(value), ctypes.byref(size))
     assert ctypes.CDLL(None).syscall(*call) == 0
     return value.value
 
@@ -199,6 +201,33 @@ def window(port, size):
         left -= len(sock.recv(min(left, 65536)))
         most = max(most, really(sock, SO_RCVBUF))
     print(json.dumps({"most": most}))
+
+
+def beside(port, go, pause):
+    """The least bound of a large flow's window in the second after the file `go` came, the last one when it went."""
+    sock, clamps = ask(port, 1 << 40), []
+
+    def take(size, pause, until):
+        while not until():
+            assert sock.recv(size)
+            clamps.append(really(sock, TCP_WINDOW_CLAMP, IPPROTO_TCP))
+            time.sleep(pause)
+
+    took = count()
+    take(20_000, 0, lambda: next(took) == 300)
+    took = count()
+    take(1000, 0.01, lambda: next(took) == 100)  # its rate of before is forgotten
+    print("ready", flush=True)
+    take(1000, 0.01, Path(go).exists)
+    clamps.clear()
+    end = time.monotonic() + 1
+    take(20_000 if not pause else 1000, pause, lambda: time.monotonic() > end)
+    least = min(clamps)
+    print("seen", flush=True)
+    take(1000, 0.01, lambda: not Path(go).exists())
+    end = time.monotonic() + 0.5
+    take(20_000, 0, lambda: time.monotonic() > end)
+    print(json.dumps({"least": least, "after": clamps[-1]}))
 
 
 def fetch(port, mode, flows, size, after=None):

@@ -31,8 +31,8 @@ class Host:
         self.log = path / "log"
         self.running = []
 
-    def start(self, role, optax=None, library=True, run="absent", log=None, **words):
-        settings = {"QCLIMB_MODE": "observe", "QCLIMB_LOG": str(log or self.log)}
+    def start(self, role, optax=None, library=True, run="absent", log=None, loopback="on", **words):
+        settings = {"QCLIMB_MODE": "observe", "QCLIMB_LOG": str(log or self.log), "QCLIMB_OPTAX_LOOPBACK": loopback}
         if optax is not None:
             settings["QCLIMB_OPTAX"] = optax
         env = environment(self.path / run, **settings) if library else dict(os.environ)
@@ -154,6 +154,36 @@ def test_a_large_flow_after_a_large_one_has_the_kernels_window_from_its_start(ho
     first, second = host.says(host.start("kept", SLOW, port=PORT, size=3_000_000, times=2))["early"]
     assert first < bare[0] / 4
     assert second >= bare[0]
+
+
+OUR_BOUNDS = {1448 << n for n in range(1, 7)}
+"""Of a large flow's window beside a line, 2 to 64 segments; the kernel's own are none of these."""
+
+
+@pytest.mark.parametrize(("pause", "is_bound"), [(0, True), (0.01, False)])
+def test_a_large_flow_gets_no_more_than_its_share_beside_a_line_and_no_less(host, tmp_path, pause, is_bound):
+    """Five flows at 20 Mb/s, which the four in line alone would take; a large one at 0.8 has less than its share."""
+    go = tmp_path / "go"
+    large = host.ready("beside", "20", port=PORT, go=str(go), pause=pause)
+    head = host.ready("head", "20", port=PORT)
+    go.touch()
+    assert large.stdout.readline() == "seen\n"
+    head.kill()
+    head.wait()
+    go.unlink()
+    said = host.says(large)
+    assert (said["least"] in OUR_BOUNDS) == is_bound
+    assert said["after"] not in OUR_BOUNDS
+
+
+@pytest.mark.parametrize(("loopback", "is_left_alone"), [("", True), ("on", False)])
+def test_what_stays_on_a_host_is_left_alone(host, loopback, is_left_alone):
+    task = {"port": PORT, "mode": "epoll", "flows": 2, "size": 300_000}
+    assert host.says(host.start("fetch", SLOW, loopback=loopback, **task)) == {"whole": [True] * 2}
+    assert (host.logged("joins the line") == 0) == is_left_alone
+    if is_left_alone:
+        bare = host.says(host.start("kept", library=False, port=PORT, size=300_000, times=1))["early"]
+        assert host.says(host.start("kept", SLOW, loopback=loopback, port=PORT, size=300_000, times=1))["early"] == bare
 
 
 def test_short_answers_on_a_kept_connection_are_not_withheld(host, tmp_path):

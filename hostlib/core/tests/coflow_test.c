@@ -96,6 +96,37 @@ static void window_next__doubles_up_to_half_and_else_grows_by_one(void **state)
 	assert_int_equal(qclimb_window_next(10, 0, 0, 2, 64), 9); /* no capacity known: congested */
 }
 
+static void large_window_next__halves_while_large_flows_have_more_than_their_share(void **state)
+{
+	(void)state;
+	/* 1 large flow beside 9: a tenth of the link is its share. */
+	assert_int_equal(qclimb_large_window_next(0, 100001, CAPACITY, 1, 9, 2, 64), 64);
+	assert_int_equal(qclimb_large_window_next(64, 100001, CAPACITY, 1, 9, 2, 64), 32);
+	assert_int_equal(qclimb_large_window_next(3, 100001, CAPACITY, 1, 9, 2, 64), 2);
+	assert_int_equal(qclimb_large_window_next(2, UINT64_MAX, CAPACITY, 1, 9, 2, 64), 2);
+	assert_int_equal(qclimb_large_window_next(UINT32_MAX, 100001, CAPACITY, 1, 9, 2, 64), 64);
+}
+
+static void large_window_next__is_the_kernels_again_up_to_their_share(void **state)
+{
+	uint32_t window = 2, intervals = 0;
+
+	(void)state;
+	for (; window; intervals++)
+		window = qclimb_large_window_next(window, 100000, CAPACITY, 1, 9, 2, 64);
+	assert_int_equal(intervals, 6);
+	assert_int_equal(qclimb_large_window_next(0, 100000, CAPACITY, 1, 9, 2, 64), 0);
+	assert_int_equal(qclimb_large_window_next(8, 800000, CAPACITY, 8, 2, 2, 64), 16); /* 8 of 10 flows */
+	assert_int_equal(qclimb_large_window_next(UINT32_MAX, 0, CAPACITY, UINT32_MAX, UINT32_MAX, 2, 64), 0);
+}
+
+static void large_window_next__is_the_kernels_at_once_with_nobody_in_line(void **state)
+{
+	(void)state;
+	assert_int_equal(qclimb_large_window_next(2, CAPACITY, CAPACITY, 1, 0, 2, 64), 0);
+	assert_int_equal(qclimb_large_window_next(2, CAPACITY, CAPACITY, 0, 9, 2, 64), 0); /* nor a large flow */
+}
+
 static void congested_rate__is_nine_tenths_without_overflow(void **state)
 {
 	(void)state;
@@ -165,6 +196,9 @@ int main(void)
 		cmocka_unit_test(task_rank__of_a_stranger_is_none),
 		cmocka_unit_test(window_next__shrinks_by_one_when_congested),
 		cmocka_unit_test(window_next__doubles_up_to_half_and_else_grows_by_one),
+		cmocka_unit_test(large_window_next__halves_while_large_flows_have_more_than_their_share),
+		cmocka_unit_test(large_window_next__is_the_kernels_again_up_to_their_share),
+		cmocka_unit_test(large_window_next__is_the_kernels_at_once_with_nobody_in_line),
 		cmocka_unit_test(congested_rate__is_nine_tenths_without_overflow),
 		cmocka_unit_test(task_bound__is_half_as_much_again_as_what_ended),
 		cmocka_unit_test(task_bytes_next__rise_at_once_but_fourfold_at_most_and_fall_slowly),

@@ -118,6 +118,23 @@ static inline uint32_t qclimb_window_next(uint32_t window, uint64_t rate, uint64
 }
 
 /*
+ * The window of each large flow beside a line, after an interval in which all `larges` of them received `rate`, and `smalls` flows stood in line; 0: the
+ * kernel's own. Half as large, from `most` on, where they have more than fair sharing would give them, and back by doubling. Ours, not
+ * OPTAX's: its ports serve small tasks first, where ours have one queue a large flow that fills it leaves a head's first windows little.
+ */
+static inline uint32_t qclimb_large_window_next(uint32_t window, uint64_t rate, uint64_t capacity, uint32_t larges,
+						uint32_t smalls, uint32_t least, uint32_t most)
+{
+	const uint64_t flows = (uint64_t)larges + smalls;
+
+	if (!larges || !smalls)
+		return 0;
+	if (rate / larges > capacity / flows)
+		return !window || window > most ? most : window / 2 < least ? least : window / 2;
+	return !window || window > most / 2 ? 0 : window * 2;
+}
+
+/*
  * What Algorithm 3 takes for b, after an interval in which `rate` was received before those behind, and `was` before: all of the
  * capacity at once where the link is full, and from there down by a RETURNS_th of it an interval at most. A measured rate of applications
  * that read in bursts swings; were those behind let in at each swing they would keep what they got, for the head needs an empty queue to
