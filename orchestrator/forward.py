@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from . import bounds, report
 from .errors import TrainingError
+from .forest_size import DEPTH, TREES
 from .ladder import Flows
 from .trees import Float32s, Floats, Tree
 
@@ -39,8 +40,8 @@ class Foretold:
 def foretell(
     flows: Flows,
     ids: Sequence[int],
-    trees: int = 100,
-    depth: int = 10,
+    trees: int = TREES,
+    depth: int = DEPTH,
     seed: int = 0,
     cuts: Sequence[float] = CUTS,
     say: Callable[[str], None] = lambda text: None,

@@ -87,7 +87,7 @@ def climb(
         "by_depth": _mean([run["by_depth"] for run in by_seed]),
         "learning_curve": _curve(flows, parts, by_seed[0]["b"], trees, depth, seeds[0]),
         "threshold_bytes": list(report.thresholds_of(flows.size_bytes[shown])),
-        "rungs": {rung: _mean([run[rung] for run in by_seed]) for rung in RUNGS},
+        "rungs": {rung: _interval(_mean([run[rung] for run in by_seed]), len(parts.test)) for rung in RUNGS},
     }
 
 
@@ -147,6 +147,11 @@ def _rungs(
         "reached": list(stretch.reached),
     }
     return found
+
+
+def _interval(rung: dict[str, Any], flows: int) -> dict[str, Any]:
+    """A rung, and the coverage that its misses leave possible at 95 %."""
+    return {**rung, "coverage_interval": list(report.exact_interval((1 - rung["coverage"]) * flows, flows))}
 
 
 def _mean(runs: Sequence[Any]) -> Any:

@@ -22,10 +22,10 @@ def _paper(name: str, numbers: dict[str, float]) -> float | None:
 def table(found: Sequence[dict[str, Any]]) -> str:
     """Markdown: a row a rung and traffic."""
     lines = [
-        "| traffic | rung | coverage % (paper) | worst quarter % | below L % | above U % "
+        "| traffic | rung | coverage % (paper) | 95 % | worst quarter % | below L % | above U % "
         "| small: mean size - L, B (paper) | medium: the same | L / size, small "
         "| U/L, median | mean log10 U/L | one priority % |",
-        "|---|---|---|---|---|---|---|---|---|---|---|---|",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for traffic in found:
         for rung, name in RUNGS.items():
@@ -39,6 +39,7 @@ def table(found: Sequence[dict[str, Any]]) -> str:
                 else "",
                 f"{rung}: {name}",
                 f"{100 * row['coverage']:.4f}" + (f" ({coverage})" if first and coverage else ""),
+                " to ".join(f"{100 * end:.3f}" for end in row["coverage_interval"]),
                 f"{100 * min(row['windows']):.3f}",
                 f"{100 * row['below_lower']:.4f}",
                 f"{100 * row['above_upper']:.4f}",

@@ -185,8 +185,9 @@ def ladder(
         for rung, name in RUNGS.items():
             row = traffic["rungs"][rung]
             small = row["classes"].get("small", {}).get("mean_gap_to_lower_bytes", float("nan"))
+            low, high = (100 * end for end in row["coverage_interval"])
             click.echo(
-                f"  ({rung}) {name:22} coverage {100 * row['coverage']:8.4f} %, worst window "
+                f"  ({rung}) {name:22} coverage {100 * row['coverage']:8.4f} % [{low:.3f}, {high:.3f}], worst window "
                 f"{100 * min(row['windows']):8.4f} %, below {100 * row['below_lower']:.4f} %, above "
                 f"{100 * row['above_upper']:.4f} %, small gap {small:8.0f} B, "
                 f"U/L {row['median_ratio']:7.2f}, one priority {100 * row['one_priority_share']:5.1f} %"
@@ -195,8 +196,8 @@ def ladder(
 
 @model.command(epilog="\b\nExample:\n  qclimb model foretell lab/recordings/web.parquet --depth 5 -o web-bounds.npz")
 @click.argument("path", metavar="RECORDING", type=click.Path(path_type=Path))
-@click.option("--trees", type=click.IntRange(1, 1024), default=100, show_default=True)
-@click.option("--depth", type=click.IntRange(1, 16), default=10, show_default=True)
+@click.option("--trees", type=click.IntRange(1, 1024), default=TREES, show_default=True)
+@click.option("--depth", type=click.IntRange(1, 16), default=DEPTH, show_default=True)
 @click.option("--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True)
 @click.option("--features", help="Names with commas; default: the paper's, which leaves out first_write_bytes.")
 @click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), required=True, help="NumPy's .npz.")

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 from qclimb import recording
 from qclimb.record import FlowRecord
 
-from orchestrator import ladder, ladder_page, recorded
+from orchestrator import ladder, ladder_page, recorded, report
 from orchestrator.errors import TrainingError
 from orchestrator.model_cli import model
 
@@ -117,6 +117,12 @@ def test_a_model_of_another_making_is_refused(path, tmp_path):
     found = said("check", tmp_path / "1" / "some.onnx", tmp_path / "2" / "some.forest")
     assert found.exit_code == 2
     assert "forest_sha256" in found.output
+
+
+def test_an_interval_says_what_so_few_flows_can_tell():
+    assert report.exact_interval(2, 670) == pytest.approx((0.98926, 0.99964), abs=1e-5)
+    assert report.exact_interval(0, 3687)[0] < 0.999 < report.exact_interval(0, 3688)[0]
+    assert report.exact_interval(0, 10)[1] == 1 and report.exact_interval(10, 10)[0] == 0
 
 
 @pytest.fixture
