@@ -142,6 +142,10 @@ def offered(old: Forest, new: Forest, newest: Rows) -> tuple[bool, str]:
         f"interval score {before:.3f} -> {after:.3f}, misses {was.misses} -> {now.misses}, "
         f"fallbacks {was.fallbacks} -> {now.fallbacks} on the newest {now.flows} flows"
     )
+    asked = (newest["flags"] & HAD_FOREST_BOUNDS) != 0
+    if asked.any():  # what hosts would report of the new model: bounds of the flows that ask
+        lower, upper = bounds[1]
+        now = window_of(lower[asked], upper[asked], sizes[asked], int((~asked).sum()))
     blamed = drifted([now])
     if after < before and blamed is not None:
         return False, f"{told}; it would be flagged itself: {blamed}"

@@ -113,6 +113,23 @@ def test_a_model_that_would_be_flagged_itself_is_not_offered():
     assert drift.offered(old, good, rows)[0]
 
 
+def test_a_model_is_judged_by_the_flows_that_ask_for_bounds():
+    """It knows nothing of 300 of 2000 flows, which are most of the 400 that asked the old model."""
+    rows = np.zeros(2000, dtype=ROW)
+    rows["size_bytes"] = 100
+    rows["size_bytes"][:300] = 50_000
+    rows["features"][:300, 0] = 1
+    old = saying(1000, 2000)
+    new = SimpleNamespace(
+        feature_ids=(0,),
+        predict_bytes=lambda x: (np.where(x[:, 0] > 0, 1, 100), np.where(x[:, 0] > 0, novelty.UNKNOWN[1], 100)),
+    )
+    assert drift.offered(old, new, rows)[0], "15 % never seen"
+    rows["flags"][:400] = HAD_FOREST_BOUNDS
+    better, why = drift.offered(old, new, rows)
+    assert not better and "300 of the newest 400 flows with bounds were never seen" in why
+
+
 def test_the_score_can_be_cheated_neither_by_wide_nor_by_narrow_bounds():
     """Of all intervals for these sizes the one between the 0.5 and 99.5 % quantiles has the least score at 99 %."""
     sizes = np.exp(np.random.default_rng(1).normal(8, 1, 200_000))
