@@ -204,6 +204,20 @@ void connections_finish(void)
 	}
 }
 
+void connections_withdraw(void (*leave)(struct connection *connection, int fd))
+{
+	for (unsigned int fd = 0; fd < FD_CHUNK * FD_CHUNKS; fd++) {
+		struct connection *connection;
+
+		if (!atomic_load(&qclimb_fd_chunks[fd / FD_CHUNK])) {
+			fd |= FD_CHUNK - 1; /* on to the next chunk */
+		} else if ((connection = connection_of((int)fd))) {
+			leave(connection, (int)fd);
+			connection_set((int)fd, NULL, (int)fd);
+		}
+	}
+}
+
 bool is_tcp(int family, int type, int protocol)
 {
 	return (family == AF_INET || family == AF_INET6) && (type & 0xf) == SOCK_STREAM &&
@@ -216,6 +230,8 @@ struct connection *connection_adopt(int fd, uint8_t role)
 	const int saved = errno;
 	struct connection *connection = NULL;
 
+	if (qclimb_process.is_passive)
+		return NULL;
 	if (!sys_getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, sizeof(family)) &&
 	    !sys_getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, sizeof(type)) &&
 	    !sys_getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, sizeof(protocol)) && is_tcp(family, type, protocol))

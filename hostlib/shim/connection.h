@@ -174,6 +174,9 @@ void connections_share(bool is_child);
 /* At exit: every flow ends. */
 void connections_finish(void);
 
+/* Every flow ends, and every descriptor is none of ours; `leave` is called for each before. */
+void connections_withdraw(void (*leave)(struct connection *connection, int fd));
+
 /* TCP over IPv4 or IPv6, as socket() was asked. */
 bool is_tcp(int family, int type, int protocol);
 

@@ -4,6 +4,8 @@
 #include <pthread.h>
 #include <stddef.h>
 
+long (*qclimb_syscall)(long number, ...);
+
 bool libc_is_own(void)
 {
 	const bool is_glibc = dlsym(RTLD_DEFAULT, "gnu_get_libc_version") != NULL;

@@ -45,6 +45,9 @@ void closefrom(int first);
  */
 bool libc_is_own(void);
 
+/* libc's syscall(), which call_syscall.c exports a stand-in of: ours go past that. Set before anything else is. */
+extern long (*qclimb_syscall)(long number, ...);
+
 void libc_at_fork(void (*parent)(void), void (*child)(void));
 
 #endif

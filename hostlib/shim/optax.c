@@ -81,7 +81,7 @@ void optax_after_fork(void)
 
 void optax_end(void)
 {
-	if (optax_is_on())
+	if (atomic_exchange(&qclimb_optax_on, false))
 		line_end();
 }
 

@@ -48,5 +48,5 @@ void process_begin(void)
 	qclimb_process.pid = sys_getpid();
 	qclimb_thread = 0;
 	qclimb_process.start_ns = now_ns();
-	prctl(PR_GET_NAME, qclimb_process.comm);
+	(void)syscall(SYS_prctl, PR_GET_NAME, qclimb_process.comm);
 }

@@ -18,7 +18,7 @@ struct process {
 	char records_path[QCLIMB_PATH_BYTES];
 	char run_path[QCLIMB_PATH_BYTES];
 	char own_policy_path[QCLIMB_PATH_BYTES]; /* QCLIMB_POLICY; "" if none */
-	bool is_passive; /* on the other libc: no socket is ours */
+	bool is_passive; /* on the other libc, or withdrawn: no socket is ours */
 	int own_mode; /* QCLIMB_MODE as enum qclimb_mode; -1 if none */
 };
 
@@ -29,10 +29,13 @@ void process_read_environment(void);
 /* At start, and in a forked child: this process, from now on. */
 void process_begin(void);
 
-/* Whether we run in the process whose memory this is: false in a vfork child, whose close() is not ours. One system call. */
+/*
+ * Whether we run in the process whose memory this is: false in a vfork child, whose close() is not ours. One system call; none, and false,
+ * where the library is passive.
+ */
 static inline bool is_own_process(void)
 {
-	return sys_getpid() == qclimb_process.pid;
+	return !qclimb_process.is_passive && sys_getpid() == qclimb_process.pid;
 }
 
 #endif

@@ -27,14 +27,20 @@
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
+#define syscall(...) qclimb_syscall(__VA_ARGS__) /* below, our own */
+
 #define QCLIMB_NS_PER_US UINT64_C(1000)
 #define QCLIMB_NS_PER_MS UINT64_C(1000000)
 
 struct pollfd;
 struct epoll_event;
 
-/* libc's functions under our names: result, name, arguments. */
+/*
+ * libc's functions under our names: result, name, arguments. Last those that not every libc has: dlsym() allocates where it finds nothing, and
+ * an allocator that starts just then may call read() and the like (start.c).
+ */
 #define QCLIMB_REAL(X)                                                                                                 \
+	X(int, prctl, (int, ...))                                                                                      \
 	X(int, socket, (int, int, int))                                                                                \
 	X(int, connect, (int, const struct sockaddr *, socklen_t))                                                     \
 	X(int, listen, (int, int))                                                                                     \
@@ -49,7 +55,6 @@ struct epoll_event;
 	X(ssize_t, write, (int, const void *, size_t))                                                                 \
 	X(ssize_t, writev, (int, const struct iovec *, int))                                                           \
 	X(ssize_t, sendfile, (int, int, off_t *, size_t))                                                              \
-	X(ssize_t, sendfile64, (int, int, off64_t *, size_t))                                                          \
 	X(ssize_t, splice, (int, off64_t *, int, off64_t *, size_t, unsigned int))                                     \
 	X(ssize_t, recv, (int, void *, size_t, int))                                                                   \
 	X(ssize_t, recvfrom, (int, void *, size_t, int, struct sockaddr *, socklen_t *))                               \
@@ -57,27 +62,28 @@ struct epoll_event;
 	X(int, recvmmsg, (int, struct mmsghdr *, unsigned int, many_flags, struct timespec *))                         \
 	X(ssize_t, read, (int, void *, size_t))                                                                        \
 	X(ssize_t, readv, (int, const struct iovec *, int))                                                            \
-	X(ssize_t, __recv_chk, (int, void *, size_t, size_t, int))                                                     \
-	X(ssize_t, __recvfrom_chk, (int, void *, size_t, size_t, int, struct sockaddr *, socklen_t *))                 \
-	X(ssize_t, __read_chk, (int, void *, size_t, size_t))                                                          \
 	X(int, close, (int))                                                                                           \
-	X(int, close_range, (unsigned int, unsigned int, int))                                                         \
-	X(void, closefrom, (int))                                                                                      \
 	X(int, dup, (int))                                                                                             \
 	X(int, dup2, (int, int))                                                                                       \
 	X(int, dup3, (int, int, int))                                                                                  \
 	X(int, fcntl, (int, int, ...))                                                                                 \
-	X(int, fcntl64, (int, int, ...))                                                                               \
 	X(int, shutdown, (int, int))                                                                                   \
 	X(int, poll, (struct pollfd *, unsigned long, int))                                                            \
 	X(int, ppoll, (struct pollfd *, unsigned long, const struct timespec *, const sigset_t *))                     \
-	X(int, __poll_chk, (struct pollfd *, unsigned long, int, size_t))                                              \
-	X(int, __ppoll_chk, (struct pollfd *, unsigned long, const struct timespec *, const sigset_t *, size_t))       \
 	X(int, select, (int, fd_set *, fd_set *, fd_set *, struct timeval *))                                          \
 	X(int, pselect, (int, fd_set *, fd_set *, fd_set *, const struct timespec *, const sigset_t *))                \
 	X(int, epoll_ctl, (int, int, int, struct epoll_event *))                                                       \
 	X(int, epoll_wait, (int, struct epoll_event *, int, int))                                                      \
 	X(int, epoll_pwait, (int, struct epoll_event *, int, int, const sigset_t *))                                   \
+	X(ssize_t, sendfile64, (int, int, off64_t *, size_t))                                                          \
+	X(ssize_t, __recv_chk, (int, void *, size_t, size_t, int))                                                     \
+	X(ssize_t, __recvfrom_chk, (int, void *, size_t, size_t, int, struct sockaddr *, socklen_t *))                 \
+	X(ssize_t, __read_chk, (int, void *, size_t, size_t))                                                          \
+	X(int, close_range, (unsigned int, unsigned int, int))                                                         \
+	X(void, closefrom, (int))                                                                                      \
+	X(int, fcntl64, (int, int, ...))                                                                               \
+	X(int, __poll_chk, (struct pollfd *, unsigned long, int, size_t))                                              \
+	X(int, __ppoll_chk, (struct pollfd *, unsigned long, const struct timespec *, const sigset_t *, size_t))       \
 	X(int, epoll_pwait2, (int, struct epoll_event *, int, const struct timespec *, const sigset_t *))
 
 #define QCLIMB_REAL_MEMBER(result, name, arguments) result(*name) arguments;
@@ -91,6 +97,9 @@ extern atomic_bool qclimb_is_started;
 
 /* Resolves libc's functions and reads the environment, once; another library's constructor may call us before ours has run. */
 void qclimb_start(void);
+
+/* Leaves every socket as if the library had never been here, and does nothing any more in this process. */
+void qclimb_withdraw(void);
 
 static inline const struct real *real(void)
 {

@@ -5,22 +5,27 @@
 #include "shim.h"
 
 #include <dlfcn.h>
+#include <linux/kcmp.h>
 #include <sched.h>
 #include <stdlib.h>
 
 #include "connection.h"
+#include "drain.h"
 #include "flow.h"
 #include "log.h"
+#include "mark.h"
 #include "optax.h"
 #include "process.h"
 #include "records.h"
 #include "rules.h"
+#include "tagger.h"
 
 struct real qclimb_real;
 atomic_bool qclimb_is_started;
 
 static void find_real(void)
 {
+	*(void **)&qclimb_syscall = dlsym(RTLD_NEXT, "syscall");
 #define FIND(result, name, arguments) qclimb_real.name = (result(*) arguments)dlsym(RTLD_NEXT, #name);
 	QCLIMB_REAL(FIND)
 #undef FIND
@@ -32,11 +37,15 @@ static void find_real(void)
 
 static void after_fork_in_parent(void)
 {
+	if (qclimb_process.is_passive)
+		return;
 	connections_share(false);
 }
 
 static void after_fork_in_child(void)
 {
+	if (qclimb_process.is_passive)
+		return;
 	process_begin();
 	rules_after_fork();
 	records_after_fork();
@@ -55,14 +64,17 @@ void qclimb_start(void)
 {
 	/* 0 nobody yet, 1 somebody is at it, 2 done. The loader runs constructors in one thread: nobody waits here for long. */
 	static atomic_int step;
+	static __thread bool is_starting __attribute__((tls_model("initial-exec")));
 	int none = 0;
 	const int saved = errno;
 
 	if (!atomic_compare_exchange_strong(&step, &none, 1)) {
-		while (atomic_load(&step) != 2 && !qclimb_real.shutdown)
+		/* The same thread again: an allocator that starts inside dlsym(). What it may call has been found by then. */
+		while (!is_starting && atomic_load(&step) != 2)
 			sched_yield();
 		return;
 	}
+	is_starting = true;
 	find_real();
 	process_begin();
 	qclimb_process.is_passive = !libc_is_own();
@@ -92,6 +104,39 @@ __attribute__((destructor)) static void at_exit(void)
 		connections_finish();
 		optax_end();
 		records_flush();
+	}
+	errno = saved;
+}
+
+/* A child that no fork handler told of (clone() by a system call) has a memory of its own; a vfork child has its parent's. */
+static bool is_in_parents_memory(void)
+{
+	return syscall(SYS_kcmp, sys_getpid(), qclimb_process.pid, KCMP_VM, 0, 0) == 0;
+}
+
+static void leave_alone(struct connection *connection, int fd)
+{
+	connection->is_released = true;
+	tagger_forget(connection, fd);
+	drain_release(connection, fd);
+	mark_nothing(connection, fd);
+	if (optax_is_on())
+		optax_release(connection, fd);
+}
+
+void qclimb_withdraw(void)
+{
+	const int saved = errno;
+
+	(void)real();
+	if (!qclimb_process.is_passive && !is_own_process() && !is_in_parents_memory())
+		after_fork_in_child();
+	if (is_own_process()) {
+		LOG("withdraws: the process restricts its own system calls");
+		connections_withdraw(leave_alone);
+		records_flush();
+		optax_end();
+		qclimb_process.is_passive = true;
 	}
 	errno = saved;
 }
