@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,12 @@ def as_rows(values: Values) -> NDArray[np.float32]:
     return np.ascontiguousarray(values[:, IDS].astype(np.float32))
 
 
+@cache
+def evicting() -> NDArray[np.uint8]:
+    """What is written so that nothing else stays in the cache; one for all."""
+    return np.ones(EVICT_BYTES, np.uint8)
+
+
 class Core:
     """bench/forest.c, built as libqclimb.so is; one that lies in the folder already is taken. A folder a model."""
 
@@ -93,7 +100,7 @@ class Core:
         error = self._c.bench_load(model, ctypes.c_size_t(len(model)))
         if error:
             raise OSError(-error, "the model does not load")
-        self._evict = np.ones(EVICT_BYTES, np.uint8)
+        self._evict = evicting()
 
     def bounds(self, values: Values) -> NDArray[np.uint64]:
         found = np.zeros((len(values), 2), np.uint64)
@@ -122,7 +129,7 @@ class Ort:
     def __init__(self, model: bytes) -> None:
         self._model = model
         self._session = self._open()
-        self._evict = np.ones(EVICT_BYTES, np.uint8)
+        self._evict = evicting()
 
     def _open(self) -> onnxruntime.InferenceSession:
         options = onnxruntime.SessionOptions()

@@ -152,7 +152,7 @@ def measured(seen: Seen, picture: str) -> str:
     words = [
         f"{seen.flows:,} flows asked for over {settings['before_s'] + settings['after_s']:.0f} s, seed "
         f"{settings['seed']}, `--on-drift {settings['on_drift']}`; {sum(seen.failures.values())} failed; "
-        f"{100 * seen.late_share:.1f} % began more than 5 ms late."
+        f"{100 * seen.late_share:.1f} % began more than 5 ms late; the machine was {100 * seen.idle_share:.0f} % idle."
     ]
     for what in ("flagged", "offered", "in force"):
         found = seen.first(what, change_s)
