@@ -6,7 +6,7 @@ from lab.figures.claims import Claim
 from lab.figures.grid import Grid
 from lab.figures.page import Page, Scale
 from lab.figures.qclimb_23 import FORECAST
-from lab.figures.qclimb_jobs import SETTINGS, SHARP, in_jobs
+from lab.figures.qclimb_jobs import FULL_FROM, SETTINGS, SHARP, in_jobs
 from lab.sim import Experiment
 
 TCP = "QCLIMB, TCP's reordering"
@@ -48,7 +48,7 @@ PAGE = Page(
     scales={
         "quick": Scale("quick", 480, (1,), (0.5, 0.7)),
         "medium": Scale("medium", 960, (1, 2, 3), (0.5, 0.7)),
-        "full": Scale("full", 20_000, (1, 2, 3), (0.5, 0.7)),
+        "full": Scale("full", FULL_FROM, (1, 2, 3), (0.5, 0.7)),
     },
     runs=GRID.runs,
     tell=GRID.tell,

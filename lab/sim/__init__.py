@@ -3,6 +3,7 @@
 from lab.sim.errors import EngineError, ExperimentError, SimulationError
 from lab.sim.experiment import Experiment
 from lab.sim.forecast import Exact, Leaves, Nothing
+from lab.sim.homa import homa_for
 from lab.sim.jobs import Jobs
 from lab.sim.matrix import AllToAll, Incast, Permutation, Staggered, Stride, ToRack
 from lab.sim.results import Counters, Results
@@ -37,6 +38,7 @@ __all__ = [
     "ToRack",
     "Topology",
     "Workload",
+    "homa_for",
     "run",
     "scheme_named",
     "single_rooted_tree",

@@ -4,15 +4,18 @@ recorded forest; a recorded trace carries its own (FlowList)."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lab.sim.errors import ExperimentError
 from lab.sim.wire import UNKNOWN_BYTES
 from lab.workload.tables import SizeTable
 
 Flows = np.ndarray[Any, np.dtype[np.void]]
+Places = NDArray[np.float64]
+STEPS = 200_000
 
 
 @dataclass(frozen=True)
@@ -38,8 +41,9 @@ class Exact:
 @dataclass(frozen=True)
 class Leaves:
     """A predictor whose leaves hold flows alike: the flow's place among all flows (its share in the table, 0 to 1) is
-    known to within a window of `width`, reflected at the ends; the bounds are the sizes at the window's two ends, the
-    number the size at its middle. With probability `miss` the window is another flow's.
+    known to within a window of `width`, reflected at the ends; the bounds are the sizes at the window's two ends. The
+    number is the mean of the window's sizes, as a regression forest says it (a leaf that holds a few large flows says
+    so of its small ones), or the size at its middle. With probability `miss` the window is another flow's.
 
     width 0.1 and miss 0.001 give coverage 99.9 %, tight bounds for small flows and loose ones for large, as QCLIMB's
     observations O1 to O5 have them; it is a model of a forest, not one.
@@ -47,11 +51,14 @@ class Leaves:
 
     width: float = 0.1
     miss: float = 0.001
+    number: Literal["mean", "middle"] = "mean"
 
     def __post_init__(self) -> None:
         for name in ("width", "miss"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ExperimentError(f"workload.forecast.{name} is {getattr(self, name)}, expected 0 to 1")
+        if self.number not in ("mean", "middle"):
+            raise ExperimentError(f"workload.forecast.number is {self.number!r}, expected mean or middle")
 
     def fill(self, flows: Flows, table: SizeTable, random: np.random.Generator) -> None:
         """As above."""
@@ -62,7 +69,18 @@ class Leaves:
         lower, middle, upper = (table.quantile(low + self.width * part) for part in (0.0, 0.5, 1.0))
         flows["lower_bytes"] = np.maximum(1, np.floor(lower))
         flows["upper_bytes"] = np.maximum(1, np.ceil(upper))
+        if self.number == "mean" and self.width > 0:
+            middle = _mean_sizes(table, low, low + self.width)
         flows["forecast_bytes"] = np.maximum(1, np.rint(middle))
+
+
+def _mean_sizes(table: SizeTable, low: Places, high: Places) -> Places:
+    """Mean size between two shares, from a running sum over even steps: below a step's width it is the step's."""
+    steps = np.linspace(0, 1, STEPS + 1)
+    size = table.quantile(steps)
+    total = np.concatenate(([0.0], np.cumsum((size[1:] + size[:-1]) / 2))) / STEPS
+    below, above = np.interp(low, steps, total), np.interp(high, steps, total)
+    return np.asarray((above - below) / (high - low))
 
 
 Forecast = Nothing | Exact | Leaves

@@ -5,7 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lab.sim import Experiment, FlowList, Homa, Leaves, Topology, Workload, run, star
+from lab.sim import Experiment, FlowList, Homa, Leaves, Topology, Workload, homa_for, run, star
+from lab.sim.sizes import size_table
 
 SMALL = Topology(leaves=3, spines=2, hosts_per_leaf=4)
 
@@ -43,3 +44,23 @@ def test_grants_bound_the_queue_at_the_receiver():
     # 20 unscheduled round trips, and no more than one granted one beside them.
     assert found.counters.peak_packets < 20 * 13 + 4 * 13
     assert sum(found.counters.drops_at.values()) == 0
+
+
+def test_what_waits_in_its_senders_own_port_is_not_sent_again():
+    # Nine long messages of one host: the port serves the shortest, the others wait far longer than the timeout.
+    long = flows(*[(0, 3_000_000 + 100_000 * n, 0, 1 + n) for n in range(9)])
+    found = run(Experiment(star(10), replace(Homa(), timeout_us=500), long, flows=9), checked=True)
+    assert found.received_ps.max() > 20 * 500 * 10**6
+    assert found.retransmissions.sum() == found.duplicates.sum() == 0
+
+
+def test_priorities_follow_the_workload_as_homas_paper_has_them():
+    short, long = homa_for("homa_w2_googlesearch_bytes", 13), homa_for("flux_pagerank_est_bytes", 50)
+    assert short.unscheduled > long.unscheduled == 1
+    for found in (short, long):
+        assert found.overcommitment == found.priorities - found.unscheduled == 8 - found.unscheduled
+    size = size_table("homa_w2_googlesearch_bytes").quantile((np.arange(100_000) + 0.5) / 100_000)
+    sent = np.minimum(size, 13 * 1460)
+    level = np.searchsorted(short.unscheduled_bytes, size, side="right")
+    share = np.bincount(level, sent) / sent.sum()
+    assert share == pytest.approx(1 / short.unscheduled, rel=0.25)

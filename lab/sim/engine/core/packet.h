@@ -52,6 +52,7 @@ struct FlowBase : Event { /* the event is its timer */
 	uint64_t lower_bytes = 0, upper_bytes = 0, forecast_bytes = 0;
 	uint32_t source = 0, target = 0;
 	uint32_t in_flight = 0; /* packets of it in the network, ACKs included */
+	uint32_t at_host = 0; /* Homa: data packets of it that wait in its sender's own port */
 	uint32_t sent = 0, drops = 0, timeouts = 0, duplicates = 0, marked = 0;
 	uint32_t packets = 0, last_bytes = 0; /* data packets, and the payload of the last one */
 	FlowBase *next_over = nullptr;

@@ -1,7 +1,7 @@
 /*
  * Homa's ports. A switch's is strict.h's: priorities over one buffer. A host's own port is ordered by the message that
  * has least left to send (SRPT), of one message in order, control packets first: Homa's NIC queue is short and filled
- * in that order, which comes to the same.
+ * in that order, which comes to the same. It counts what waits there of each flow: that is not late, and is not sent again.
  */
 #ifndef QCLIMB_SIM_QUEUES_HOMA_H
 #define QCLIMB_SIM_QUEUES_HOMA_H
@@ -36,11 +36,18 @@ class HomaQueue
 	}
 	Packet *push(Packet *packet)
 	{
-		return is_host_ ? host_.push(packet) : strict_.push(packet);
+		if (!is_host_)
+			return strict_.push(packet);
+		packet->flow->at_host += packet->type == Type::DATA;
+		return host_.push(packet);
 	}
 	Packet *pop()
 	{
-		return is_host_ ? host_.pop() : strict_.pop();
+		if (!is_host_)
+			return strict_.pop();
+		Packet *packet = host_.pop();
+		packet->flow->at_host -= packet->type == Type::DATA;
+		return packet;
 	}
 
       private:

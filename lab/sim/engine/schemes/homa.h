@@ -8,7 +8,9 @@
  * priority P - k + i, or P - S + i where k exceeds the S scheduled ones: shortest first, and the lowest levels, so that a shorter
  * newcomer finds one above. A data packet's arrival is when grants are made anew; grants travel at priority 0.
  * Losses. A message of which more is granted than arrived, and nothing arrives for `timeout_ps`, is asked for what is missing
- * (the first gap); if nothing ever arrived its sender begins again. Buffers are meant to be large.
+ * (the first gap); if nothing ever arrived its sender begins again. What still waits in the sender's own port, behind shorter
+ * messages, is not sent again (Homa's BUSY): else copies pile up there, and that is the port that is short already.
+ * Buffers are meant to be large: a host's own port is without bound.
  * With forecasts, "left" and the unscheduled priority go by the forecast; a message that outgrows it has one packet left.
  *
  * Not modelled: requests and responses as pairs (a flow is one message), incast control, the sender's grant-free RPC aborts.
@@ -101,8 +103,7 @@ class Homa
 			flow.priority = priority;
 			send(flow);
 		} else {
-			for (uint32_t seq = from; seq < std::min(end, flow.next); seq++)
-				launch(flow, seq, true);
+			again(flow, from, end);
 		}
 	}
 
@@ -114,11 +115,8 @@ class Homa
 		if (flow.received >= 0) {
 			answer(flow, Type::ACK, 0, 0, 0);
 		} else if (!count) {
-			flow.timeouts++;
-			for (uint32_t seq = 0; seq < flow.next; seq++)
-				launch(flow, seq, true);
+			again(flow, 0, flow.next);
 		} else if (flow.granted > count) {
-			flow.timeouts++;
 			uint32_t end = flow.arrived.first() + 1;
 			while (end < flow.granted && !flow.arrived.has(end))
 				end++;
@@ -164,6 +162,15 @@ class Homa
 			answer(flow, Type::GRANT, std::min(first + i, priorities_ - 1), 0, end);
 			network_.set_timer(&flow, network_.now + timeout_ps_);
 		}
+	}
+
+	/* Sends again what of [from, end) has left the host: its port serves a message in order. */
+	void again(Flow &flow, uint32_t from, uint32_t end)
+	{
+		end = std::min(end, flow.next - flow.at_host);
+		flow.timeouts += from < end;
+		for (uint32_t seq = from; seq < end; seq++)
+			launch(flow, seq, true);
 	}
 
 	void send(Flow &flow)
