@@ -17,6 +17,14 @@ def test_jobs_offer_the_load_that_is_asked_for():
     assert wire.sum() * 8 / seconds / (FABRIC.hosts * FABRIC.host_rate_bps) == pytest.approx(0.6, rel=0.05)
 
 
+def test_few_jobs_of_heavy_tailed_sizes_offer_the_load_too():
+    for seed in range(1, 5):
+        flows = Jobs("flux_kmeans_est_bytes", 25).flows(FABRIC, 0.7, 2_500, seed)
+        wire = flows.size_bytes + 40 * -(-flows.size_bytes // 1460)
+        offered = wire.sum() * 8 / (flows.start_ps[-1] / 1e12) / (FABRIC.hosts * FABRIC.host_rate_bps)
+        assert offered == pytest.approx(0.7, rel=0.35)  # a hundred gaps scatter by a tenth
+
+
 def test_a_jobs_flows_begin_together_and_have_about_one_size():
     flows = Jobs(SIZES, 25, "shuffle", spread=0.1).flows(Topology(), 0.6, 2_500, 1)
     start, size = (values.reshape(100, 25) for values in (flows.start_ps, flows.size_bytes))
