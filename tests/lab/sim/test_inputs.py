@@ -58,6 +58,7 @@ ONE = np.array([0])
         (lambda: Topology(1, 0, 1), "a flow needs two hosts"),
         (lambda: Pfabric(max_window=3), "scheme.max_window is 3, expected 12"),
         (lambda: Leaves(width=2), "workload.forecast.width is 2"),
+        (lambda: Leaves(number="median"), "workload.forecast.number is 'median'"),
         (lambda: FlowList(ONE, np.array([0]), ONE, ONE), r"workload.size_bytes\[0\] is 0"),
         (lambda: FlowList(np.array([2, 1]), ONE, ONE, ONE), "workload.size_bytes has 1 values for 2 flows"),
         (lambda: scheme_named("pfabrik"), "scheme is 'pfabrik', expected one of pfabric"),
@@ -147,6 +148,22 @@ def test_leaves_cover_all_but_the_misses():
     inside = (flows["lower_bytes"] <= flows["size_bytes"]) & (flows["size_bytes"] <= flows["upper_bytes"])
     assert 0.985 < inside.mean() < 0.995
     assert (flows["lower_bytes"] <= flows["upper_bytes"]).all()
+
+
+def test_a_forecasts_number_is_the_mean_of_its_window():
+    table = "flux_pagerank_est_bytes"
+    whole = Workload(table, forecast=Leaves(1.0, 0.0))
+    flows = np.concatenate(list(flows_of(Experiment(workload=whole, flows=1_000))))
+    assert flows["forecast_bytes"] == pytest.approx(size_table(table).mean_bytes(), rel=1e-3)
+    mean, middle = (
+        np.concatenate(
+            list(flows_of(Experiment(workload=Workload(table, forecast=Leaves(0.1, 0.0, number)), flows=50_000)))
+        )
+        for number in ("mean", "middle")
+    )
+    assert (mean["lower_bytes"] <= mean["forecast_bytes"]).all()
+    assert (mean["forecast_bytes"] <= mean["upper_bytes"]).all()
+    assert mean["forecast_bytes"].mean() > 1.2 * middle["forecast_bytes"].mean()
 
 
 def test_every_table_has_a_mean():
