@@ -85,7 +85,7 @@ def _make(name: str, scale_name: str, output: Path, where: Where, as_json: bool)
     from lab.demo import console_for_tables
     from lab.figures.book import PAGES
     from lab.figures.render import write
-    from lab.figures.sweep import ALL_CORES, run_all
+    from lab.figures.sweep import ALL_CORES, cost, run_all
 
     page = PAGES[name]
     scale = page.scales[scale_name]
@@ -98,7 +98,7 @@ def _make(name: str, scale_name: str, output: Path, where: Where, as_json: bool)
         )
     click.echo(f"{name}: {len(points)} points, {points.computed} computed now", err=True)
     story = page.tell(scale, points)
-    path = write(page, scale, story, output, f"qclimb figures {name} --scale {scale_name}")
+    path = write(page, scale, story, output, f"qclimb figures {name} --scale {scale_name}", cost(points.values()))
     if not as_json:
         table = Table(title=page.title, title_justify="left")
         for column in story.rows[0]:

@@ -82,12 +82,11 @@ def tell(scale: Scale, points: Points) -> Story:
         )
         for trace in TRACES
     ]
-    less = [
-        of(trace, "QCLIMB", load, "out of order")[0] / of(trace, TCP, load, "out of order")[0]
-        for trace in TRACES
-        for load in scale.loads
-        if of(trace, TCP, load, "out of order")[0] > 0
-    ]
+
+    def against(base: str) -> list[float]:
+        each = [(of(trace, base, load, "out of order")[0], trace, load) for trace in TRACES for load in scale.loads]
+        return [of(trace, "QCLIMB", load, "out of order")[0] / value for value, trace, load in each if value > 0]
+
     lost: dict[str, tuple[float, float]] = {}
     if 0.7 in scale.loads:
         for scheme in ("QCLIMB", "pFabric"):
@@ -95,21 +94,26 @@ def tell(scale: Scale, points: Points) -> Story:
                 sum(of("K-Means", scheme, 0.7, f"drops_{c}")[0] for c in ("small", "medium", "large")),
                 of("K-Means", scheme, 0.7, "losses_told")[0],
             )
-    found = verdicts(less, lost)
+    found = verdicts(against(TCP), against(TOLERANT), lost)
     return Story(rows, panels, found, " ".join(found))
 
 
-def verdicts(less: Sequence[float], lost: dict[str, tuple[float, float]]) -> list[str]:
-    """From the ratios of Table 3, and (packets lost, told by receivers) by scheme."""
+def verdicts(strict: Sequence[float], tolerant: Sequence[float], lost: dict[str, tuple[float, float]]) -> list[str]:
+    """From the ratios of Table 3 to either TCP, and (packets lost, told by receivers) by scheme."""
     paper = [after / before for each in TABLE_3.values() for before, after in each.values()]
-    if not less:
+    if not strict or not tolerant:
         return ["Nothing was out of order: too few flows to say anything."]
-    inside = min(paper) <= min(less) and max(less) <= max(paper)
-    same = "reproduced" if inside else "the direction only" if max(less) < 1 else "not reproduced"
-    found = [
-        f"Table 3: QCLIMB's receiver has {min(less):.2f} to {max(less):.2f} of the bytes out of order that TCP's "
-        f"reordering has, the paper's {min(paper):.2f} to {max(paper):.2f}: {same}."
-    ]
+    found = []
+    for ratios, what in (
+        (tolerant, "a TCP that does not take overtaking for loss (Linux's comes close to it)"),
+        (strict, "a TCP that takes three duplicate ACKs for loss"),
+    ):
+        inside = min(paper) <= min(ratios) and max(ratios) <= max(paper)
+        same = "reproduced" if inside else "the direction only" if max(ratios) < 1 else "not reproduced"
+        found.append(
+            f"Table 3: QCLIMB's receiver has {min(ratios):.2f} to {max(ratios):.2f} of the bytes out of order of "
+            f"{what}, the paper's {min(paper):.2f} to {max(paper):.2f}: {same}."
+        )
     if lost:
         ours, told = lost["QCLIMB"]
         theirs = lost["pFabric"][0]
@@ -129,12 +133,21 @@ PAGE = Page(
         *SETTINGS,
         "Table 3 is the testbed's. How it counts is not stated; here: the bytes that wait at a receiver beyond a gap, "
         "seen at each arrival of a data packet, whichever flow it is of, on average.",
+        "Table 4: with an initial window of 10 packets QCLIMB loses none here (with 50, which pages had before, some "
+        "330: jobs then overflow ports at once).",
         "Table 4: here packets dropped; the paper's `loss events` are not defined. pFabric drops by design and sends "
         "again after 45 us; its receivers tell nothing.",
         "Table 5 is on page qclimb-24.",
-        "Why Table 3 is the other way round here, we think: TCP takes overtaken packets for lost, sends them again "
-        "and halves its window, so little waits; QCLIMB's receiver lets a whole window wait while a flow climbs. "
-        "Windows here are of 40 Gb/s and 14 us, from 50 packets on; the testbed's are not stated.",
+        "Table 3 hangs on what the TCP that it is measured against takes for loss. One that takes three duplicate "
+        "ACKs for it (RFC 6675) sends what was overtaken again and halves its window at each climb, so little is out "
+        "waits. Linux's, which the testbed ran, raises the three with the reordering that it meets, up to 300, and "
+        "takes a halving back that proves wrong. `QCLIMB, tolerant TCP` is its limit: nothing overtaken is held for "
+        "lost, the timeout alone finds losses. The paper's ratio lies between the two: we take it for a TCP on its "
+        "way from the one to the other. QCLIMB's receiver lets a window wait while a flow climbs as the tolerant one "
+        "does, but counts a window as over when as many packets have arrived as were out, and so goes on reacting to "
+        "marks.",
+        "Absolute bytes are the testbed's no more: windows of 40 Gb/s and a fabric of 14 us here; the testbed's loads, "
+        "windows and what it averages over are not stated.",
     ],
     scales={
         "quick": Scale("quick", 480, (1,), (0.5, 0.7)),

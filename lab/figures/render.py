@@ -67,6 +67,10 @@ def _lines(panel: Panel, axis: Any) -> None:
         axis.errorbar(x, series.y, half, label=series.label, color=_colour(place), marker="o", ms=3, lw=1.3, capsize=2)
     if len(places) <= TICKS_MAX and step >= 0.01 * (places[-1] - places[0]):
         axis.set_xticks(places)
+    if all(y >= 0 for series in panel.series for y in series.y if y == y):
+        axis.set_ylim(
+            bottom=max(0.0, axis.get_ylim()[0])
+        )  # an interval may reach below 0, what is shown can't be there
     axis.set_xlabel(panel.x)
     axis.set_ylabel(panel.y)
 
@@ -85,14 +89,15 @@ def _colour(place: int) -> str:
     return COLOURS[place % len(COLOURS)]
 
 
-def write(page: Page, scale: Scale, story: Story, folder: Path, command: str) -> Path:
-    """Writes NAME.md and NAME.svg, and the index anew; returns the first."""
+def write(page: Page, scale: Scale, story: Story, folder: Path, command: str, cost: str = "") -> Path:
+    """Writes NAME.md and NAME.svg, and the index anew; returns the first. `cost`: what the points took."""
     folder.mkdir(parents=True, exist_ok=True)
     draw(story.panels, folder / f"{page.name}.svg")
     lines = [
         f"# {page.title}",
         "",
-        f"`{command}`: {scale.flows:,} flows a point, seeds {', '.join(map(str, scale.seeds))}.",
+        f"`{command}`: {scale.flows:,} flows a point, seeds {', '.join(map(str, scale.seeds))}"
+        f"{f'; {cost}' if cost else ''}.",
         "",
         *([f"**Verdict**: {story.verdict}", ""] if story.verdict else []),
         f"![{page.title}]({page.name}.svg)",

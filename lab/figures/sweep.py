@@ -8,7 +8,7 @@ program of its own; on a cluster it is a task of Ray's, and the sweep alone writ
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,14 @@ class Sweep(dict[Any, Point]):
 
     computed = 0
     """How many were run and not read; points that have several keys count once."""
+
+
+def cost(found: Iterable[Point]) -> str:
+    """How many points there are, those with several keys once, and the processor time that their engines took."""
+    distinct = {id(point): point for point in found}.values()
+    seconds = sum(point.counters["cpu_seconds"] for point in distinct)
+    took = f"{seconds / 60:.1f} CPU minutes" if seconds >= 60 else f"{seconds:.0f} CPU seconds"
+    return f"{len(distinct)} points, {took}" if distinct else ""
 
 
 def run_all(

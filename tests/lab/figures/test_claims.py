@@ -89,11 +89,12 @@ def test_the_slacks_page_names_the_best():
 
 
 def test_the_tables_verdicts_follow_their_numbers():
-    three, four = verdicts([0.5, 0.8], {"QCLIMB": (30.0, 20.0), "pFabric": (100.0, 0.0)})
-    assert three.endswith("reproduced.") and "0.50 to 0.80" in three
+    tolerant, strict, four = verdicts([2.0, 3.0], [0.5, 0.8], {"QCLIMB": (30.0, 20.0), "pFabric": (100.0, 0.0)})
+    assert tolerant.endswith(": reproduced.") and "0.50 to 0.80" in tolerant
+    assert strict.endswith("not reproduced.") and "2.00 to 3.00" in strict
     assert "0.30 of it" in four and "20 (67%" in four
-    assert verdicts([0.1, 0.8], {})[0].endswith("the direction only.") and len(verdicts([0.1, 0.8], {})) == 1
-    assert verdicts([0.5, 1.1], {})[0].endswith("not reproduced.")
+    assert verdicts([0.1, 0.8], [0.5], {})[1].endswith("the direction only.")
+    assert len(verdicts([0.1, 0.8], [0.5], {})) == 2 and len(verdicts([], [0.5], {})) == 1
     assert all(after < before for each in TABLE_3.values() for before, after in each.values())
 
 

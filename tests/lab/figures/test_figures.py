@@ -75,8 +75,8 @@ def test_the_qclimb_page_holds_each_claim_against_the_paper(tmp_path):
     scale = Scale("quick", 60, (1,), (0.5,))
     found = run_all(QCLIMB_23.runs(scale), tmp_path, 2)
     story = QCLIMB_23.tell(scale, found)
-    assert len(story.verdicts) == 4
-    assert all(verdict.endswith("reproduced.") for verdict in story.verdicts)
+    assert len(story.verdicts) == 6 and story.verdict.startswith("of 6 claims ")
+    assert all("PageRank, QCLIMB / " in verdict and ", the paper " in verdict for verdict in story.verdicts)
 
 
 def test_commands_name_what_they_do_not_know():
