@@ -3,6 +3,7 @@
 import os
 import random
 import statistics
+import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -43,10 +44,30 @@ def environments(modes: Sequence[Mode]) -> Iterator[dict[Mode | None, dict[str, 
         yield found
 
 
-def in_turns(modes: Sequence[Mode], repeats: int, measure: Callable[[Mode | None], float]) -> dict[Any, list[float]]:
-    """`measure` of a bare program and of each mode, `repeats` times, their order turned by one each time."""
-    order: list[Mode | None] = [None, *modes]
-    values: dict[Mode | None, list[float]] = {mode: [] for mode in order}
+SPLIT = "split"
+"""Where a mode stands: the server splits and marks by itself (shim_split.c), the least that exact boundaries cost."""
+
+
+def split_environment(place: Path) -> dict[str, str]:
+    """The environment of a server under shim_split.c, which is built into `place`."""
+    library = place / "shim_split.so"
+    subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-o", library, HERE / "shim_split.c", "-ldl"], check=True)
+    return {**os.environ, "LD_PRELOAD": str(library)}
+
+
+def cpu_ns_of(pid: int) -> int:
+    """CPU time that a process and its children ran so far, by the scheduler's clock (interrupts that hit them too)."""
+    total = 0
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        total += int((task / "schedstat").read_text().split()[0])
+        total += sum(cpu_ns_of(int(child)) for child in (task / "children").read_text().split())
+    return total
+
+
+def in_turns(modes: Sequence[str], repeats: int, measure: Callable[[Any], float]) -> dict[Any, list[float]]:
+    """`measure` of a bare program (None) and of each mode, `repeats` times, their order turned by one each time."""
+    order: list[str | None] = [None, *modes]
+    values: dict[str | None, list[float]] = {mode: [] for mode in order}
     for turn in range(repeats):
         for n in range(len(order)):
             mode = order[(turn + n) % len(order)]
@@ -54,7 +75,7 @@ def in_turns(modes: Sequence[Mode], repeats: int, measure: Callable[[Mode | None
     return values
 
 
-def compared(values: dict[Any, list[float]], mode: Mode) -> dict[str, Any]:
+def compared(values: dict[Any, list[float]], mode: str) -> dict[str, Any]:
     """The median of the ratios to the bare run of the same turn, with a 95 % bootstrap interval."""
     ratios = [ours / bare for ours, bare in zip(values[mode], values[None], strict=True)]
     drawn = random.Random(1)
@@ -63,7 +84,7 @@ def compared(values: dict[Any, list[float]], mode: Mode) -> dict[str, Any]:
     return {"ratio": statistics.median(ratios), "95 %": f"{low:.3f} .. {high:.3f}"}
 
 
-def row_ns(values: dict[Any, list[float]], mode: Mode, goal: str) -> dict[str, Any]:
+def row_ns(values: dict[Any, list[float]], mode: str, goal: str) -> dict[str, Any]:
     """A line of a benchmark whose values are nanoseconds: the medians, and how they compare."""
     return {
         "mode": str(mode),

@@ -77,7 +77,7 @@ static bool decide_by_time(struct connection *connection, int fd, const struct q
 	decision->until_bytes = left > 0 ? connection->sent_bytes + piece_bytes(connection, fd) : UINT64_MAX;
 	decision->quiet_bytes = left > 0 ? 0 : UINT64_MAX;
 	if (left <= 0 || ready != READY_NOT || !connection->sent_bytes || connection->pending == PENDING_ACK ||
-	    unsent_bytes(fd) <= 0)
+	    is_transmitted(connection, fd))
 		return true;
 	decision->step = WAIT_TRANSMITTED;
 	return false;
@@ -156,7 +156,7 @@ struct decision decide(struct connection *connection, int fd, const struct rules
 		}
 		connection->record.promotions++;
 	} else if (wanted > connection->priority && connection->dscp < DSCP_UNKNOWN) {
-		if (ready == READY_NOT && unsent_bytes(fd) > 0) {
+		if (ready == READY_NOT && !is_transmitted(connection, fd)) {
 			decision.step = WAIT_TRANSMITTED;
 			return decision;
 		}

@@ -246,21 +246,24 @@ bool is_transmitted(struct connection *connection, int fd)
 {
 	if (unsent_bytes(fd) <= 0)
 		return true;
+	if (connection->pending == PENDING_TRANSMISSION)
+		return false; /* was pushed when the wait began */
 	unpush(fd, push(connection, fd));
 	return unsent_bytes(fd) <= 0;
 }
 
 bool has_room(int fd, size_t len)
 {
-	const int bytes = unacked_bytes(fd);
+	int bytes;
 
-	return bytes >= 0 && len <= DRAIN_ROOM_BYTES && (size_t)bytes <= DRAIN_ROOM_BYTES - len;
+	if (len > DRAIN_ROOM_BYTES)
+		return false;
+	bytes = unacked_bytes(fd);
+	return bytes >= 0 && (size_t)bytes <= DRAIN_ROOM_BYTES - len;
 }
 
 bool poll_transmitted(struct connection *connection, int fd)
 {
-	if (is_transmitted(connection, fd))
-		return true;
 	if (connection->pending != PENDING_TRANSMISSION) {
 		drain_release(connection, fd);
 		borrow_lowat(fd);

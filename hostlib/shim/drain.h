@@ -36,7 +36,7 @@ enum waited wait_drained(struct connection *connection, int fd, uint64_t timeout
 
 /* For the others. All is transmitted, if need be by a push now. */
 bool is_transmitted(struct connection *connection, int fd);
-/* True if all is transmitted; false: nothing may be written, and the kernel will say when. */
+/* After is_transmitted() said no. True if by now all is; false: nothing may be written, and the kernel will say when. */
 bool poll_transmitted(struct connection *connection, int fd);
 
 /*

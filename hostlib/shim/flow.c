@@ -47,8 +47,6 @@ static enum ready ready_at_once(struct connection *connection, int fd, const str
 				uint64_t now)
 {
 	if (connection->pending == PENDING_NONE || connection->pending == PENDING_PUT_OFF) {
-		if (decision->step == WAIT_TRANSMITTED && is_transmitted(connection, fd))
-			return READY_TRANSMITTED;
 		if (!connection->was_refused && has_room(fd, left))
 			return put_off(connection, fd, decision, left);
 		connection->pending = PENDING_NONE;
@@ -70,7 +68,7 @@ static enum ready ready_at_once(struct connection *connection, int fd, const str
 	/* Bytes are held back only where more must follow them: then the application is sure to call again. */
 	if (left <= DRAIN_HELD_BYTES)
 		return put_off(connection, fd, decision, left);
-	return poll_transmitted(connection, fd) ? READY_HOLD : READY_LATER;
+	return is_transmitted(connection, fd) || poll_transmitted(connection, fd) ? READY_HOLD : READY_LATER;
 }
 
 /*
