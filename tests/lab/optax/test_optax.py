@@ -9,7 +9,7 @@ from lab.fabric import FabricError, netns
 from lab.fabric.star import build
 from lab.optax.blocks import BlockResult, Blocks, disks, programs, run_blocks
 from lab.optax.points import KB, MIXES, Point, points
-from lab.optax.report import bulk_rates, gain, write_report
+from lab.optax.report import bulk_rates, gain, number_of, write_report
 from lab.optax.star import Star, up
 from lab.optax.tasks import Done, Result, Scheme, Task, run, senders
 
@@ -44,6 +44,15 @@ def test_a_report_says_what_does_not_hold(tmp_path):
     assert gain(good[point], "optax") == pytest.approx(1.3 / 0.9)
     assert write_report(good, tmp_path / "good.md", "").count("does not hold") == 0
     assert write_report(bad, tmp_path / "bad.md", "").count("does not hold") == 2
+
+
+def test_a_figure_says_how_often_its_points_were_measured(tmp_path):
+    few, many = (Point("fig12", x, ("fair", "optax"), "arrivals", (0.1,)) for x in "ab")
+    once = {"fair": [result(0.6, 0.7)], "optax": [result(0.2, 0.7)]}
+    found = {few: once, many: {name: 3 * results for name, results in once.items()}}
+    write_report(found, tmp_path / "page.md", "")
+    assert "1 to 3 runs" in (tmp_path / "page-fig12.svg").read_text()
+    assert [number_of(runs) for runs in ([1], [2, 2], [1, 4])] == ["1 run", "2 runs", "1 to 4 runs"]
 
 
 def test_a_slow_task_asks_its_senders_for_their_pace():
