@@ -15,6 +15,7 @@ Decided here, and written into each model's report:
   services the lower bounds came out alike, the upper ones at 5,000 flows half as far away.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -38,6 +39,15 @@ GROW_ROWS = 100_000
 """Time is linear in them: 100 trees of a million rows each took a quarter of an hour."""
 
 
+GROW, CALIBRATE = 0.64, 0.16
+"""Shares of each host's flows, in the order of time; the rest tests."""
+
+
+def rows_needed(calibrate: int) -> int:
+    """Of how many flows so many are held back to calibrate, those of several hosts rounded down at each aside."""
+    return math.ceil(round(calibrate / CALIBRATE, 6))
+
+
 @dataclass(frozen=True)
 class Parts:
     """Row numbers of the parts, each in the order of time within each host."""
@@ -54,7 +64,7 @@ def split(start_ns: npt.NDArray[np.uint64], hosts: Sequence[str]) -> Parts:
     for host in sorted(set(hosts)):
         mine = np.flatnonzero(names == host)
         mine = mine[np.argsort(start_ns[mine], kind="stable")]
-        first, second = int(len(mine) * 0.64), int(len(mine) * 0.8)
+        first, second = int(len(mine) * GROW), int(len(mine) * (GROW + CALIBRATE))
         for part, rows in zip(parts, np.split(mine, [first, second]), strict=True):
             part.append(rows)
     grow, calibrate, test = (np.concatenate(part) for part in parts)

@@ -61,7 +61,8 @@ def train(
     rows, hosts = rows[whole], [host for host, is_whole in zip(hosts, whole, strict=True) if is_whole]
     if len(rows) < bounds.LEAST_ROWS:
         raise TrainingError(
-            f"label: {len(rows)} flows were recorded, expected at least {bounds.LEAST_ROWS} to train on"
+            f"label: {len(rows)} flows were recorded, expected at least {bounds.LEAST_ROWS} to train on and "
+            f"{bounds.rows_needed(conformal.needed(bounds.TARGET_COVERAGE)):,} to calibrate, too"
         )
     matrix, sizes = bounds.select(rows, ids)
     parts = bounds.split(rows["start_ns"], hosts)

@@ -185,6 +185,8 @@ def read(path: Path) -> Recording:
     """
     try:
         table = pq.read_table(path)
+    except FileNotFoundError:
+        raise RecordError(f"recording {path}: is not there, expected a Parquet file") from None
     except (OSError, pa.ArrowException) as error:
         raise RecordError(f"recording {path}: {str(error).splitlines()[0]}; expected a Parquet file") from error
     about = _about(path, table)

@@ -114,6 +114,8 @@ def test_impossible_flows_are_counted_named_and_left_out(path, column, values, r
 
 
 def test_what_is_no_recording_is_refused(path):
+    with pytest.raises(RecordError, match=r"absent\.parquet: is not there, expected a Parquet file"):
+        recording.read(path.with_name("absent.parquet"))
     path.write_text("hello")
     with pytest.raises(RecordError, match="expected a Parquet file"):
         recording.read(path)

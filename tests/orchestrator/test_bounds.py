@@ -185,8 +185,14 @@ def test_features_by_name_and_a_wrong_one_is_named(rows):
 
 
 def test_too_few_flows_are_refused(rows):
-    with pytest.raises(TrainingError, match="49 flows"):
+    with pytest.raises(TrainingError, match="49 flows were recorded, expected at least 50 to train on and 12,494 to"):
         train(rows[:49], ["h1"] * 49, 1)
+
+
+def test_the_flows_needed_to_calibrate_are_no_more_than_needed():
+    start_ns = np.arange(12_494, dtype=np.uint64)
+    for flows, held in ((bounds.rows_needed(1999), 1999), (bounds.rows_needed(1999) - 7, 1998)):
+        assert len(bounds.split(start_ns[:flows], ["h1"] * flows).calibrate) == held
 
 
 def test_a_tree_cut_at_a_depth_is_the_tree_grown_to_it():
