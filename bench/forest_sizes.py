@@ -83,12 +83,14 @@ def grown_of(flows: Flows, seed: int, folder: Path | None) -> list[Row]:
     """A row a size; the forests and some rows into the folder."""
     rows: list[Row] = []
     parts = bounds.split(flows.start_ns, flows.hosts)
-    sizes, test = flows.size_bytes[parts.test], flows.features[parts.test]
+    features = np.ascontiguousarray(flows.features[:, IDS])
+    sizes, test = flows.size_bytes[parts.test], features[parts.test]
     name = flows.name.replace(" ", "-")
     if folder is not None:
-        np.save(folder / f"{name}.npy", test[np.linspace(0, len(test) - 1, WARM_ROWS).astype(int)])
-    shown = flows.features[parts.grow], flows.size_bytes[parts.grow]
-    held = flows.features[parts.calibrate], flows.size_bytes[parts.calibrate]
+        picked = parts.test[np.linspace(0, len(test) - 1, WARM_ROWS).astype(int)]
+        np.save(folder / f"{name}.npy", flows.features[picked])
+    shown = features[parts.grow], flows.size_bytes[parts.grow]
+    held = features[parts.calibrate], flows.size_bytes[parts.calibrate]
     edges = report.thresholds_of(np.concatenate([shown[1], held[1]]))
     grown, _ = bounds.grow(*shown, max(TREES), max(DEPTHS), seed, jobs=-1)
     for depth in DEPTHS:
@@ -147,7 +149,7 @@ def measure(folder: Path) -> None:
                     library = place / "forest.so"
                     file = (folder / f"{place.name}.forest").read_bytes()
                     core, forest = make(place, file), decode_forest(file)
-                    lower, _ = forest.predict_bytes(some.astype(np.float32))
+                    lower, _ = forest.predict_bytes(some[:, IDS].astype(np.float32))
                     assert np.array_equal(core.bounds(some)[:, 0], lower)
                     cores.append(((name, trees, depth), core, some))
         times: list[list[tuple[float, float]]] = [[] for _ in cores]
