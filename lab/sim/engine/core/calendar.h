@@ -6,8 +6,9 @@
  * before. Opening a bucket sorts it (a bucket of the first level holds about one event if the width is right) or deals
  * it out to the level before. All cost is per event, none per empty bucket: bitmaps say where the next one is.
  *
- * Events are links of the things that they happen to (a packet, a port, a flow's timer): no allocation, and `cancel`
- * is two writes. Order does not depend on the width: since a window's events stand in a later level until now enters
+ * Events are parts of the things that they happen to (a packet, a port, a timer): no allocation, and putting one in
+ * touches no other event's memory. None is taken out before its time: one that is no longer wanted becomes
+ * Kind::NOTHING. Order does not depend on the width: since a window's events stand in a later level until now enters
  * that window, nothing that is put in later can get in front.
  */
 #ifndef QCLIMB_SIM_CALENDAR_H
@@ -20,18 +21,13 @@
 namespace sim
 {
 
-enum class Kind : uint32_t { PACKET, PORT, TIMER, ARRIVAL, END };
+enum class Kind : uint8_t { PACKET, PORT, TIMER, ARRIVAL, NOTHING };
 
 struct Event {
 	Time time = 0;
 	Event *next = nullptr;
-	Event **link = nullptr; /* what points to this event; null while it stands in no list */
-	Kind kind = Kind::END;
-
-	bool is_scheduled() const
-	{
-		return link != nullptr;
-	}
+	Kind kind = Kind::NOTHING;
+	bool is_scheduled = false;
 };
 
 class Calendar
@@ -43,7 +39,7 @@ class Calendar
 		int shift = width_bits;
 
 		for (int level = 0; level < LEVELS; level++) {
-			level_[level].open(shift, level ? 12 : 14, &nil_);
+			level_[level].open(shift, level ? 12 : 14);
 			shift += level ? 12 : 14;
 		}
 	}
@@ -55,6 +51,7 @@ class Calendar
 	{
 		SIM_CHECK(time >= base_, "no event lies in the past");
 		event->time = time;
+		event->is_scheduled = true;
 		const uint64_t apart = static_cast<uint64_t>(time ^ base_);
 
 		if (apart >> level_[0].end_shift == 0) {
@@ -73,24 +70,15 @@ class Calendar
 		level_[n].push(event, level_[n].bucket_of(time));
 	}
 
-	void cancel(Event *event)
-	{
-		*event->link = event->next;
-		event->next->link = event->link;
-		event->link = nullptr;
-	}
-
 	/* The next event, or null. */
 	Event *take()
 	{
-		while (sorted_ == &nil_)
+		while (!sorted_)
 			if (!open_next())
 				return nullptr;
 		Event *event = sorted_;
 		sorted_ = event->next;
-		__builtin_prefetch(sorted_);
-		sorted_->link = &sorted_;
-		event->link = nullptr;
+		event->is_scheduled = false;
 		return event;
 	}
 
@@ -104,12 +92,12 @@ class Calendar
 		std::vector<Event *> bucket;
 		std::vector<uint64_t> used, used_words; /* a bit a bucket, a bit a word of these */
 
-		void open(int at, int bits, Event *nil)
+		void open(int at, int bits)
 		{
 			shift = at;
 			end_shift = at + bits;
 			mask = (1u << bits) - 1;
-			bucket.assign(size_t(1) << bits, nil);
+			bucket.assign(size_t(1) << bits, nullptr);
 			used.assign((size_t(1) << bits) / 64, 0);
 			used_words.assign((used.size() + 63) / 64, 0);
 		}
@@ -121,30 +109,25 @@ class Calendar
 
 		void push(Event *event, uint32_t at)
 		{
-			Event *first = bucket[at];
-
-			event->next = first;
-			first->link = &event->next;
-			event->link = &bucket[at];
+			event->next = bucket[at];
 			bucket[at] = event;
 			used[at >> 6] |= uint64_t(1) << (at & 63);
 			used_words[at >> 12] |= uint64_t(1) << ((at >> 6) & 63);
 		}
 
 		/* Takes the first used bucket from `from` on; NONE if there is none. The newest event comes first. */
-		uint32_t take_from(uint32_t from, Event **events, Event *nil)
+		uint32_t take_from(uint32_t from, Event **events)
 		{
-			for (uint32_t at = next_used(from); at != NONE; at = next_used(at + 1)) {
-				used[at >> 6] &= ~(uint64_t(1) << (at & 63));
-				if (!used[at >> 6])
-					used_words[at >> 12] &= ~(uint64_t(1) << ((at >> 6) & 63));
-				if (bucket[at] == nil)
-					continue; /* all cancelled */
-				*events = bucket[at];
-				bucket[at] = nil;
-				return at;
-			}
-			return NONE;
+			const uint32_t at = next_used(from);
+
+			if (at == NONE)
+				return NONE;
+			used[at >> 6] &= ~(uint64_t(1) << (at & 63));
+			if (!used[at >> 6])
+				used_words[at >> 12] &= ~(uint64_t(1) << ((at >> 6) & 63));
+			*events = bucket[at];
+			bucket[at] = nullptr;
+			return at;
 		}
 
 		uint32_t next_used(uint32_t from) const
@@ -175,7 +158,7 @@ class Calendar
 	{
 		Event **at = &sorted_;
 
-		while (*at != &nil_ && (*at)->time <= event->time)
+		while (*at && (*at)->time <= event->time)
 			at = &(*at)->next;
 		link(event, at);
 	}
@@ -183,25 +166,23 @@ class Calendar
 	void link(Event *event, Event **at)
 	{
 		event->next = *at;
-		event->next->link = &event->next;
-		event->link = at;
 		*at = event;
 	}
 
 	bool open_next()
 	{
 		Event *events = nullptr;
-		const uint32_t at = level_[0].take_from(open_ == NONE ? 0 : open_ + 1, &events, &nil_);
+		const uint32_t at = level_[0].take_from(open_ == NONE ? 0 : open_ + 1, &events);
 
 		if (at == NONE)
 			return deal_out();
 		open_ = at;
 		base_ = (base_ >> level_[0].end_shift << level_[0].end_shift) | (Time(at) << level_[0].shift);
-		while (events != &nil_) { /* newest first: each goes before those of its own time */
+		while (events) { /* newest first: each goes before those of its own time */
 			Event *event = events;
 			events = event->next;
 			Event **place = &sorted_;
-			while (*place != &nil_ && (*place)->time < event->time)
+			while (*place && (*place)->time < event->time)
 				place = &(*place)->next;
 			link(event, place);
 		}
@@ -214,19 +195,19 @@ class Calendar
 		for (int n = 1; n < LEVELS; n++) {
 			Level &level = level_[n];
 			Event *newest = nullptr;
-			const uint32_t at = level.take_from(level.bucket_of(base_) + 1, &newest, &nil_);
+			const uint32_t at = level.take_from(level.bucket_of(base_) + 1, &newest);
 			if (at == NONE)
 				continue;
 			base_ = (base_ >> level.end_shift << level.end_shift) | (Time(at) << level.shift);
 			open_ = NONE;
-			Event *oldest = &nil_;
-			while (newest != &nil_) {
+			Event *oldest = nullptr;
+			while (newest) {
 				Event *event = newest;
 				newest = event->next;
 				event->next = oldest;
 				oldest = event;
 			}
-			while (oldest != &nil_) {
+			while (oldest) {
 				Event *event = oldest;
 				oldest = event->next;
 				put(event, event->time);
@@ -236,8 +217,7 @@ class Calendar
 		return false;
 	}
 
-	Event nil_; /* the end of every list: its link is written, never read */
-	Event *sorted_ = &nil_; /* what is left of the open bucket */
+	Event *sorted_ = nullptr; /* what is left of the open bucket */
 	uint32_t open_ = NONE; /* the open bucket of the first level */
 	Time base_ = 0; /* where the open bucket begins */
 	Level level_[LEVELS];

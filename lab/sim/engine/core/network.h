@@ -23,7 +23,8 @@ struct Counts {
 	uint64_t losses_told = 0; /* packets held for lost by what receivers said, and not by a timeout */
 };
 
-template <class Queue> class Network
+/* `Stored` is the scheme's kind of packet. */
+template <class Queue, class Stored = Packet> class Network
 {
       public:
 	Network(const Config &config, Topology &topology, Calendar &calendar)
@@ -37,7 +38,7 @@ template <class Queue> class Network
 	Counts counts;
 	FlowBase *over = nullptr; /* flows whose memory may be given back */
 
-	Packet *make(FlowBase *flow)
+	Stored *make(FlowBase *flow)
 	{
 		flow->in_flight++;
 		return packets_.make(flow);
@@ -54,26 +55,25 @@ template <class Queue> class Network
 		}
 		if (ranks_are_priorities_)
 			counts.rank_packets[packet->rank & 63]++;
-		topology_.route(*packet);
-		forward(packet);
+		forward(packet, topology_.route(*packet));
 	}
 
-	/* The packet stands at its next port. */
-	void forward(Packet *packet)
+	/* The packet stands at this port. */
+	void forward(Packet *packet, uint32_t at)
 	{
-		Port &port = ports_[packet->port[packet->hop]];
+		Port &port = ports_[at];
 
 		port.check_in(packet->wire_bytes);
-		if (now >= port.busy_until && !port.is_scheduled()) {
+		if (now >= port.busy_until && !port.is_scheduled) {
 			SIM_CHECK(port.queue.is_empty(), "a port that is free has no queue");
 			transmit(port, packet);
 			return;
 		}
 		if (Packet *lost = port.queue.push(packet)) {
 			port.check_out(lost->wire_bytes);
-			drop(lost, port.link.place);
+			drop(lost, port.place);
 		}
-		if (!port.is_scheduled() && !port.queue.is_empty())
+		if (!port.is_scheduled && !port.queue.is_empty())
 			calendar_.put(&port, port.busy_until);
 		port.check();
 	}
@@ -96,7 +96,7 @@ template <class Queue> class Network
 	{
 		FlowBase *flow = packet->flow;
 
-		packets_.drop(packet);
+		packets_.drop(static_cast<Stored *>(packet));
 		if (--flow->in_flight == 0 && flow->is_over)
 			retire(flow);
 	}
@@ -106,8 +106,7 @@ template <class Queue> class Network
 	{
 		flow->is_over = true;
 		flow->deadline = NEVER;
-		if (flow->is_scheduled())
-			calendar_.cancel(flow);
+		forget_timer(flow);
 		if (flow->in_flight == 0)
 			retire(flow);
 	}
@@ -116,24 +115,34 @@ template <class Queue> class Network
 	void set_timer(FlowBase *flow, Time at)
 	{
 		flow->deadline = at;
-		if (!flow->is_scheduled()) {
-			calendar_.put(flow, at);
-		} else if (flow->time > at) {
-			calendar_.cancel(flow);
-			calendar_.put(flow, at);
+		if (flow->timer && flow->timer->time > at)
+			forget_timer(flow);
+		if (!flow->timer) {
+			flow->timer = timers_.make(flow);
+			calendar_.put(flow->timer, at);
 		}
 	}
 
-	/* True if the timer went off in earnest. */
-	bool timer_is_due(FlowBase *flow)
+	/* The flow whose timer went off in earnest, or null. */
+	FlowBase *due(Timer *timer)
 	{
-		if (flow->deadline <= now) {
-			flow->deadline = NEVER;
-			return true;
+		FlowBase *flow = timer->flow;
+
+		if (flow->deadline > now && flow->deadline != NEVER) {
+			calendar_.put(timer, flow->deadline);
+			return nullptr;
 		}
-		if (flow->deadline != NEVER)
-			calendar_.put(flow, flow->deadline);
-		return false;
+		const bool is_due = flow->deadline <= now;
+		flow->timer = nullptr;
+		flow->deadline = NEVER;
+		timers_.drop(timer);
+		return is_due ? flow : nullptr;
+	}
+
+	/* The time of a timer that was no longer wanted has come. */
+	void drop(Timer *timer)
+	{
+		timers_.drop(timer);
 	}
 
 	size_t packets_peak() const
@@ -150,8 +159,10 @@ template <class Queue> class Network
 	}
 
       private:
-	struct Port : Event {
-		Link link;
+	/* What a packet that finds the port free needs is in its first cache line. */
+	struct alignas(64) Port : Event {
+		Place place;
+		Time ps_per_byte, delay;
 		Time busy_until = 0;
 		Queue queue;
 #ifdef SIM_CHECKS
@@ -166,7 +177,7 @@ template <class Queue> class Network
 		}
 		void check() const
 		{
-			SIM_CHECK(queue.is_empty() || is_scheduled(), "no port idles over a queue");
+			SIM_CHECK(queue.is_empty() || is_scheduled, "no port idles over a queue");
 			SIM_CHECK(bytes_in == bytes_out + queue.bytes(), "a port conserves bytes");
 			SIM_CHECK(queue.bytes() == queue.counted_bytes(), "a queue knows its bytes");
 		}
@@ -181,7 +192,8 @@ template <class Queue> class Network
 		{
 		}
 #endif
-		Port(const Link &of, const Config &config) : link(of), queue(config, of.place)
+		Port(const Link &link, const Config &config)
+		    : place(link.place), ps_per_byte(link.ps_per_byte), delay(link.delay), queue(config, link.place)
 		{
 			kind = Kind::PORT;
 		}
@@ -190,9 +202,9 @@ template <class Queue> class Network
 	void transmit(Port &port, Packet *packet)
 	{
 		port.check_out(packet->wire_bytes);
-		port.busy_until = now + packet->wire_bytes * port.link.ps_per_byte;
+		port.busy_until = now + packet->wire_bytes * port.ps_per_byte;
 		packet->hop++;
-		calendar_.put(packet, port.busy_until + port.link.delay);
+		calendar_.put(packet, port.busy_until + port.delay);
 	}
 
 	void drop(Packet *packet, Place place)
@@ -208,6 +220,13 @@ template <class Queue> class Network
 		release(packet);
 	}
 
+	void forget_timer(FlowBase *flow)
+	{
+		if (flow->timer)
+			flow->timer->kind = Kind::NOTHING;
+		flow->timer = nullptr;
+	}
+
 	void retire(FlowBase *flow)
 	{
 		flow->next_over = over;
@@ -216,7 +235,8 @@ template <class Queue> class Network
 
 	Topology &topology_;
 	Calendar &calendar_;
-	Pool<Packet> packets_;
+	Pool<Stored> packets_;
+	Pool<Timer> timers_;
 	std::vector<Port> ports_;
 	const bool ranks_are_priorities_;
 };

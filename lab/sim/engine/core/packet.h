@@ -17,23 +17,20 @@ enum class Type : uint8_t { DATA, ACK, PROBE, GRANT };
 
 constexpr int MAX_HOPS = 4;
 
-struct Packet : Event {
-	FlowBase *flow;
-	uint32_t seq = 0; /* which packet of its flow; in an ACK, the packet that caused it */
-	uint32_t wire_bytes = 0;
-	uint32_t rank = 0; /* served first where it is smallest: pFabric's remaining bytes, or a priority */
+/* What every port and scheme needs of a packet, in one cache line: a large fabric's packets are in no near cache. */
+struct alignas(64) Packet : Event {
 	Type type = Type::DATA;
 	uint8_t hop = 0, hops = 0; /* links passed, links of the path */
 	bool to_sender = false; /* against the flow: ACK, grant */
-	uint32_t port[MAX_HOPS] = {}; /* of each link, in order */
+	bool is_marked = false; /* ECN: congestion met; an ACK echoes it */
+	bool is_again = false; /* a retransmission */
+	uint32_t wire_bytes = 0;
+	uint32_t rank = 0; /* served first where it is smallest: pFabric's remaining bytes, or a priority */
+	FlowBase *flow;
+	uint32_t seq = 0; /* which packet of its flow; in an ACK, the packet that caused it */
 	uint32_t cumulative = 0; /* in an ACK: packets before this one have all arrived */
 	uint32_t sacked = 0; /* in an ACK: packets that have arrived beyond the first gap */
-	Time sent = 0; /* when the data packet left; an ACK echoes it */
-	uint32_t told_first = 0,
-		 told_end = 0; /* in an ACK: these packets the receiver counts as lost; a grant: up to end */
-	bool is_marked = false; /* ECN: congestion met; an ACK echoes it */
-	uint32_t left = 0; /* Homa: packets left of the message, this one included */
-	bool is_again = false; /* a retransmission */
+	uint32_t ahead[MAX_HOPS - 1] = {}; /* ports after the first, in order */
 
 	explicit Packet(FlowBase *of) : flow(of)
 	{
@@ -41,8 +38,31 @@ struct Packet : Event {
 	}
 };
 
+static_assert(sizeof(Packet) == 64, "a line");
+
+/* What TCP's and Homa's packets say beyond that. */
+struct WidePacket : Packet {
+	Time sent = 0; /* when the data packet left; an ACK echoes it */
+	uint32_t told_first = 0,
+		 told_end = 0; /* in an ACK: these packets the receiver counts as lost; a grant: up to end */
+	uint32_t left = 0; /* Homa: packets left of the message, this one included */
+
+	using Packet::Packet;
+};
+
+/* A flow's timer; with Kind::NOTHING, one that was set anew to an earlier time, or whose flow is over. */
+struct Timer : Event {
+	FlowBase *flow;
+
+	explicit Timer(FlowBase *of) : flow(of)
+	{
+		kind = Kind::TIMER;
+	}
+};
+
 /* One flow, sender and receiver in one: they meet only in what packets carry. */
-struct FlowBase : Event { /* the event is its timer */
+struct FlowBase {
+	Timer *timer = nullptr;
 	uint64_t index = 0;
 	Time start = 0;
 	Time deadline = NEVER; /* of the timer; the event may stand earlier, and is then put in again */
@@ -58,11 +78,6 @@ struct FlowBase : Event { /* the event is its timer */
 	FlowBase *next_over = nullptr;
 	FlowBase *previous = nullptr, *following = nullptr; /* among those that are not over */
 	bool is_over = false;
-
-	FlowBase()
-	{
-		kind = Kind::TIMER;
-	}
 };
 
 } // namespace sim

@@ -38,13 +38,14 @@ inline std::string json_list(const uint64_t *values, size_t count)
 	return text + "]";
 }
 
-/* The width at which about one event falls into a bucket: the fabric's packets a second, some ten events each. */
+/* The width at which one or two events fall into a bucket: the time between two packets of all hosts at full load,
+ * for each of which there are some ten events, at the loads that are usual. */
 inline int bucket_bits(const Config &config, uint32_t hosts)
 {
-	const Time per_packet = config.number("host_ps_per_byte") * 1500 / (Time(hosts) * 10 + 1);
+	const Time per_packet = config.number("host_ps_per_byte") * 1500 / Time(hosts);
 	int bits = 4;
 
-	while (bits < 13 && (Time(1) << bits) < per_packet)
+	while (bits < 20 && (Time(1) << bits) < per_packet)
 		bits++;
 	return bits;
 }
@@ -52,7 +53,8 @@ inline int bucket_bits(const Config &config, uint32_t hosts)
 template <class Scheme> class Run
 {
 	using Flow = typename Scheme::Flow;
-	using Net = Network<typename Scheme::Queue>;
+	using Packet = typename Scheme::Packet;
+	using Net = Network<typename Scheme::Queue, Packet>;
 
       public:
 	explicit Run(const Config &config)
@@ -69,6 +71,10 @@ template <class Scheme> class Run
 		while (Event *event = calendar_.take()) {
 			if (event->time > end_)
 				break;
+			if (event->kind == Kind::NOTHING) {
+				network_.drop(static_cast<Timer *>(event));
+				continue;
+			}
 			network_.now = event->time;
 			events_++;
 			switch (event->kind) {
@@ -79,12 +85,12 @@ template <class Scheme> class Run
 				network_.serve(event);
 				break;
 			case Kind::TIMER:
-				at_timer(static_cast<Flow *>(event));
+				at_timer(static_cast<Timer *>(event));
 				break;
 			case Kind::ARRIVAL:
 				begin();
 				break;
-			case Kind::END:
+			case Kind::NOTHING:
 				break;
 			}
 			while (network_.over)
@@ -98,7 +104,7 @@ template <class Scheme> class Run
 	void at_packet(Packet *packet)
 	{
 		if (packet->hop < packet->hops) {
-			network_.forward(packet);
+			network_.forward(packet, packet->ahead[packet->hop - 1]);
 			return;
 		}
 		Flow &flow = *static_cast<Flow *>(packet->flow);
@@ -114,10 +120,10 @@ template <class Scheme> class Run
 		}
 	}
 
-	void at_timer(Flow *flow)
+	void at_timer(Timer *timer)
 	{
-		if (network_.timer_is_due(flow))
-			scheme_.timeout(*flow);
+		if (FlowBase *flow = network_.due(timer))
+			scheme_.timeout(*static_cast<Flow *>(flow));
 	}
 
 	void next_flow()

@@ -59,7 +59,8 @@ class Topology
 		return hosts_;
 	}
 
-	void route(Packet &packet)
+	/* Sets the packet's path; returns its first port. */
+	uint32_t route(Packet &packet)
 	{
 		const FlowBase &flow = *packet.flow;
 		const uint32_t from = packet.to_sender ? flow.target : flow.source;
@@ -67,17 +68,17 @@ class Topology
 		const uint32_t leaf = from / per_leaf_, other = to / per_leaf_;
 
 		packet.hop = 0;
-		packet.port[0] = from;
 		if (leaf == other) {
 			packet.hops = 2;
-			packet.port[1] = hosts_ + to;
-			return;
+			packet.ahead[0] = hosts_ + to;
+			return from;
 		}
 		const uint32_t spine = spine_of(packet, flow, from);
 		packet.hops = 4;
-		packet.port[1] = 2 * hosts_ + leaf * spines_ + spine;
-		packet.port[2] = 2 * hosts_ + leaves_ * spines_ + spine * leaves_ + other;
-		packet.port[3] = hosts_ + to;
+		packet.ahead[0] = 2 * hosts_ + leaf * spines_ + spine;
+		packet.ahead[1] = 2 * hosts_ + leaves_ * spines_ + spine * leaves_ + other;
+		packet.ahead[2] = hosts_ + to;
+		return from;
 	}
 
 	std::vector<Link> links;

@@ -28,7 +28,7 @@ struct Rank {
 struct PacketsLeft {
 	static uint32_t of(const Packet &packet)
 	{
-		return packet.left;
+		return static_cast<const WidePacket &>(packet).left;
 	}
 };
 

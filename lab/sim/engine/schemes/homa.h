@@ -33,6 +33,7 @@ class Homa
 {
       public:
 	using Queue = HomaQueue;
+	using Packet = WidePacket;
 
 	struct Flow : FlowBase {
 		/* sender */
@@ -43,7 +44,7 @@ class Homa
 		bool is_known = false; /* stands among its receiver's messages */
 	};
 
-	Homa(const Config &config, Network<Queue> &network)
+	Homa(const Config &config, Network<Queue, Packet> &network)
 	    : network_(network), payload_(uint32_t(config.number("payload_bytes"))),
 	      header_(uint32_t(config.number("header_bytes"))), rtt_packets_(uint32_t(config.number("rtt_packets"))),
 	      priorities_(uint32_t(config.number("priorities"))), unscheduled_(uint32_t(config.number("unscheduled"))),
@@ -204,7 +205,7 @@ class Homa
 		network_.launch(packet);
 	}
 
-	Network<Queue> &network_;
+	Network<Queue, Packet> &network_;
 	const uint32_t payload_, header_, rtt_packets_, priorities_, unscheduled_, overcommitment_;
 	const Time timeout_ps_;
 	const bool forecasts_;

@@ -32,6 +32,7 @@ class Pfabric
 {
       public:
 	using Queue = PfabricQueue;
+	using Packet = sim::Packet;
 
 	struct Flow : FlowBase {
 		Window known; /* sender: what has arrived; its first is the cumulative number */
@@ -153,7 +154,6 @@ class Pfabric
 		packet->seq = seq;
 		packet->wire_bytes = header_ + (seq + 1 == flow.packets ? flow.last_bytes : payload_);
 		packet->rank = rank(flow);
-		packet->sent = network_.now;
 		network_.launch(packet);
 	}
 

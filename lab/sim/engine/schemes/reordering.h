@@ -24,7 +24,7 @@ class LossByPriority
 {
       public:
 	/* Writes into the ACK-to-be the range in which every packet that is missing is lost: nothing if empty. */
-	void arrived(Packet &packet)
+	void arrived(WidePacket &packet)
 	{
 		if (packet.is_again)
 			return;

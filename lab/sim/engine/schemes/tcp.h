@@ -34,6 +34,7 @@ class Tcp
 {
       public:
 	using Queue = StrictQueue;
+	using Packet = WidePacket;
 
 	struct Flow : FlowBase {
 		/* sender */
@@ -53,7 +54,7 @@ class Tcp
 		LossByPriority losses;
 	};
 
-	Tcp(const Config &config, Network<Queue> &network)
+	Tcp(const Config &config, Network<Queue, Packet> &network)
 	    : network_(network), tagging_(config), congestion_(config),
 	      payload_(uint32_t(config.number("payload_bytes"))), header_(uint32_t(config.number("header_bytes"))),
 	      again_first_(config.number("again_first") != 0), duplicates_(uint32_t(config.number("duplicate_acks"))),
@@ -262,7 +263,7 @@ class Tcp
 		network_.set_timer(&flow, std::min(flow.retransmit_at, flow.drained_by));
 	}
 
-	Network<Queue> &network_;
+	Network<Queue, Packet> &network_;
 	const Tagging tagging_;
 	const CongestionSettings congestion_;
 	const uint32_t payload_, header_;
