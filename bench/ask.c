@@ -1,6 +1,7 @@
 /*
- * `ask PORT CONNECTIONS ROUNDS REQUEST BYTES`: what a service carries: in each round REQUEST (\n for a line's end) goes out on every
- * connection, then an answer of BYTES is read from each. Prints requests a second. For bench/shim_programs.py; knows nothing of qclimb.
+ * `ask PORT CONNECTIONS ROUNDS REQUEST BYTES`: what a service carries: in each round REQUEST (\n for a line's end) goes
+ * out on every connection, then an answer of BYTES is read from each. Prints requests a second. For
+ * bench/shim_programs.py; knows nothing of qclimb.
  */
 #include <arpa/inet.h>
 #include <netinet/tcp.h>

@@ -2,10 +2,11 @@
  * Connections on loopback, for bench/shim_connections.py. Knows nothing of qclimb.
  *   both BYTES COUNT   opens and closes COUNT connections, both ends in this process, BYTES each way (0: none) by each;
  *                      prints nanoseconds of CPU time a connection
- *   serve COUNT        prints its port, accepts COUNT connections and closes each; prints nanoseconds of CPU time a connection
+ *   serve COUNT        prints its port, accepts COUNT connections and closes each; prints nanoseconds of CPU time a
+ *                      connection
  *   visit PORT COUNT   connects COUNT times and waits for the end of each; prints the same
- *   hold COUNT         opens COUNT connections, 64 bytes each way, and keeps both ends; prints how many bytes of resident memory
- *                      each end took
+ *   hold COUNT         opens COUNT connections, 64 bytes each way, and keeps both ends; prints how many bytes of
+ *                      resident memory each end took
  */
 #include <arpa/inet.h>
 #include <stdio.h>

@@ -1,8 +1,10 @@
 /*
- * 64-byte messages over a loopback connection whose two ends one thread holds, for bench/shim.py: no scheduler in what is measured.
+ * 64-byte messages over a loopback connection whose two ends one thread holds, for bench/shim.py: no scheduler in what
+ * is measured.
  * `shim_pingpong KIND ROUNDS` prints nanoseconds of CPU time a round:
- *   inside  send and recv in one direction: nothing is read back and no pause is long, so every call lies inside one flow
- *   flow    a message and its answer: by DESIGN.md section 2 each of the two is a flow of its own
+ *   inside  send and recv in one direction: nothing is read back and no pause is long, so every call lies inside one
+ *           flow
+ *   flow    a message and its answer: each of the two is a flow of its own
  *   other   write to /dev/null: a descriptor that is none of ours
  * Knows nothing of qclimb.
  */

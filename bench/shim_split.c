@@ -1,7 +1,8 @@
 /*
- * What exact boundaries cost whoever keeps them: a server that cuts each answer's sendfile at SPLIT_BYTES and sets the DSCPs itself, with
- * no call more than that takes. To be preloaded under nginx by bench/shim_programs.py and shim_link.py, as the reference beside the library.
- * For a server of one thread whose answers each follow a request, on IPv4 and without pipelines; knows nothing of qclimb.
+ * What exact boundaries cost whoever keeps them: a server that cuts each answer's sendfile at SPLIT_BYTES and sets the
+ * DSCPs itself, with no call more than that takes. To be preloaded under nginx by bench/shim_programs.py and
+ * shim_link.py, as the reference beside the library. For a server of one thread whose answers each follow a request, on
+ * IPv4 and without pipelines; knows nothing of qclimb.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -1,8 +1,10 @@
 /*
- * A server's answer that is of use only for a while: it says until when, and writes as it always does. Runs with and without the library:
+ * A server's answer that is of use only for a while: it says until when, and writes as it always does. Runs with and
+ * without the library:
  *
  *     cc -I hostlib/include -o deadline_hint hostlib/examples/deadline_hint.c
- *     qclimb-run --policy policy.json -- ./deadline_hint 5000 20000 &     # {"mode": "qclimb", "deadline_step_us": 1000, ...}
+ *     # policy.json: {"mode": "qclimb", "deadline_step_us": 1000, ...}
+ *     qclimb-run --policy policy.json -- ./deadline_hint 5000 20000 &
  *     nc localhost 5000 </dev/null | wc -c
  */
 #include <arpa/inet.h>

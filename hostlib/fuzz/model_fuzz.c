@@ -2,8 +2,8 @@
  * The reader of model files on any bytes, and walks of any forest that it lets through.
  *
  * An input is a model file. It is read twice: as it is, and with a head, lengths and checksum that fit, for no fuzzer
- * finds a CRC: then its trees, features and depth are the fuzzer's alone. What loads must lie in the memory that it asked for,
- * and the walk must find what a plain walk through the file finds.
+ * finds a CRC: then its trees, features and depth are the fuzzer's alone. What loads must lie in the memory that it
+ * asked for, and the walk must find what a plain walk through the file finds.
  */
 #include <stdlib.h>
 #include <string.h>

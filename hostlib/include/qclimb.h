@@ -20,25 +20,25 @@ extern "C" {
 #define QCLIMB_OPTIONAL __attribute__((weak, visibility("default")))
 
 /*
- * The next write on fd begins a flow of exactly `bytes` bytes, as they are written to the socket (with TLS: what the TLS
- * library writes). To be called before the flow's first write; 0 bytes tell nothing. The flow starts at the priority of
- * its size and climbs as its end comes near, also where it is written in small pieces. A flow that outgrows its size goes
- * on as one of unknown size. Counts in mode `qclimb`; in the others it only says where the flow begins.
+ * The next write on fd begins a flow of exactly `bytes` bytes, as they are written to the socket (with TLS: what the
+ * TLS library writes). To be called before the flow's first write; 0 bytes tell nothing. The flow starts at the
+ * priority of its size and climbs as its end comes near, also where it is written in small pieces. A flow that outgrows
+ * its size goes on as one of unknown size. Counts in mode `qclimb`; in the others it only says where the flow begins.
  */
 int qclimb_flow_size(int fd, uint64_t bytes) QCLIMB_OPTIONAL;
 
 /*
  * The next write on fd begins a flow that should have arrived within `us` microseconds from now, 300,000,000 (five
- * minutes) at most; 0 tells nothing. To be called before the flow's first write, with qclimb_flow_size() or without. The
- * flow's priority is then that of the time it has left, as it is when bytes are written: it climbs as the deadline nears,
- * and is served last once that has passed. Counts in mode `qclimb`, and only where the operator's policy honours
+ * minutes) at most; 0 tells nothing. To be called before the flow's first write, with qclimb_flow_size() or without.
+ * The flow's priority is then that of the time it has left, as it is when bytes are written: it climbs as the deadline
+ * nears, and is served last once that has passed. Counts in mode `qclimb`, and only where the operator's policy honours
  * deadlines; elsewhere it only says where the flow begins.
  */
 int qclimb_flow_deadline(int fd, uint32_t us) QCLIMB_OPTIONAL;
 
 /*
- * The flow under way on fd is over: the next write begins another one, whatever was read or ACKed between. For streams of
- * messages that nobody answers. Of several words before one write the last counts;
+ * The flow under way on fd is over: the next write begins another one, whatever was read or ACKed between. For streams
+ * of messages that nobody answers. Of several words before one write the last counts;
  * a size and a deadline count together.
  */
 int qclimb_flow_end(int fd) QCLIMB_OPTIONAL;

@@ -1,14 +1,15 @@
 /*
- * Flows whose beginning is assumed. A write after a turn begins a flow where every earlier byte is ACKed. On a connection that takes turns it
- * always is, and to ask the kernel costs a third of all that a flow costs: so, once ASSUMED_PROOFS turns in a row were proven to begin a flow, the
- * question is asked later, or not at all. What it fails for once (messages in pipelines, streams that mix, both directions at once) is
- * asked for every turn from then on.
+ * Flows whose beginning is assumed. A write after a turn begins a flow where every earlier byte is ACKed. On a
+ * connection that takes turns it always is, and to ask the kernel costs a third of all that a flow costs: so, once
+ * ASSUMED_PROOFS turns in a row were proven to begin a flow, the question is asked later, or not at all. What it fails
+ * for once (messages in pipelines, streams that mix, both directions at once) is asked for every turn from then on.
  *
- * Invariant: no decision rests on an assumption. An assumed beginning cuts the record, and that is all: sent_bytes goes on from the last
- * proven one, so no boundary comes late, and the socket's DSCP stays, so nothing is overtaken. Within the policy's calm bytes (rules.h) from
- * there every byte is served first, whoever's it is. Before one past them is written the kernel is asked: all that came before this write is ACKed (a
- * flow begins with it), or all that came before the assumed beginning is (it began there), or it's all one flow, and counted as that. Such a flow's
- * first bytes are then told by at most ASSUMED_MOST records of their own, once in the life of a connection.
+ * Invariant: no decision rests on an assumption. An assumed beginning cuts the record, and that is all: sent_bytes goes
+ * on from the last proven one, so no boundary comes late, and the socket's DSCP stays, so nothing is overtaken. Within
+ * the policy's calm bytes (rules.h) from there every byte is served first, whoever's it is. Before one past them is
+ * written the kernel is asked: all that came before this write is ACKed (a flow begins with it), or all that came
+ * before the assumed beginning is (it began there), or it's all one flow, and counted as that. Such a flow's first
+ * bytes are then told by at most ASSUMED_MOST records of their own, once in the life of a connection.
  *
  * Nothing is assumed where somebody else may write: after a fork, under kTLS, where bytes went past the library.
  */

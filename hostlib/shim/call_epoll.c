@@ -1,6 +1,6 @@
 /*
- * epoll_ctl, epoll_wait, epoll_pwait, epoll_pwait2: where reads of a socket are withheld (OPTAX), its event loop does not hear of what can be
- * read, until they are due. Without OPTAX libc's calls.
+ * epoll_ctl, epoll_wait, epoll_pwait, epoll_pwait2: where reads of a socket are withheld (OPTAX), its event loop does
+ * not hear of what can be read, until they are due. Without OPTAX libc's calls.
  */
 #include "optax.h"
 

@@ -1,6 +1,6 @@
 /*
- * setsockopt and getsockopt: what the application sets stays set, and what qclimb sets is not seen. An application that chooses its own
- * DSCP keeps it: the socket is released, its flows are only recorded.
+ * setsockopt and getsockopt: what the application sets stays set, and what qclimb sets is not seen. An application that
+ * chooses its own DSCP keeps it: the socket is released, its flows are only recorded.
  */
 #include "drain.h"
 #include "mark.h"

@@ -1,6 +1,6 @@
 /*
- * poll, ppoll, select, pselect and what _FORTIFY_SOURCE turns them into: where reads of a socket are withheld (OPTAX), it is not readable for
- * the application either. Without OPTAX, or where this process has no task in line, libc's call.
+ * poll, ppoll, select, pselect and what _FORTIFY_SOURCE turns them into: where reads of a socket are withheld (OPTAX),
+ * it is not readable for the application either. Without OPTAX, or where this process has no task in line, libc's call.
  */
 #include "optax.h"
 
@@ -127,7 +127,7 @@ QCLIMB_EXPORT int __ppoll_chk(struct pollfd *fds, nfds_t count, const struct tim
 	return poll_others(fds, count, timeout, mask);
 }
 
-/* --- select: as many bytes of a set as its count of descriptors says, for an application's may be shorter than fd_set */
+/* --- select: as many bytes of a set as its count of descriptors says: an application's may be shorter than fd_set */
 
 static void copy_set(fd_set *to, const fd_set *from, int count)
 {

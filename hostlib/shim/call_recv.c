@@ -1,4 +1,7 @@
-/* recv, recvfrom, recvmsg, recvmmsg, read, readv and what _FORTIFY_SOURCE turns them into: libc's call, then a note of the turn. */
+/*
+ * recv, recvfrom, recvmsg, recvmmsg, read, readv and what _FORTIFY_SOURCE turns them into: libc's call, then a note of
+ * the turn.
+ */
 #include "flow.h"
 #include "optax.h"
 

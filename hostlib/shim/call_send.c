@@ -6,8 +6,8 @@
 #define PARTS 64 /* of a split writev or sendmsg, handed to libc at once */
 
 /*
- * Later pieces must neither raise SIGPIPE (the call succeeds so far) nor repeat control messages. write() and send() are the same to
- * a socket.
+ * Later pieces must neither raise SIGPIPE (the call succeeds so far) nor repeat control messages. write() and send()
+ * are the same to a socket.
  */
 static ssize_t piece_of_bytes(const struct write_call *call, size_t offset, size_t len)
 {
@@ -34,7 +34,10 @@ static size_t bytes_of(const struct iovec *parts, size_t count)
 	return sum;
 }
 
-/* Bytes [offset, offset + len) of the parts, at most PARTS of them at once: fewer bytes than asked for is a short write. */
+/*
+ * Bytes [offset, offset + len) of the parts, at most PARTS of them at once: fewer bytes than asked for is a short
+ * write.
+ */
 static size_t cut(const struct write_call *call, size_t offset, size_t len, struct iovec *cut_parts, size_t *taken)
 {
 	size_t count = 0;
@@ -87,7 +90,10 @@ static ssize_t piece_of_parts(const struct write_call *call, size_t offset, size
 	return (ssize_t)done;
 }
 
-/* Calls that a split would change: urgent data, one completion per call, and TCP Fast Open, which is also what an address is for. */
+/*
+ * Calls that a split would change: urgent data, one completion per call, and TCP Fast Open, which is also what an
+ * address is for.
+ */
 static bool is_whole(int flags, const void *address)
 {
 	return address || flags & (MSG_OOB | MSG_ZEROCOPY | MSG_FASTOPEN | MSG_ERRQUEUE);
@@ -173,7 +179,10 @@ QCLIMB_EXPORT ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 	return send_message(connection, fd, message, flags);
 }
 
-/* As the kernel does it: message by message, the first failure or short one ends it; errors after the first message wait. */
+/*
+ * As the kernel does it: message by message, the first failure or short one ends it; errors after the first message
+ * wait.
+ */
 QCLIMB_EXPORT int sendmmsg(int fd, struct mmsghdr *messages, unsigned int count, many_flags flags)
 {
 	struct connection *connection = connection_of(fd);

@@ -11,7 +11,8 @@ static ssize_t piece_of_file(const struct write_call *call, size_t offset, size_
 
 /*
  * How much the file can give: applications ask for 2^30 bytes and more to say "to its end" (CPython does), which proves
- * nothing about the flow's size. What is no regular file is left to the kernel. Asked anew each time: files grow and shrink.
+ * nothing about the flow's size. What is no regular file is left to the kernel. Asked anew each time: files grow and
+ * shrink.
  */
 static size_t rest_of_file(const struct write_call *call)
 {

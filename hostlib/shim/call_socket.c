@@ -1,4 +1,7 @@
-/* socket, connect, listen, accept, accept4: where a connection comes to be, and is put to rest at priority 0 before its first packet. */
+/*
+ * socket, connect, listen, accept, accept4: where a connection comes to be, and is put to rest at priority 0 before its
+ * first packet.
+ */
 #include "flow.h"
 #include "life.h"
 #include "optax.h"
@@ -91,8 +94,8 @@ static int accepted(int listener_fd, int fd, const struct sockaddr *from, sockle
 }
 
 /*
- * The peer's address comes for little with the connection itself: into room of ours where the application asks for none. In an address
- * that the application cut short nothing is read.
+ * The peer's address comes for little with the connection itself: into room of ours where the application asks for
+ * none. In an address that the application cut short nothing is read.
  */
 static int accept_any(int fd, struct sockaddr *from, socklen_t *from_len, const int *flags)
 {

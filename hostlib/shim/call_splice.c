@@ -1,6 +1,6 @@
 /*
- * splice: into a socket it is a write, out of one a read. (tee and vmsplice reach pipes only: what they carry comes by here or not at
- * all.)
+ * splice: into a socket it is a write, out of one a read. (tee and vmsplice reach pipes only: what they carry comes by
+ * here or not at all.)
  */
 #include "flow.h"
 #include "optax.h"
@@ -15,8 +15,8 @@ static ssize_t piece_of_pipe(const struct write_call *call, size_t offset, size_
 }
 
 /*
- * A split must not ask for more than the pipe holds now: libc's call returns once it has emptied the pipe, and a second piece would wait
- * for more. An empty one is left to the kernel, whole.
+ * A split must not ask for more than the pipe holds now: libc's call returns once it has emptied the pipe, and a second
+ * piece would wait for more. An empty one is left to the kernel, whole.
  */
 static ssize_t splice_to(struct connection *connection, struct write_call *call, size_t count)
 {

@@ -1,7 +1,7 @@
 /*
- * syscall and prctl, for two things that go by them. A program that restricts its own system calls (seccomp) may be killed for one of ours:
- * before its filter is in force every socket is given back, and from then on every call passes as it is. And libuv closes by syscall(), so
- * that no thread is cancelled there.
+ * syscall and prctl, for two things that go by them. A program that restricts its own system calls (seccomp) may be
+ * killed for one of ours: before its filter is in force every socket is given back, and from then on every call passes
+ * as it is. And libuv closes by syscall(), so that no thread is cancelled there.
  *
  * All else is handed on as it came.
  */
@@ -42,7 +42,10 @@ void qclimb_look(long number, unsigned long a, unsigned long b, unsigned long c)
 	errno = saved;
 }
 
-/* libc's is declared with `...`, which would have to be read to be handed on. Numbers and pointers travel alike either way. */
+/*
+ * libc's is declared with `...`, which would have to be read to be handed on. Numbers and pointers travel alike either
+ * way.
+ */
 #define WORDS unsigned long a, unsigned long b, unsigned long c, unsigned long d
 #define EXPORT_AS(result, name, arguments)                                                                             \
 	QCLIMB_EXPORT result name##_of_the_application arguments __asm__(#name);                                       \
@@ -60,8 +63,8 @@ EXPORT_AS(int, prctl, (int option, WORDS))
 #ifdef __x86_64__
 
 /*
- * The seventh word would lie on the stack, where a caller who hands on fewer may have a variable of its own (a futex): nothing there is
- * touched. rax is 0 for a libc that is C and reads its `...`.
+ * The seventh word would lie on the stack, where a caller who hands on fewer may have a variable of its own (a futex):
+ * nothing there is touched. rax is 0 for a libc that is C and reads its `...`.
  */
 #define TEXT_OF(number) #number
 #define IS_LOOKED_AT(number) "	cmpq $" TEXT_OF(number) ", %rdi\n	je 1f\n"

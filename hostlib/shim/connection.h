@@ -1,10 +1,13 @@
 /*
- * What qclimb knows of a TCP socket: one `struct connection` per open file description, found by descriptor without a lock.
+ * What qclimb knows of a TCP socket: one `struct connection` per open file description, found by descriptor without a
+ * lock.
  *
- * Memory is type-stable: a connection is never unmapped, so that a thread that still holds one whose descriptor another thread closed
- * reads and writes a connection, at worst the next one: a wrong priority for a while, as the application's own race deserves.
- * Invariant: the fields of the flow are changed only by the one writer that holds the gate (or by nobody). Atomic are those that others
- * read or change meanwhile: writers that write on without a decision, a reader, a thread that forks. No order is asked of them.
+ * Memory is type-stable: a connection is never unmapped, so that a thread that still holds one whose descriptor another
+ * thread closed reads and writes a connection, at worst the next one: a wrong priority for a while, as the
+ * application's own race deserves.
+ * Invariant: the fields of the flow are changed only by the one writer that holds the gate (or by nobody). Atomic are
+ * those that others read or change meanwhile: writers that write on without a decision, a reader, a thread that forks.
+ * No order is asked of them.
  */
 #ifndef QCLIMB_CONNECTION_H
 #define QCLIMB_CONNECTION_H
@@ -15,7 +18,10 @@
 #include <qclimb/footprint.h>
 #include <qclimb/record.h>
 
-/* Of a field that others read or change meanwhile; plain C would order it with all others, which costs as much as a lock. */
+/*
+ * Of a field that others read or change meanwhile; plain C would order it with all others, which costs as much as a
+ * lock.
+ */
 #define relaxed_get(field) atomic_load_explicit(&(field), memory_order_relaxed)
 #define relaxed_set(field, value) atomic_store_explicit(&(field), value, memory_order_relaxed)
 
@@ -65,8 +71,8 @@ struct connection {
 	int8_t own_nodelay; /* as own_lowat; -1: not yet asked */
 	bool is_listener;
 	bool is_released; /* the application chose its own DSCP: records only */
-	atomic_bool
-		is_foreign; /* shared with another process, or the kernel writes itself (kTLS): its count proves nothing */
+	/* shared with another process, or the kernel writes itself (kTLS): its count proves nothing */
+	atomic_bool is_foreign;
 	bool is_fastopen; /* TCP_FASTOPEN_CONNECT: the first write connects */
 	bool has_unseen; /* something went past the library: each flow is looked at */
 	bool has_peer; /* the call that made the connection told its peer */
@@ -77,10 +83,10 @@ struct connection {
 	struct qclimb_footprint footprint;
 	uint64_t start_ns;
 	union {
-		uint64_t
-			kept_bytes; /* a drain was given up: until this offset a promotion comes only where one is not needed */
-		uint64_t
-			tagged_from; /* is_tagged: the flow's position in the stream + 1; 0: the tagger was not told of it */
+		/* a drain was given up: until this offset a promotion comes only where one is not needed */
+		uint64_t kept_bytes;
+		/* is_tagged: the flow's position in the stream + 1; 0: the tagger was not told of it */
+		uint64_t tagged_from;
 	};
 	uint64_t unseen_bytes; /* went past the library since the last flow ended, by the kernel's count (unseen.h) */
 	_Atomic uint64_t told; /* of the flow that the next write begins (told.h); 0: nothing */
@@ -123,8 +129,8 @@ struct connection {
 };
 
 /*
- * 10,000 connections are 2.5 MB: with its place in the table each takes 256 bytes at most (bench/shim.py measures it). Who needs
- * another field finds room for it in one that is larger than its values.
+ * 10,000 connections are 2.5 MB: with its place in the table each takes 256 bytes at most (bench/shim.py measures it).
+ * Who needs another field finds room for it in one that is larger than its values.
  */
 _Static_assert(sizeof(struct connection) <= 248, "a connection takes more memory than qclimb promises");
 
@@ -151,17 +157,26 @@ static inline struct connection *connection_of(int fd)
 	return atomic_load_explicit(&chunk->slot[(unsigned int)fd % FD_CHUNK], memory_order_acquire);
 }
 
-/* What is to be done when a connection's last descriptor goes (FD_GONE, FD_LOST: nothing may be asked of it), or the process ends. */
+/*
+ * What is to be done when a connection's last descriptor goes (FD_GONE, FD_LOST: nothing may be asked of it), or the
+ * process ends.
+ */
 void connections_start(void (*ends)(struct connection *connection, int fd));
 
-/* A new connection for `fd`, replacing whatever was known of that number; NULL where memory or the table ends (it then passes through). */
+/*
+ * A new connection for `fd`, replacing whatever was known of that number; NULL where memory or the table ends (it then
+ * passes through).
+ */
 struct connection *connection_new(int fd, bool is_ipv6, uint8_t role);
 
 /* Of a connection whose descriptor is no longer to be asked: */
 #define FD_GONE -1 /* the call that gave its number away closed it: dup2 */
 #define FD_LOST -2 /* closed behind our back: by fclose, io_uring or a system call of the application's own */
 
-/* `fd` now means the same description as `connection` does (NULL: none of ours); `old_fd` is what became of what it meant before. */
+/*
+ * `fd` now means the same description as `connection` does (NULL: none of ours); `old_fd` is what became of what it
+ * meant before.
+ */
 void connection_set(int fd, struct connection *connection, int old_fd);
 
 /* `fd` is closed, or about to be: its last descriptor ends the flow. Does nothing in a vfork child. */

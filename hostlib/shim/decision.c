@@ -8,9 +8,9 @@
 #include "tagger.h"
 
 /*
- * A promotion costs a drain: about a round trip in which the path stays empty. It is made where at least this many times the bytes
- * that fit into that time follow at the new priority: then climbing costs a flow a fifth of its time at most. Otherwise it is put off to
- * the next one, and left out near the end of what is certain to follow.
+ * A promotion costs a drain: about a round trip in which the path stays empty. It is made where at least this many
+ * times the bytes that fit into that time follow at the new priority: then climbing costs a flow a fifth of its time at
+ * most. Otherwise it is put off to the next one, and left out near the end of what is certain to follow.
  */
 #define PROMOTION_PAYS 4
 
@@ -55,7 +55,9 @@ static uint64_t piece_bytes(struct connection *connection, int fd)
 	return bytes > QCLIMB_BURST_BYTES ? bytes : QCLIMB_BURST_BYTES;
 }
 
-/* Whether the flow goes beyond this offset, for all that is known: its end would come no sooner by a drain before it. */
+/*
+ * Whether the flow goes beyond this offset, for all that is known: its end would come no sooner by a drain before it.
+ */
 static bool has_more_than(const struct connection *connection, uint64_t offset)
 {
 	const struct qclimb_footprint *flow = &connection->footprint;
@@ -64,8 +66,9 @@ static bool has_more_than(const struct connection *connection, uint64_t offset)
 }
 
 /*
- * The priority of a flow with a deadline. Time goes on while the kernel's buffer holds bytes, so it is asked for anew with each piece,
- * once what came before is transmitted (false: it is not). After the deadline nothing changes any more.
+ * The priority of a flow with a deadline. Time goes on while the kernel's buffer holds bytes, so it is asked for anew
+ * with each piece, once what came before is transmitted (false: it is not). After the deadline nothing changes any
+ * more.
  */
 static bool decide_by_time(struct connection *connection, int fd, const struct qclimb_policy *policy, enum ready ready,
 			   uint64_t now, uint32_t *wanted, struct decision *decision)

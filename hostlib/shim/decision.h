@@ -1,7 +1,7 @@
 /*
- * How far a flow may be written, at which priority, and what must be waited for first: Algorithm 1 (priority.h) on a socket, where an
- * earlier-served priority waits for a drain and a later-served one until what was written is transmitted. Does not wait itself, but
- * pushes what a wait would be for.
+ * How far a flow may be written, at which priority, and what must be waited for first: Algorithm 1 (priority.h) on a
+ * socket, where an earlier-served priority waits for a drain and a later-served one until what was written is
+ * transmitted. Does not wait itself, but pushes what a wait would be for.
  */
 #ifndef QCLIMB_DECISION_H
 #define QCLIMB_DECISION_H

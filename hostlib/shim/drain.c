@@ -48,8 +48,8 @@ bool accepted_bytes(int fd, uint64_t *bytes)
 }
 
 /*
- * A time after which a segment that is still not ACKed is held back by a delayed ACK (40 ms or more on Linux), not by a queue: SRTT +
- * 4 RTTVAR, which is RTO without its floor, and 10 ms for the kernel's coarse clock.
+ * A time after which a segment that is still not ACKed is held back by a delayed ACK (40 ms or more on Linux), not by a
+ * queue: SRTT + 4 RTTVAR, which is RTO without its floor, and 10 ms for the kernel's coarse clock.
  */
 static uint64_t ack_due_ns(const struct tcp_info *info)
 {
@@ -116,8 +116,9 @@ static enum waited poll_once(int fd, uint64_t timeout_ns, short *found)
 }
 
 /*
- * WAITED_DONE when the socket is writable. A connection that failed always hangs up as well. POLLERR alone means a message in the error
- * queue (completions of MSG_ZEROCOPY), which is the application's to read and lets no poll wait: naps instead.
+ * WAITED_DONE when the socket is writable. A connection that failed always hangs up as well. POLLERR alone means a
+ * message in the error queue (completions of MSG_ZEROCOPY), which is the application's to read and lets no poll wait:
+ * naps instead.
  */
 static enum waited poll_writable(int fd, uint64_t timeout_ns)
 {
@@ -141,8 +142,8 @@ static enum waited poll_writable(int fd, uint64_t timeout_ns)
 }
 
 /*
- * A last segment that is not full waits for ACKs (Nagle) or for more (MSG_MORE, TCP_CORK): a split must not make it wait. Returns
- * whether TCP_NODELAY has to be taken back.
+ * A last segment that is not full waits for ACKs (Nagle) or for more (MSG_MORE, TCP_CORK): a split must not make it
+ * wait. Returns whether TCP_NODELAY has to be taken back.
  */
 static bool push(struct connection *connection, int fd)
 {
@@ -222,7 +223,10 @@ enum waited wait_drained(struct connection *connection, int fd, uint64_t timeout
 	/* The event comes with at most one segment left, and there is none for the last ACK: short sleeps. */
 	if (waited == WAITED_DONE && unacked_bytes(fd) > 0 && tcp_info_of(fd, &info)) {
 		one_since_ns = now_ns();
-		/* An eighth of the round trip as it is under load: by the empty path's, a queue would be polled a hundred times. */
+		/*
+		 * An eighth of the round trip as it is under load: by the empty path's, a queue would be polled a
+		 * hundred times.
+		 */
 		nap_ns = (uint64_t)info.tcpi_rtt * QCLIMB_NS_PER_US / 8;
 		nap_ns = nap_ns < NAP_LEAST_NS ? NAP_LEAST_NS : nap_ns > NAP_MOST_NS ? NAP_MOST_NS : nap_ns;
 		while ((bytes = unacked_bytes(fd)) > 0) {
@@ -315,7 +319,10 @@ void drain_release(struct connection *connection, int fd)
 	errno = saved;
 }
 
-/* Of a signal that a fault raises: its handler runs in the thread that faults, and says nothing of the one that ended our wait. */
+/*
+ * Of a signal that a fault raises: its handler runs in the thread that faults, and says nothing of the one that ended
+ * our wait.
+ */
 static bool is_fault(int signal)
 {
 	return signal == SIGSEGV || signal == SIGBUS || signal == SIGFPE || signal == SIGILL || signal == SIGTRAP ||

@@ -24,9 +24,9 @@ static bool is_blocking(const struct write_call *call)
 }
 
 /*
- * A boundary at which the write may not be refused, or too few bytes are left to be held back. A demotion comes once so much has gone
- * past it that whatever is unsent lies past it too: nothing is served later than it should be. A promotion waits for a call that finds
- * everything ACKed, or no room.
+ * A boundary at which the write may not be refused, or too few bytes are left to be held back. A demotion comes once so
+ * much has gone past it that whatever is unsent lies past it too: nothing is served later than it should be. A
+ * promotion waits for a call that finds everything ACKed, or no room.
  */
 static enum ready put_off(struct connection *connection, int fd, const struct decision *decision, size_t left)
 {
@@ -42,7 +42,10 @@ static enum ready put_off(struct connection *connection, int fd, const struct de
 	return READY_PUT_OFF;
 }
 
-/* What a caller that does not wait may do about the step that a decision needs. READY_LATER: EAGAIN, an event is sure to come. */
+/*
+ * What a caller that does not wait may do about the step that a decision needs. READY_LATER: EAGAIN, an event is sure
+ * to come.
+ */
 static enum ready ready_at_once(struct connection *connection, int fd, const struct decision *decision, size_t left,
 				uint64_t now)
 {
@@ -72,8 +75,8 @@ static enum ready ready_at_once(struct connection *connection, int fd, const str
 }
 
 /*
- * How many of `left` bytes may be written now; 0 and errno: none, and `done` decides whether the call fails or is short.
- * Waits where the caller may be made to wait.
+ * How many of `left` bytes may be written now; 0 and errno: none, and `done` decides whether the call fails or is
+ * short. Waits where the caller may be made to wait.
  */
 static size_t grant(struct connection *connection, const struct write_call *call, size_t left, bool is_first,
 		    enum ready ready, uint64_t now, bool *hold)
@@ -232,8 +235,8 @@ static void measure(struct write_call *call)
 }
 
 /*
- * What is asked for, by this call too, and how much of it before the first ACK (footprint.h); `unacked` bytes are under way, if that was
- * asked already (else negative). It isn't asked within the calm bytes: nothing depends on it there.
+ * What is asked for, by this call too, and how much of it before the first ACK (footprint.h); `unacked` bytes are under
+ * way, if that was asked already (else negative). It isn't asked within the calm bytes: nothing depends on it there.
  */
 static void ask_footprint(struct connection *connection, const struct write_call *call,
 			  const struct qclimb_policy *policy, int unacked)
@@ -415,7 +418,10 @@ void flow_read(struct connection *connection, int fd, size_t got, size_t asked)
 		atomic_store_explicit(&connection->read_bytes, (uint16_t)read_bytes, memory_order_relaxed);
 	}
 	if (got < asked && read_bytes > 2 * 1448 && rules_quickack()) {
-		/* Bulk that paused: its last segment's ACK must not wait for a timer. A request's ACK rides on the answer. */
+		/*
+		 * Bulk that paused: its last segment's ACK must not wait for a timer. A request's ACK rides on the
+		 * answer.
+		 */
 		(void)sys_setsockopt(fd, IPPROTO_TCP, TCP_QUICKACK, 1);
 	}
 	if (connection->priority != 0 && take_gate(connection, 0)) {

@@ -1,6 +1,7 @@
 /*
- * What a call does to the flow of its connection: writes are cut where the priority changes and wait there where the caller may be made
- * to; reads turn the conversation; closing ends it. life.h says where flows begin and end, decision.h how far they may be written.
+ * What a call does to the flow of its connection: writes are cut where the priority changes and wait there where the
+ * caller may be made to; reads turn the conversation; closing ends it. life.h says where flows begin and end,
+ * decision.h how far they may be written.
  */
 #ifndef QCLIMB_FLOW_H
 #define QCLIMB_FLOW_H
@@ -26,7 +27,10 @@ struct write_call {
 	int in_fd; /* sendfile, splice */
 	off64_t *offset; /* sendfile */
 	unsigned int splice_flags;
-	/* How much there is to write from here, where `len` may ask for more (sendfile); NULL: `len` is right, or was made so. */
+	/*
+	 * How much there is to write from here, where `len` may ask for more (sendfile); NULL: `len` is right, or was
+	 * made so.
+	 */
 	size_t (*available)(const struct write_call *call);
 	bool is_started; /* a piece of this call was accepted: a failure of a later one is the next call's */
 };

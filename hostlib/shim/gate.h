@@ -1,7 +1,7 @@
 /*
- * One writer at a time decides. Several threads may write on one connection; whoever has the gate may split its write and wait, the
- * others wait in enter(). Knows nothing of priorities. Invariant: a holder that ended (pthread_cancel) delays nobody, one that jumped away
- * delays others by GATE_NS at most.
+ * One writer at a time decides. Several threads may write on one connection; whoever has the gate may split its write
+ * and wait, the others wait in enter(). Knows nothing of priorities. Invariant: a holder that ended (pthread_cancel)
+ * delays nobody, one that jumped away delays others by GATE_NS at most.
  */
 #ifndef QCLIMB_GATE_H
 #define QCLIMB_GATE_H
@@ -25,7 +25,10 @@ static inline bool is_gone(uint32_t thread)
 	return syscall(SYS_tgkill, sys_getpid(), thread, 0) < 0 && errno == ESRCH;
 }
 
-/* Another thread is in the middle of a split write: bytes of ours would land inside its message, as they would not without us. */
+/*
+ * Another thread is in the middle of a split write: bytes of ours would land inside its message, as they would not
+ * without us.
+ */
 static void wait_for_gate(struct connection *connection)
 {
 	const struct timespec time = { 0, GATE_NAP_NS };

@@ -1,4 +1,6 @@
-/* What an application tells of its flows (hostlib/include/qclimb.h): noted here, used by the next write that decides. */
+/*
+ * What an application tells of its flows (hostlib/include/qclimb.h): noted here, used by the next write that decides.
+ */
 #include "connection.h"
 #include "told.h"
 

@@ -1,7 +1,7 @@
 /*
- * What this process remembers of finished flows with the same service: sizes and the end of the last one. A forest's features 1 to 6.
- * A fixed table by (peer address, service port, role); the least recently used of four entries gives way. Without a lock: threads
- * that meet in an entry may mix two flows' sizes, which costs a forecast and nothing else.
+ * What this process remembers of finished flows with the same service: sizes and the end of the last one. A forest's
+ * features 1 to 6. A fixed table by (peer address, service port, role); the least recently used of four entries gives
+ * way. Without a lock: threads that meet in an entry may mix two flows' sizes, which costs a forecast and nothing else.
  */
 #ifndef QCLIMB_HISTORY_H
 #define QCLIMB_HISTORY_H
@@ -15,7 +15,8 @@ void history_recall(struct connection *connection);
 void history_remember(const struct connection *connection, uint64_t size_bytes);
 
 /*
- * A size in 32 bits: 27 of mantissa above 5 of exponent. Exact below 128 MiB, cut off above to 27 bits: more than the 24 that a forest sees.
+ * A size in 32 bits: 27 of mantissa above 5 of exponent. Exact below 128 MiB, cut off above to 27 bits: more than the
+ * 24 that a forest sees.
  */
 static inline uint32_t size_pack(uint64_t bytes)
 {

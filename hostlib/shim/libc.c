@@ -19,7 +19,10 @@ bool libc_is_own(void)
 
 #ifdef __GLIBC__
 
-/* pthread_atfork as glibc's own archive has it, but weak: musl's loader would refuse the whole program for this one name. */
+/*
+ * pthread_atfork as glibc's own archive has it, but weak: musl's loader would refuse the whole program for this one
+ * name.
+ */
 int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *object)
 	__attribute__((weak));
 extern void *__dso_handle __attribute__((visibility("hidden")));

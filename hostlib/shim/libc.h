@@ -1,6 +1,6 @@
 /*
- * What glibc and musl say differently of the same calls. glibc's prototypes take a transparent union where addresses go; musl has no
- * FORTIFY variants, and gives the large-file names as macros.
+ * What glibc and musl say differently of the same calls. glibc's prototypes take a transparent union where addresses
+ * go; musl has no FORTIFY variants, and gives the large-file names as macros.
  */
 #ifndef QCLIMB_LIBC_H
 #define QCLIMB_LIBC_H
@@ -40,8 +40,8 @@ void closefrom(int first);
 #endif
 
 /*
- * Whether this process runs on the libc that we were built against. Programs start others, and LD_PRELOAD goes with them: in a process
- * of the other libc every call passes through.
+ * Whether this process runs on the libc that we were built against. Programs start others, and LD_PRELOAD goes with
+ * them: in a process of the other libc every call passes through.
  */
 bool libc_is_own(void);
 

@@ -266,7 +266,10 @@ void line_waits(uint64_t now)
 
 /* --- what the host receives */
 
-/* A task that got more than the small ones that ended here goes behind those that come soon: it is likely a large one that nobody knows yet. */
+/*
+ * A task that got more than the small ones that ended here goes behind those that come soon: it is likely a large one
+ * that nobody knows yet.
+ */
 static void count_bytes(struct place *place, uint64_t bytes, uint64_t now)
 {
 	const uint64_t bound = qclimb_task_bound(atomic_load_explicit(&line->small_bytes, memory_order_relaxed));
@@ -356,8 +359,9 @@ static uint32_t first_of(const struct qclimb_task *tasks, uint32_t count)
 }
 
 /*
- * How many tasks after the head have its window too. None; but where the link was not full for LINE_JOIN_NS although others wait, the head can't
- * fill it (its senders are slow), and one more joins it. After LINE_ALONE_NS the head shows anew what it can.
+ * How many tasks after the head have its window too. None; but where the link was not full for LINE_JOIN_NS although
+ * others wait, the head can't fill it (its senders are slow), and one more joins it. After LINE_ALONE_NS the head shows
+ * anew what it can.
  */
 static uint32_t joined_by(uint64_t head, bool others_wait, uint64_t now)
 {

@@ -1,15 +1,17 @@
 /*
- * The line of a host's small tasks in memory that its processes share (OPTAX's task monitor), with the rates of what the host receives
- * (rates.h) in it. Lock-free: a place is claimed by one compare-and-swap, and each number has one writer or is added to, but
- * for what is learned of small tasks: of two that end at once one may not count.
+ * The line of a host's small tasks in memory that its processes share (OPTAX's task monitor), with the rates of what
+ * the host receives (rates.h) in it. Lock-free: a place is claimed by one compare-and-swap, and each number has one
+ * writer or is added to, but for what is learned of small tasks: of two that end at once one may not count.
  *
- * The memory is a System V segment, a key for each network namespace and user: unlike a mapped file it can't be truncated under an
- * application (SIGBUS), a full disk doesn't matter, and no descriptor is kept that an application might close. Whoever shares it runs as the
- * same user; a segment that belongs to anybody else, or lets others in, is not used.
+ * The memory is a System V segment, a key for each network namespace and user: unlike a mapped file it can't be
+ * truncated under an application (SIGBUS), a full disk doesn't matter, and no descriptor is kept that an application
+ * might close. Whoever shares it runs as the same user; a segment that belongs to anybody else, or lets others in, is
+ * not used.
  *
- * The first in line is the head; where it can't fill the link, the next ones join it. A task that got more than small ones do goes behind
- * those that come soon. A task that nobody hears of for PATIENCE_NS is passed over, and after FORGET_NS its place is free: so a killed process needs no look at its
- * pid, which another pid namespace might not know. Invariant: nothing here waits, except line_wait(), for a given time.
+ * The first in line is the head; where it can't fill the link, the next ones join it. A task that got more than small
+ * ones do goes behind those that come soon. A task that nobody hears of for PATIENCE_NS is passed over, and after
+ * FORGET_NS its place is free: so a killed process needs no look at its pid, which another pid namespace might not
+ * know. Invariant: nothing here waits, except line_wait(), for a given time.
  */
 #ifndef QCLIMB_LINE_H
 #define QCLIMB_LINE_H
@@ -35,15 +37,17 @@ struct line_view {
 	uint32_t large_window; /* of large flows, segments; 0: the kernel's own */
 };
 
-/* Attaches the memory; false: there is none, and nobody is ever held back. task: QCLIMB_TASK, "" is the process alone. */
+/*
+ * Attaches the memory; false: there is none, and nobody is ever held back. task: QCLIMB_TASK, "" is the process alone.
+ */
 bool line_open(const char *task, uint64_t capacity);
 void line_after_fork(void);
 /* The process ends: its task leaves the line. */
 void line_end(void);
 
 /*
- * The process receives so many small and large flows more. With a first small one its task joins the line, with the last one it leaves;
- * with a large one it has no place.
+ * The process receives so many small and large flows more. With a first small one its task joins the line, with the
+ * last one it leaves; with a large one it has no place.
  */
 void line_count(int small, int large, uint64_t now);
 

@@ -1,6 +1,6 @@
 /*
- * The local addresses of this process's connections, each kept once: a host has few, and a connection remembers the place of its own.
- * Lock-free; what was put in stays.
+ * The local addresses of this process's connections, each kept once: a host has few, and a connection remembers the
+ * place of its own. Lock-free; what was put in stays.
  */
 #ifndef QCLIMB_LOCALS_H
 #define QCLIMB_LOCALS_H

@@ -15,8 +15,8 @@ static bool is_all_ipv6(const struct connection *connection)
 }
 
 /*
- * IP_TOS also covers v4-mapped peers of an IPv6 socket; elsewhere on IPv6 it is left out, for it makes the kernel look up the route anew. It
- * overwrites the socket's priority, so SO_PRIORITY comes last.
+ * IP_TOS also covers v4-mapped peers of an IPv6 socket; elsewhere on IPv6 it is left out, for it makes the kernel look
+ * up the route anew. It overwrites the socket's priority, so SO_PRIORITY comes last.
  */
 static bool set(struct connection *connection, int fd, uint8_t dscp, int so_priority, bool is_ipv6_only)
 {

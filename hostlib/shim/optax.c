@@ -92,7 +92,9 @@ static void set(int fd, int level, int option, int value)
 	(void)sys_setsockopt(fd, level, option, value);
 }
 
-/* Sets the window; what the kernel advertised stays valid. Raising one goes by the buffer first: the clamp lies within. */
+/*
+ * Sets the window; what the kernel advertised stays valid. Raising one goes by the buffer first: the clamp lies within.
+ */
 static void set_window(struct received *flow, int fd, uint32_t window, uint32_t segments)
 {
 	if (flow->window == window && (window < WINDOW_HEADS || flow->segments == segments))
@@ -135,8 +137,8 @@ static void set_heads_window(struct received *flow, int fd, uint32_t segments)
 }
 
 /*
- * A large flow's: the kernel's, with a bound where the line says so, after the window was the kernel's own. The kernel lifts it as it tunes the
- * buffer, and so it is set again.
+ * A large flow's: the kernel's, with a bound where the line says so, after the window was the kernel's own. The kernel
+ * lifts it as it tunes the buffer, and so it is set again.
  */
 static void set_larges_window(struct received *flow, int fd, uint64_t now)
 {
@@ -153,8 +155,9 @@ static void set_larges_window(struct received *flow, int fd, uint64_t now)
 }
 
 /*
- * The first window. SO_RCVBUF before the handshake bounds it, but would also fix the window scale for the connection's life at what such a
- * buffer needs: that the buffer is not locked (SO_BUF_LOCK) when the scale is chosen makes the kernel choose it as for the largest.
+ * The first window. SO_RCVBUF before the handshake bounds it, but would also fix the window scale for the connection's
+ * life at what such a buffer needs: that the buffer is not locked (SO_BUF_LOCK) when the scale is chosen makes the
+ * kernel choose it as for the largest.
  */
 void optax_prepare(struct connection *connection, int fd)
 {
@@ -271,7 +274,10 @@ static uint64_t small_coflow_bytes(uint64_t now)
 	return bytes;
 }
 
-/* A connection's next flow is expected to be like its last one: a short one is not withheld either, up to twice as many bytes. */
+/*
+ * A connection's next flow is expected to be like its last one: a short one is not withheld either, up to twice as many
+ * bytes.
+ */
 static uint64_t free_bytes(const struct received *flow)
 {
 	const uint64_t last = atomic_load_explicit(&flow->last_bytes, memory_order_relaxed);

@@ -4,8 +4,8 @@
 #include <sys/resource.h>
 
 /*
- * Above what most applications use, yet below 64: a process's first table holds as many, and to grow it the kernel waits for an RCU
- * grace period where threads share it: 7 to 24 ms inside some application's write.
+ * Above what most applications use, yet below 64: a process's first table holds as many, and to grow it the kernel
+ * waits for an RCU grace period where threads share it: 7 to 24 ms inside some application's write.
  */
 #define FD_WANTED 40
 

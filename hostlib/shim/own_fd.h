@@ -4,7 +4,10 @@
 
 #include "shim.h"
 
-/* Moves a descriptor of ours to a number where applications seldom expect theirs; close-on-exec. The same number where that fails. */
+/*
+ * Moves a descriptor of ours to a number where applications seldom expect theirs; close-on-exec. The same number where
+ * that fails.
+ */
 int own_fd(int fd);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * The process as a whole: who it is, and what its environment says. The environment is read once, and not at all under secure execution
- * (setuid): an unprivileged user must not choose what a privileged process reads.
+ * The process as a whole: who it is, and what its environment says. The environment is read once, and not at all under
+ * secure execution (setuid): an unprivileged user must not choose what a privileged process reads.
  */
 #ifndef QCLIMB_PROCESS_H
 #define QCLIMB_PROCESS_H
@@ -30,8 +30,8 @@ void process_read_environment(void);
 void process_begin(void);
 
 /*
- * Whether we run in the process whose memory this is: false in a vfork child, whose close() is not ours. One system call; none, and false,
- * where the library is passive.
+ * Whether we run in the process whose memory this is: false in a vfork child, whose close() is not ours. One system
+ * call; none, and false, where the library is passive.
  */
 static inline bool is_own_process(void)
 {

@@ -42,10 +42,11 @@ static void learn(struct rates *rates, uint64_t sum)
 }
 
 /*
- * By Algorithm 3 as it stands, those behind get what the head leaves of alpha C; but while they share a full link, that is also what they
- * took from it, and they would give it up only slowly. So, where the link is full (half way from alpha C to C), nothing is left, and what
- * is left later comes back slowly: with 72 flows behind, two segments of each are more than half of what the link carries in 30 ms. The head's
- * window goes by what the head receives: a large flow that fills the link beside it would else take its window away.
+ * By Algorithm 3 as it stands, those behind get what the head leaves of alpha C; but while they share a full link, that
+ * is also what they took from it, and they would give it up only slowly. So, where the link is full (half way from
+ * alpha C to C), nothing is left, and what is left later comes back slowly: with 72 flows behind, two segments of each
+ * are more than half of what the link carries in 30 ms. The head's window goes by what the head receives: a large flow
+ * that fills the link beside it would else take its window away.
  */
 bool rates_sample(struct rates *rates, uint64_t told, uint64_t now)
 {

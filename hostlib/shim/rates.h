@@ -1,7 +1,7 @@
 /*
- * What a host receives, and how fast (OPTAX's buffer monitor): bytes by who receives them, rates over some samples, and from those the window
- * of the head's flows (Algorithm 2) and what those behind it may count on (Algorithm 3). Lies in memory that processes share; knows
- * nothing of tasks, places or sockets.
+ * What a host receives, and how fast (OPTAX's buffer monitor): bytes by who receives them, rates over some samples, and
+ * from those the window of the head's flows (Algorithm 2) and what those behind it may count on (Algorithm 3). Lies in
+ * memory that processes share; knows nothing of tasks, places or sockets.
  * Invariant: lock-free; each sample has one writer, whoever moves sampled_ns on.
  */
 #ifndef QCLIMB_RATES_H
@@ -57,8 +57,8 @@ bool rates_sample(struct rates *rates, uint64_t told, uint64_t now);
 void rates_count_large(struct rates *rates, _Atomic uint32_t *counted, uint64_t now);
 
 /*
- * After a sample: whether large flows are to have less. Only while `smalls` flows stand in line and the link was full within
- * RATES_FULL_NS, and no less than fair sharing would give them.
+ * After a sample: whether large flows are to have less. Only while `smalls` flows stand in line and the link was full
+ * within RATES_FULL_NS, and no less than fair sharing would give them.
  */
 void rates_bound_large(struct rates *rates, uint64_t told, uint32_t smalls, uint64_t now);
 

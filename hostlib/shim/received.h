@@ -1,6 +1,6 @@
 /*
- * What OPTAX knows of a socket's receiving side: one `struct received` beside each struct connection, of the same slot, in memory that is
- * there only where OPTAX is on. Invariant: type-stable like struct connection.
+ * What OPTAX knows of a socket's receiving side: one `struct received` beside each struct connection, of the same slot,
+ * in memory that is there only where OPTAX is on. Invariant: type-stable like struct connection.
  */
 #ifndef QCLIMB_RECEIVED_H
 #define QCLIMB_RECEIVED_H

@@ -1,7 +1,7 @@
 /*
- * Finished flows on their way to hostd: a ring that any thread fills, sent eight at a time by a datagram that never blocks.
- * What cannot be handed over is counted. Invariant: no caller waits for another; the socket never holds a number that the
- * application could expect, and is opened anew where the application closed it.
+ * Finished flows on their way to hostd: a ring that any thread fills, sent eight at a time by a datagram that never
+ * blocks. What cannot be handed over is counted. Invariant: no caller waits for another; the socket never holds a
+ * number that the application could expect, and is opened anew where the application closed it.
  */
 #ifndef QCLIMB_RECORDS_H
 #define QCLIMB_RECORDS_H
@@ -10,7 +10,10 @@
 
 #include <qclimb/record.h>
 
-/* Room for a record, to be filled and handed to records_end(); NULL: there is none, and the record is counted as dropped. */
+/*
+ * Room for a record, to be filled and handed to records_end(); NULL: there is none, and the record is counted as
+ * dropped.
+ */
 struct qclimb_record *records_begin(void);
 
 /* The record is whole. Sends where eight wait or the oldest waits for 200 ms. */
@@ -19,7 +22,9 @@ void records_end(struct qclimb_record *record, uint64_t generation, uint64_t now
 /* Sends what waits. */
 void records_flush(void);
 
-/* Sends what waits if the last datagram was 20 ms ago or more: at a close, which may be a process's last word for long. */
+/*
+ * Sends what waits if the last datagram was 20 ms ago or more: at a close, which may be a process's last word for long.
+ */
 void records_flush_if_due(uint64_t now);
 
 void records_after_fork(void);

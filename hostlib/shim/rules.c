@@ -17,7 +17,10 @@
 #define MODEL_SLOTS 4
 #define MODEL_MAX_BYTES (64u << 20)
 
-/* A file as stat sees it: hostd replaces files by rename. Another inode or time of change means another content, owner or mode. */
+/*
+ * A file as stat sees it: hostd replaces files by rename. Another inode or time of change means another content, owner
+ * or mode.
+ */
 struct stamp {
 	dev_t device;
 	ino_t inode;
@@ -69,8 +72,8 @@ static bool is_trusted(int fd)
 }
 
 /*
- * Reads at most `room` bytes: their number, or -errno; -EPERM where others may have written them. System calls of our own: no
- * cancellation point inside.
+ * Reads at most `room` bytes: their number, or -errno; -EPERM where others may have written them. System calls of our
+ * own: no cancellation point inside.
  */
 static ssize_t read_file(const char *path, void *bytes, size_t room)
 {
@@ -188,8 +191,8 @@ static void publish(const struct qclimb_policy *policy)
 	if (!free_slot)
 		return;
 	/*
-	 * A reader that came late may have counted itself into this slot before it sees that it is no longer in force; it reads
-	 * nothing then. So the slot may be written.
+	 * A reader that came late may have counted itself into this slot before it sees that it is no longer in force;
+	 * it reads nothing then. So the slot may be written.
 	 */
 	free_slot->policy = *policy;
 	free_slot->model = -1;
@@ -207,7 +210,7 @@ static void publish(const struct qclimb_policy *policy)
 	    policy->mode, policy->priorities, free_slot->forest != NULL);
 }
 
-/* What holds without a file: DESIGN.md 3.2, the last rule. */
+/* What holds without a file: built-in PIAS, but where an operator decides, nobody is marked without his word. */
 static struct qclimb_policy policy_without_file(bool is_managed)
 {
 	struct qclimb_policy policy;

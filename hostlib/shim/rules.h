@@ -1,7 +1,7 @@
 /*
  * The policy and the model in force: read from files into private memory, verified, swapped under running calls.
- * A damaged file changes nothing: the last good generation stays. Invariant: what rules_acquire() gave stays as it is until
- * rules_release(); no reader ever waits, and no reader is waited for.
+ * A damaged file changes nothing: the last good generation stays. Invariant: what rules_acquire() gave stays as it is
+ * until rules_release(); no reader ever waits, and no reader is waited for.
  */
 #ifndef QCLIMB_RULES_H
 #define QCLIMB_RULES_H
@@ -33,9 +33,9 @@ bool rules_are_managed(void);
 extern _Atomic uint64_t qclimb_rules_generation;
 
 /*
- * Of the policy in force, in one word, for writes that need no more of it: its calm bytes, from a flow's beginning on, within which
- * every byte is served first and nothing need be known of the flow (the first threshold, and a burst at most: footprint.h); the DSCP
- * of priority 0; the mode. 0 where no packet is marked.
+ * Of the policy in force, in one word, for writes that need no more of it: its calm bytes, from a flow's beginning on,
+ * within which every byte is served first and nothing need be known of the flow (the first threshold, and a burst at
+ * most: footprint.h); the DSCP of priority 0; the mode. 0 where no packet is marked.
  */
 extern _Atomic uint32_t qclimb_rules_calm;
 static inline uint32_t rules_calm(void)

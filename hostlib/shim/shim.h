@@ -1,8 +1,10 @@
 /*
- * What every file of the library shares: how a call is exported, libc's own functions, system calls that nobody intercepts.
+ * What every file of the library shares: how a call is exported, libc's own functions, system calls that nobody
+ * intercepts.
  *
- * What an intercepted call may do to the application: nothing it can see. It returns what libc returned, with libc's errno; qclimb's
- * own failures end inside. No function below takes a lock that a signal handler could find taken, or allocates.
+ * What an intercepted call may do to the application: nothing it can see. It returns what libc returned, with libc's
+ * errno; qclimb's own failures end inside. No function below takes a lock that a signal handler could find taken, or
+ * allocates.
  */
 #ifndef QCLIMB_SHIM_H
 #define QCLIMB_SHIM_H
@@ -36,8 +38,8 @@ struct pollfd;
 struct epoll_event;
 
 /*
- * libc's functions under our names: result, name, arguments. Last those that not every libc has: dlsym() allocates where it finds nothing, and
- * an allocator that starts just then may call read() and the like (start.c).
+ * libc's functions under our names: result, name, arguments. Last those that not every libc has: dlsym() allocates
+ * where it finds nothing, and an allocator that starts just then may call read() and the like (start.c).
  */
 #define QCLIMB_REAL(X)                                                                                                 \
 	X(int, prctl, (int, ...))                                                                                      \
@@ -95,7 +97,10 @@ struct real {
 extern struct real qclimb_real;
 extern atomic_bool qclimb_is_started;
 
-/* Resolves libc's functions and reads the environment, once; another library's constructor may call us before ours has run. */
+/*
+ * Resolves libc's functions and reads the environment, once; another library's constructor may call us before ours has
+ * run.
+ */
 void qclimb_start(void);
 
 /* Leaves every socket as if the library had never been here, and does nothing any more in this process. */
@@ -109,8 +114,8 @@ static inline const struct real *real(void)
 }
 
 /*
- * What no user memory is: NULL and numbers beside it, -1, the kernel's half. Such a list of parts is left for the kernel to refuse (EFAULT).
- * To find out any other bad one would take a system call on each good one.
+ * What no user memory is: NULL and numbers beside it, -1, the kernel's half. Such a list of parts is left for the
+ * kernel to refuse (EFAULT). To find out any other bad one would take a system call on each good one.
  */
 static inline bool is_no_memory(const void *address)
 {
@@ -125,13 +130,18 @@ static inline uint64_t now_ns(void)
 	return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
 }
 
-/* A time of now_ns() in 1,024 ns, where 32 bits must do: differences up to an hour. Never 0, which stands for no time. */
+/*
+ * A time of now_ns() in 1,024 ns, where 32 bits must do: differences up to an hour. Never 0, which stands for no time.
+ */
 static inline uint32_t tick_of(uint64_t ns)
 {
 	return (uint32_t)(ns >> 10) | 1u;
 }
 
-/* System calls that no other interposed library sees, and that are no cancellation points. They set errno: callers keep it. */
+/*
+ * System calls that no other interposed library sees, and that are no cancellation points. They set errno: callers keep
+ * it.
+ */
 static inline int sys_setsockopt(int fd, int level, int option, int value)
 {
 	return (int)syscall(SYS_setsockopt, fd, level, option, &value, sizeof(value));

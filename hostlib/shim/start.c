@@ -1,6 +1,6 @@
 /*
- * Start, fork and exit: who of the others must be told, in which order. Invariant: after fork the child owns its copy of every table
- * and sends none of the parent's records.
+ * Start, fork and exit: who of the others must be told, in which order. Invariant: after fork the child owns its copy
+ * of every table and sends none of the parent's records.
  */
 #include "shim.h"
 
@@ -62,14 +62,20 @@ static void closed(struct connection *connection, int fd)
 
 void qclimb_start(void)
 {
-	/* 0 nobody yet, 1 somebody is at it, 2 done. The loader runs constructors in one thread: nobody waits here for long. */
+	/*
+	 * 0 nobody yet, 1 somebody is at it, 2 done. The loader runs constructors in one thread: nobody waits here for
+	 * long.
+	 */
 	static atomic_int step;
 	static __thread bool is_starting __attribute__((tls_model("initial-exec")));
 	int none = 0;
 	const int saved = errno;
 
 	if (!atomic_compare_exchange_strong(&step, &none, 1)) {
-		/* The same thread again: an allocator that starts inside dlsym(). What it may call has been found by then. */
+		/*
+		 * The same thread again: an allocator that starts inside dlsym(). What it may call has been found by
+		 * then.
+		 */
 		while (!is_starting && atomic_load(&step) != 2)
 			sched_yield();
 		return;
@@ -108,7 +114,10 @@ __attribute__((destructor)) static void at_exit(void)
 	errno = saved;
 }
 
-/* A child that no fork handler told of (clone() by a system call) has a memory of its own; a vfork child has its parent's. */
+/*
+ * A child that no fork handler told of (clone() by a system call) has a memory of its own; a vfork child has its
+ * parent's.
+ */
 static bool is_in_parents_memory(void)
 {
 	return syscall(SYS_kcmp, sys_getpid(), qclimb_process.pid, KCMP_VM, 0, 0) == 0;

@@ -63,7 +63,10 @@ static void let_go(struct pinned *map)
 		(void)syscall(SYS_close, fd);
 }
 
-/* A descriptor of the map, -1 if it can't be had. The application may have closed ours, and something else may have its number. */
+/*
+ * A descriptor of the map, -1 if it can't be had. The application may have closed ours, and something else may have its
+ * number.
+ */
 static int open_map(struct pinned *map)
 {
 	char path[QCLIMB_PATH_BYTES];

@@ -1,6 +1,6 @@
 /*
- * What an application told of its next flow, in one word, so that two threads' words never mix: the low 38 bits are the flow's size, the
- * high 26 its deadline in 16,384 ns, 9 minutes away at most. Pure; 0 is "nothing was told".
+ * What an application told of its next flow, in one word, so that two threads' words never mix: the low 38 bits are the
+ * flow's size, the high 26 its deadline in 16,384 ns, 9 minutes away at most. Pure; 0 is "nothing was told".
  */
 #ifndef QCLIMB_TOLD_H
 #define QCLIMB_TOLD_H
@@ -32,7 +32,10 @@ static inline uint64_t size_told(uint64_t told)
 	return (told & TOLD_BEGINS) == TOLD_BEGINS ? 0 : told & TOLD_BEGINS;
 }
 
-/* As tick_of() would give it; 0: none was told. The 2 bits that the word lacks are those of a time within 9 minutes of now. */
+/*
+ * As tick_of() would give it; 0: none was told. The 2 bits that the word lacks are those of a time within 9 minutes of
+ * now.
+ */
 static inline uint32_t deadline_told(uint64_t told, uint64_t now)
 {
 	const uint32_t tick = (uint32_t)(told >> TOLD_SIZE_BITS) << TOLD_TICK_BITS;

@@ -1,6 +1,7 @@
 /*
- * Whether it is a received flow's turn to be read: the one decision that reads (optax.c) and the calls that wait for them (withheld.c) must
- * agree on. Knows the flow and the line; does nothing to either but tell the line that the task waits.
+ * Whether it is a received flow's turn to be read: the one decision that reads (optax.c) and the calls that wait for
+ * them (withheld.c) must agree on. Knows the flow and the line; does nothing to either but tell the line that the task
+ * waits.
  */
 #ifndef QCLIMB_TURN_H
 #define QCLIMB_TURN_H

@@ -11,7 +11,10 @@ static _Atomic uint64_t close_ms;
 static _Atomic uint32_t closes; /* looked at in it */
 static atomic_bool is_found; /* this program goes past the library */
 
-/* By the kernel: bytes of this connection that anybody wrote. An ACK in the middle of a look makes it too small, never too large. */
+/*
+ * By the kernel: bytes of this connection that anybody wrote. An ACK in the middle of a look makes it too small, never
+ * too large.
+ */
 static bool kernel_bytes_of(const struct connection *connection, int fd, uint64_t *bytes)
 {
 	if (!accepted_bytes(fd, bytes))
@@ -42,7 +45,9 @@ void unseen_look(struct connection *connection, int fd, uint32_t own_writers)
 
 	if (connection->is_foreign || connection->is_listener || !kernel_bytes_of(connection, fd, &kernel_bytes))
 		return;
-	/* In this order: a call that the kernel had counted above has left, and so has been added, or nothing is said. */
+	/*
+	 * In this order: a call that the kernel had counted above has left, and so has been added, or nothing is said.
+	 */
 	if (atomic_load(&connection->writers) != own_writers)
 		return;
 	seen_bytes = atomic_load(&connection->seen_bytes);

@@ -8,7 +8,10 @@
 #define BUSY_SPINS 1000
 #define READS (EPOLLIN | EPOLLRDNORM)
 
-/* An event loop, by its descriptor. `asleep` and `masked` look at each other: one of two threads that come at once sees the other. */
+/*
+ * An event loop, by its descriptor. `asleep` and `masked` look at each other: one of two threads that come at once sees
+ * the other.
+ */
 static struct loop {
 	_Atomic uint32_t asleep; /* threads that wait for as long as the application said */
 	_Atomic uint32_t masked; /* registrations that are changed */

@@ -1,10 +1,11 @@
 /*
- * Events of sockets whose reads are withheld (optax.c): poll, select and epoll must agree with read. For poll and select the socket is left
- * out of what is asked; an event loop's registration is changed (EPOLLIN taken out) until reads are due again, and changing it back makes the
- * kernel tell anew what can be read, to edge-triggered users too. Waiting goes on in slices meanwhile.
+ * Events of sockets whose reads are withheld (optax.c): poll, select and epoll must agree with read. For poll and
+ * select the socket is left out of what is asked; an event loop's registration is changed (EPOLLIN taken out) until
+ * reads are due again, and changing it back makes the kernel tell anew what can be read, to edge-triggered users too.
+ * Waiting goes on in slices meanwhile.
  *
- * Invariant: no event is lost. A registration is changed only while each thread that waits on its loop does so through us and in slices, and only
- * where the loop was waited on through us before; else reads go through.
+ * Invariant: no event is lost. A registration is changed only while each thread that waits on its loop does so through
+ * us and in slices, and only where the loop was waited on through us before; else reads go through.
  */
 #ifndef QCLIMB_WITHHELD_H
 #define QCLIMB_WITHHELD_H
@@ -24,7 +25,10 @@ void withheld_end(struct connection *connection, bool is_open);
 /* The application waits for reads of `fd` by poll or select: whether they are withheld; lowers *slice_ns. */
 bool withheld_from_poll(int fd, uint64_t now, uint64_t *slice_ns);
 
-/* Before waiting on an epoll descriptor: brings its registrations up to date; how long one may wait, and whether to call withheld_wake() then. */
+/*
+ * Before waiting on an epoll descriptor: brings its registrations up to date; how long one may wait, and whether to
+ * call withheld_wake() then.
+ */
 uint64_t withheld_sleep(int loop, uint64_t now, bool *is_asleep);
 void withheld_wake(int loop);
 

@@ -1,18 +1,19 @@
 /*
- * Lost or only overtaken (QCLIMB, NSDI'24, 3.2.1): what a receiver can tell of a gap in a flow from the priorities at which bytes came.
- * Plain state of one flow and pure functions; knows nothing of packets, maps or clocks.
+ * Lost or only overtaken (QCLIMB, NSDI'24, 3.2.1): what a receiver can tell of a gap in a flow from the priorities at
+ * which bytes came. Plain state of one flow and pure functions; knows nothing of packets, maps or clocks.
  *
- * Packets of one priority stay in order on one path; those of a priority served earlier overtake those served later. A climbing flow
- * sends each chunk at one priority, so the byte before a gap belongs to the priority P whose highest end is the nearest at or past the
- * gap. Where a byte past the gap came at P, or at one served later, the gap is a loss: what is missing was sent before it, and was
- * served no later. Where all that passed was served earlier, what is missing may still wait in a queue.
+ * Packets of one priority stay in order on one path; those of a priority served earlier overtake those served later. A
+ * climbing flow sends each chunk at one priority, so the byte before a gap belongs to the priority P whose highest end
+ * is the nearest at or past the gap. Where a byte past the gap came at P, or at one served later, the gap is a loss:
+ * what is missing was sent before it, and was served no later. Where all that passed was served earlier, what is
+ * missing may still wait in a queue.
  *
- * It may also have been lost there, at the end of its chunk, and nothing of that priority will ever tell. So a verdict of "overtaken"
- * holds only while the gap moves, and for as long after its last move as priorities are seen to be silent while they are overtaken:
- * the mean of each gap's longest silence, and one mean deviation (estimated as RFC 6298, 2.3 does it for TCP's timeout, which takes
- * four: a SACK shown too early costs some packets sent twice, one shown too late leaves the flow standing). What is known is kept for
- * each host and priority: a flow is over before it has learned, and what keeps a priority silent is mostly the queue at the host's own
- * port, which all its flows share.
+ * It may also have been lost there, at the end of its chunk, and nothing of that priority will ever tell. So a verdict
+ * of "overtaken" holds only while the gap moves, and for as long after its last move as priorities are seen to be
+ * silent while they are overtaken: the mean of each gap's longest silence, and one mean deviation (estimated as RFC
+ * 6298, 2.3 does it for TCP's timeout, which takes four: a SACK shown too early costs some packets sent twice, one
+ * shown too late leaves the flow standing). What is known is kept for each host and priority: a flow is over before it
+ * has learned, and what keeps a priority silent is mostly the queue at the host's own port, which all its flows share.
  */
 #ifndef QCLIMB_TAGGER_ARRIVALS_H
 #define QCLIMB_TAGGER_ARRIVALS_H
@@ -87,8 +88,8 @@ static inline uint64_t silence_hold_ns(const struct silence *silence)
 }
 
 /*
- * Bytes [sequence, sequence + len) came at a priority < ARRIVALS_PRIORITIES. Bytes that fill a gap at priority 0 were sent again, and tell
- * nothing of how long the others wait.
+ * Bytes [sequence, sequence + len) came at a priority < ARRIVALS_PRIORITIES. Bytes that fill a gap at priority 0 were
+ * sent again, and tell nothing of how long the others wait.
  */
 static inline void arrivals_note(struct arrivals *flow, uint32_t sequence, uint32_t len, uint32_t priority,
 				 uint64_t now_ns)
@@ -109,7 +110,10 @@ static inline void arrivals_note(struct arrivals *flow, uint32_t sequence, uint3
 		flow->top = end;
 }
 
-/* What an ACK of everything before `ack` with a SACK past it says. `silences`: of each priority, which learn from the gap before. */
+/*
+ * What an ACK of everything before `ack` with a SACK past it says. `silences`: of each priority, which learn from the
+ * gap before.
+ */
 static inline enum verdict arrivals_judge(struct arrivals *flow, struct silence *silences, uint32_t ack,
 					  uint64_t now_ns)
 {

@@ -1,5 +1,6 @@
 /*
- * Where the headers of a TCP packet lie, and how its DSCP and options are changed: IPv4 and IPv6, up to two VLAN tags. For BPF only.
+ * Where the headers of a TCP packet lie, and how its DSCP and options are changed: IPv4 and IPv6, up to two VLAN tags.
+ * For BPF only.
  * Invariant: what is written keeps ECN bits and checksums right.
  */
 #ifndef QCLIMB_TAGGER_PACKET_H
@@ -143,7 +144,10 @@ static __always_inline long packet_addresses(struct __sk_buff *skb, const struct
 	return error ?: bpf_skb_load_bytes(skb, packet->network + offsetof(struct iphdr, daddr), destination + 12, 4);
 }
 
-/* Changes the DSCP and nothing else: the ECN bits stay, IPv4's checksum is corrected by the difference (RFC 1624). 1: it was changed. */
+/*
+ * Changes the DSCP and nothing else: the ECN bits stay, IPv4's checksum is corrected by the difference (RFC 1624). 1:
+ * it was changed.
+ */
 static __always_inline int packet_mark(struct __sk_buff *skb, const struct packet *packet, uint8_t dscp)
 {
 	const uint16_t old = (uint16_t)(packet->head[0] << 8 | packet->head[1]);

@@ -1,10 +1,12 @@
 /*
- * The tagger: QCLIMB's Algorithm 1 on each packet that leaves (clsact egress), and its receiver's half, which tells loss from overtaking
- * (clsact ingress) and hides the SACKs of what was only overtaken (egress). DESIGN.md 3.3.
+ * The tagger: QCLIMB's Algorithm 1 on each packet that leaves (clsact egress), and its receiver's half, which tells
+ * loss from overtaking (clsact ingress) and hides the SACKs of what was only overtaken (egress): README.md, "The
+ * tagger".
  *
- * The rule of a flow is what the library left at the socket; where in the flow a packet lies, and whether it is sent for the first time,
- * is asked of the socket itself: a program at egress runs within TCP's own call, before TCP moves snd_nxt. So it keeps nothing for each
- * flow. It must therefore be at the device that the socket's packets reach first without a queue in between.
+ * The rule of a flow is what the library left at the socket; where in the flow a packet lies, and whether it is sent
+ * for the first time, is asked of the socket itself: a program at egress runs within TCP's own call, before TCP moves
+ * snd_nxt. So it keeps nothing for each flow. It must therefore be at the device that the socket's packets reach first
+ * without a queue in between.
  * Invariant: every packet goes on, whatever happens here; one of a socket without a rule goes as it is.
  */
 #include <stdint.h>
@@ -118,7 +120,10 @@ static __always_inline uint32_t priority_at(const struct tagger_policy *rules, c
 	return qclimb_priority(rules->threshold_bytes, rules->priorities, &flow->bounds, sent, demotion);
 }
 
-/* ACKs and what is sent again go first (QCLIMB 3.2.3); a FIN has its place in the stream, and must not overtake what comes before. */
+/*
+ * ACKs and what is sent again go first (QCLIMB 3.2.3); a FIN has its place in the stream, and must not overtake what
+ * comes before.
+ */
 static __always_inline void tag(struct __sk_buff *skb, const struct packet *packet, const struct tagger_policy *rules)
 {
 	struct bpf_sock *sk = skb->sk;

@@ -1,11 +1,13 @@
 /*
  * What the tagger's programs, hostd and the library agree on: plain data in pinned maps, below <run directory>/bpf.
- * hostlib/hostd/tagger.py mirrors `struct tagger_policy` and the counters. Invariant: a wrong value in any map gives a wrong
- * priority, never a wrong packet.
+ * hostlib/hostd/tagger.py mirrors `struct tagger_policy` and the counters. Invariant: a wrong value in any map gives a
+ * wrong priority, never a wrong packet.
  *
- *   flows     socket storage, group qclimb 0660: the library leaves a flow's rule at its own socket. Key: the socket's descriptor,
- *             so that nobody reaches another one's flows, and the kernel takes the rule away with the socket.
- *   paths     group qclimb 0640: between which addresses the tagger has seen a connection begin. Only those are left to it.
+ *   flows     socket storage, group qclimb 0660: the library leaves a flow's rule at its own socket. Key: the socket's
+ *             descriptor, so that nobody reaches another one's flows, and the kernel takes the rule away with the
+ *             socket.
+ *   paths     group qclimb 0640: between which addresses the tagger has seen a connection begin. Only those are left to
+ *             it.
  *   policy, counts, silences, arrivals   0600: hostd's.
  */
 #ifndef QCLIMB_TAGGER_H

@@ -1,6 +1,6 @@
 /*
- * The C side of test_layout.py: what the core's headers read in bytes that Python wrote, field by field, and what they answer.
- * Built as a shared library and called by ctypes; knows nothing of the expected values.
+ * The C side of test_layout.py: what the core's headers read in bytes that Python wrote, field by field, and what they
+ * answer. Built as a shared library and called by ctypes; knows nothing of the expected values.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -106,8 +106,8 @@ EXPORT const char *record_fields(const void *bytes)
 }
 
 /*
- * Loads a model and answers for `rows` flows, each QCLIMB_FEATURES values by id: bounds[2 * row] the lower, [2 * row + 1] the upper, in
- * bytes. Returns what qclimb_model_load() does.
+ * Loads a model and answers for `rows` flows, each QCLIMB_FEATURES values by id: bounds[2 * row] the lower, [2 * row +
+ * 1] the upper, in bytes. Returns what qclimb_model_load() does.
  */
 EXPORT int model_bounds(const void *bytes, size_t len, const uint64_t *value, size_t rows, uint64_t *bounds)
 {

@@ -1,6 +1,6 @@
 /*
- * Preloaded beside libqclimb.so: makes one in FAULTS of what that library itself asks of the kernel fail, as a kernel may. What the
- * application asks is not touched: the caller's address tells who asks.
+ * Preloaded beside libqclimb.so: makes one in FAULTS of what that library itself asks of the kernel fail, as a kernel
+ * may. What the application asks is not touched: the caller's address tells who asks.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -1,7 +1,7 @@
 /*
- * A program that seals itself: sends 300,000 bytes on a connection whose first ones went out before a seccomp filter that kills for nearly
- * every system call. `sealed HOW`: prctl, seccomp, strict; clone: by a child that no handler of fork knows of; vfork: a child does it that
- * shares its parent's memory.
+ * A program that seals itself: sends 300,000 bytes on a connection whose first ones went out before a seccomp filter
+ * that kills for nearly every system call. `sealed HOW`: prctl, seccomp, strict; clone: by a child that no handler of
+ * fork knows of; vfork: a child does it that shares its parent's memory.
  */
 #define _GNU_SOURCE
 #include <linux/filter.h>

@@ -1,6 +1,7 @@
 /*
- * An application with many habits, for running under the library: `stress SCENARIO SECONDS SEED`. Every stream is checked byte by byte on
- * the other side; exit 0 and a line of counts, or an abort that says what was wrong. Knows nothing of qclimb.
+ * An application with many habits, for running under the library: `stress SCENARIO SECONDS SEED`. Every stream is
+ * checked byte by byte on the other side; exit 0 and a line of counts, or an abort that says what was wrong. Knows
+ * nothing of qclimb.
  */
 #include "stress.h"
 

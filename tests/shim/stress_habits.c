@@ -1,4 +1,7 @@
-/* Habits of processes: forks, many writers on one socket, both sides writing first, closing what is not theirs, peers that reset. */
+/*
+ * Habits of processes: forks, many writers on one socket, both sides writing first, closing what is not theirs, peers
+ * that reset.
+ */
 #include "stress.h"
 
 #include <sys/stat.h>
@@ -99,7 +102,9 @@ static void *talk_alone(void *argument)
 	return NULL;
 }
 
-/* A process becomes another program in the middle of a stream, while its other threads are in calls; that one goes on. */
+/*
+ * A process becomes another program in the middle of a stream, while its other threads are in calls; that one goes on.
+ */
 void exec_scenario(unsigned int seed)
 {
 	while (now_s() < end_s) {
@@ -131,7 +136,9 @@ void exec_scenario(unsigned int seed)
 	}
 }
 
-/* Eight writers on one socket, a message a call; the buffer holds all of them, so that libc alone would never tear one. */
+/*
+ * Eight writers on one socket, a message a call; the buffer holds all of them, so that libc alone would never tear one.
+ */
 #define MESSAGE_BYTES 400
 #define MESSAGES 250
 static int shared_fd;

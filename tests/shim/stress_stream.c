@@ -1,4 +1,7 @@
-/* Streams that are checked byte by byte: how they are written, read, and what else a program does to a descriptor on the way. */
+/*
+ * Streams that are checked byte by byte: how they are written, read, and what else a program does to a descriptor on
+ * the way.
+ */
 #include "stress.h"
 
 #include <poll.h>
@@ -76,7 +79,10 @@ void pair(unsigned int *seed, int *a, int *b)
 	atomic_fetch_add(&connections, 1);
 }
 
-/* One write of up to `len` bytes of the stream at `position`, by a call that the seed picks: bytes written, 0 for EAGAIN. */
+/*
+ * One write of up to `len` bytes of the stream at `position`, by a call that the seed picks: bytes written, 0 for
+ * EAGAIN.
+ */
 size_t write_somehow(int fd, uint64_t position, size_t len, unsigned int *seed, int flags)
 {
 	uint8_t *bytes = malloc(len);

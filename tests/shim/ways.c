@@ -1,7 +1,8 @@
 /*
- * An application that reaches its socket by one way after another: `ways WAY ADDRESS PORT`. What it sends is byte_at() of the position,
- * so that the other side can tell. Exit 0; 77 and a reason where the kernel lacks the way; or an abort that says what was wrong.
- * Knows nothing of qclimb. Built with _FORTIFY_SOURCE: reads into buffers of known size become __recv_chk and its like.
+ * An application that reaches its socket by one way after another: `ways WAY ADDRESS PORT`. What it sends is byte_at()
+ * of the position, so that the other side can tell. Exit 0; 77 and a reason where the kernel lacks the way; or an abort
+ * that says what was wrong. Knows nothing of qclimb. Built with _FORTIFY_SOURCE: reads into buffers of known size
+ * become __recv_chk and its like.
  */
 #include "ways.h"
 

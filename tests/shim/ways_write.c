@@ -55,7 +55,10 @@ static ssize_t by_zerocopy(int fd, size_t at, size_t len)
 	struct pollfd poll_fd = { fd, 0, 0 };
 
 	if (at == 0)
-		return sent; /* its completion stays in the error queue, and POLLERR with it, while the next one waits at a boundary */
+		/*
+		 * its completion stays in the error queue, and POLLERR with it, while the next one waits at a boundary
+		 */
+		return sent;
 	MUST(poll(&poll_fd, 1, 10000) == 1 && poll_fd.revents & POLLERR);
 	if (recvmsg(fd, &message, MSG_ERRQUEUE) >= 0) {
 		const struct cmsghdr *head = CMSG_FIRSTHDR(&message);

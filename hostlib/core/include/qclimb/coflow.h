@@ -1,12 +1,15 @@
 /*
- * OPTAX's rules at a receiving host (TAAS; Algorithms 1 to 3): which task's flows have the window, how large it is, and how long the others' ACKs
- * are held back. Plain values and pure functions; knows nothing of sockets, shared memory or clocks.
+ * OPTAX's rules at a receiving host (TAAS; Algorithms 1 to 3): which task's flows have the window, how large it is, and
+ * how long the others' ACKs are held back. Plain values and pure functions; knows nothing of sockets, shared memory or
+ * clocks.
  *
- * A *task* is the flows of one job that finish together: here those that one process (or processes of one QCLIMB_TASK) receive. It is small
- * while each of its flows is. Small tasks stand in a line by arrival; the first one is the *head*. Serving them one after another, each task
- * ends no later than it would with all served at once, but for the last, and most end much sooner.
+ * A *task* is the flows of one job that finish together: here those that one process (or processes of one QCLIMB_TASK)
+ * receive. It is small while each of its flows is. Small tasks stand in a line by arrival; the first one is the *head*.
+ * Serving them one after another, each task ends no later than it would with all served at once, but for the last, and
+ * most end much sooner.
  *
- * The papers leave out W_min, Delay_max, the interval of measurement and when a task that stalls is passed over: the callers' choice.
+ * The papers leave out W_min, Delay_max, the interval of measurement and when a task that stalls is passed over: the
+ * callers' choice.
  * Invariant: every result is finite and within the bounds that it was given, whatever the numbers.
  */
 #ifndef QCLIMB_COFLOW_H
@@ -46,9 +49,10 @@ static inline int qclimb_task_is_before(const struct qclimb_task *task, const st
 }
 
 /*
- * What a task gets at its place before it must let others go first, by the largest of those that ended lately (0: not known, there is no bound): half
- * as much again, QCLIMB_TASK_LEAST_BYTES at least. OPTAX has no such rule: its senders know a large flow from their backlog before its first byte, a
- * receiver only when more than small_coflow_bytes of it have come.
+ * What a task gets at its place before it must let others go first, by the largest of those that ended lately (0: not
+ * known, there is no bound): half as much again, QCLIMB_TASK_LEAST_BYTES at least. OPTAX has no such rule: its senders
+ * know a large flow from their backlog before its first byte, a receiver only when more than small_coflow_bytes of it
+ * have come.
  */
 #define QCLIMB_TASK_LEAST_BYTES (256u << 10)
 
@@ -61,7 +65,10 @@ static inline uint64_t qclimb_task_bound(uint64_t ended_bytes)
 	return bound < QCLIMB_TASK_LEAST_BYTES ? QCLIMB_TASK_LEAST_BYTES : bound;
 }
 
-/* That largest one after a task of `bytes` ended: up at once, though fourfold at most, and down by a 16th of the difference. */
+/*
+ * That largest one after a task of `bytes` ended: up at once, though fourfold at most, and down by a 16th of the
+ * difference.
+ */
 static inline uint64_t qclimb_task_bytes_next(uint64_t ended_bytes, uint64_t bytes)
 {
 	if (bytes <= ended_bytes)
@@ -99,8 +106,9 @@ static inline uint64_t qclimb_congested_rate(uint64_t capacity)
 }
 
 /*
- * Algorithm 2: the window of each of the head's flows after an interval in which the host received `rate` bytes a second of its `capacity`:
- * a segment less from alpha C on, twice as many up to half of that, else one more. In [least, most] segments.
+ * Algorithm 2: the window of each of the head's flows after an interval in which the host received `rate` bytes a
+ * second of its `capacity`: a segment less from alpha C on, twice as many up to half of that, else one more. In [least,
+ * most] segments.
  */
 static inline uint32_t qclimb_window_next(uint32_t window, uint64_t rate, uint64_t capacity, uint32_t least,
 					  uint32_t most)
@@ -118,9 +126,10 @@ static inline uint32_t qclimb_window_next(uint32_t window, uint64_t rate, uint64
 }
 
 /*
- * The window of each large flow beside a line, after an interval in which all `larges` of them received `rate`, and `smalls` flows stood in line; 0: the
- * kernel's own. Half as large, from `most` on, where they have more than fair sharing would give them, and back by doubling. Ours, not
- * OPTAX's: its ports serve small tasks first, where ours have one queue a large flow that fills it leaves a head's first windows little.
+ * The window of each large flow beside a line, after an interval in which all `larges` of them received `rate`, and
+ * `smalls` flows stood in line; 0: the kernel's own. Half as large, from `most` on, where they have more than fair
+ * sharing would give them, and back by doubling. Ours, not OPTAX's: its ports serve small tasks first, where ours have
+ * one queue a large flow that fills it leaves a head's first windows little.
  */
 static inline uint32_t qclimb_large_window_next(uint32_t window, uint64_t rate, uint64_t capacity, uint32_t larges,
 						uint32_t smalls, uint32_t least, uint32_t most)
@@ -135,10 +144,10 @@ static inline uint32_t qclimb_large_window_next(uint32_t window, uint64_t rate, 
 }
 
 /*
- * What Algorithm 3 takes for b, after an interval in which `rate` was received before those behind, and `was` before: all of the
- * capacity at once where the link is full, and from there down by a RETURNS_th of it an interval at most. A measured rate of applications
- * that read in bursts swings; were those behind let in at each swing they would keep what they got, for the head needs an empty queue to
- * win it back.
+ * What Algorithm 3 takes for b, after an interval in which `rate` was received before those behind, and `was` before:
+ * all of the capacity at once where the link is full, and from there down by a RETURNS_th of it an interval at most. A
+ * measured rate of applications that read in bursts swings; were those behind let in at each swing they would keep what
+ * they got, for the head needs an empty queue to win it back.
  */
 #define QCLIMB_RETURNS 20u
 
@@ -155,8 +164,9 @@ static inline uint64_t qclimb_rate_before_next(uint64_t was, uint64_t rate, uint
 }
 
 /*
- * Algorithm 3: how long a flow behind the head waits between two windows, so that all of them together take no more than alpha C leaves
- * beside what goes first: n w / (alpha C - b) less the round trip that passes anyway, at most delay_most_ns.
+ * Algorithm 3: how long a flow behind the head waits between two windows, so that all of them together take no more
+ * than alpha C leaves beside what goes first: n w / (alpha C - b) less the round trip that passes anyway, at most
+ * delay_most_ns.
  */
 static inline uint64_t qclimb_ack_delay_ns(uint32_t flows, uint64_t window_bytes, uint64_t capacity,
 					   uint64_t rate_before, uint64_t base_rtt_ns, uint64_t delay_most_ns)

@@ -1,11 +1,12 @@
 /*
- * Earliest deadline first, brought to a few priorities (PDQ, SIGCOMM'12, serves the flow whose deadline is nearest first of all): the
- * priority of a flow from the time that it has left. Knows nothing of clocks, sizes or sockets.
+ * Earliest deadline first, brought to a few priorities (PDQ, SIGCOMM'12, serves the flow whose deadline is nearest
+ * first of all): the priority of a flow from the time that it has left. Knows nothing of clocks, sizes or sockets.
  *
- * Priority 0 is for the last step_us before the deadline, and each later one begins where twice as much time is left: what counts is
- * how urgent flows are beside each other, and 8 priorities then span a factor of 64. Within a priority the switch's order decides.
- * A flow whose deadline has passed is served last. PDQ drops such a flow at its sender (Early Termination), so that it takes nothing
- * from those that can still be in time; an application that knows of no dropping gets its bytes through where nobody else wants to.
+ * Priority 0 is for the last step_us before the deadline, and each later one begins where twice as much time is left:
+ * what counts is how urgent flows are beside each other, and 8 priorities then span a factor of 64. Within a priority
+ * the switch's order decides. A flow whose deadline has passed is served last. PDQ drops such a flow at its sender
+ * (Early Termination), so that it takes nothing from those that can still be in time; an application that knows of no
+ * dropping gets its bytes through where nobody else wants to.
  * Invariant: while its deadline lies ahead a flow only moves earlier.
  */
 #ifndef QCLIMB_DEADLINE_H

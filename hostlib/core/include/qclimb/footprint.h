@@ -1,5 +1,5 @@
 /*
- * What the system calls prove about a flow's size, joined with what a forest foretold (DESIGN.md 3.1): the bounds and
+ * What the system calls prove about a flow's size, joined with what a forest foretold: the bounds and
  * the footprint that Algorithm 1 runs on. Plain state of one flow and pure functions; knows nothing of sockets.
  *
  * The footprint F is what the application has asked to send so far, the call in progress included, so the size is at
@@ -10,9 +10,10 @@
  *  - Afterwards F raises only U, and demotion goes by max(B, F) (OPTAX's "sent + backlogged"): a stream sinks sooner.
  *  - Slack belongs to the forest's L: priority 0 lasts to L_forest + S at most, unless the footprint's L lies beyond.
  *  - Where the application tells the size itself, L = U = that, without slack, and the forest has no say.
- *  - A flow whose L lies within one burst (TCP's initial window) can't climb: it is out before an ACK could let it drain.
- *    It is sent as PIAS would, the mirror image of its climb: as many bytes at each priority, first-served ones first,
- *    and it never overtakes itself. Kept at the priority of its whole size it would wait longest with every byte.
+ *  - A flow whose L lies within one burst (TCP's initial window) can't climb: it is out before an ACK could let it
+ *    drain. It is sent as PIAS would, the mirror image of its climb: as many bytes at each priority, first-served ones
+ *    first, and it never overtakes itself. Kept at the priority of its whole size it would wait longest with every
+ *    byte.
  * Invariant: L never grows once fixed, F and U never shrink, L <= U.
  */
 #ifndef QCLIMB_FOOTPRINT_H
