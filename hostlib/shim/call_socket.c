@@ -57,13 +57,18 @@ QCLIMB_EXPORT int listen(int fd, int backlog)
 	struct connection *connection = connection_of(fd);
 
 	if (connection) {
-		connection->is_listener = true;
 		prepared(connection, fd);
+		if (!connection->is_listener)
+			connection->listened_dscp = connection->dscp;
+		connection->is_listener = true;
 	}
 	return real()->listen(fd, backlog);
 }
 
-/* An accepted socket inherits the listener's options, ours and the application's. */
+/*
+ * An accepted socket inherits the listener's options, ours and the application's, as they were when its handshake ended. One that waited to
+ * be accepted may have an older policy's DSCP: once the listener's has changed, none is believed.
+ */
 static int accepted(int listener_fd, int fd, const struct sockaddr *from, socklen_t from_len)
 {
 	struct connection *listener = connection_of(listener_fd);
@@ -78,7 +83,7 @@ static int accepted(int listener_fd, int fd, const struct sockaddr *from, sockle
 	}
 	connection = connection_new(fd, listener->is_ipv6, 1);
 	if (connection) {
-		connection->dscp = listener->dscp;
+		connection->dscp = listener->dscp == listener->listened_dscp ? listener->dscp : DSCP_UNKNOWN;
 		connection->priority = 0;
 		connection->is_released = listener->is_released;
 		connection->own_so_priority = listener->own_so_priority;

@@ -103,7 +103,10 @@ struct connection {
 	uint16_t local_port, peer_port;
 	uint16_t local_place; /* of the local address (locals.h) */
 	uint16_t segment_bytes; /* of TCP, 0: not yet known */
-	uint32_t flows; /* ended ones */
+	union {
+		uint32_t flows; /* ended ones */
+		uint32_t listened_dscp; /* a listener's, when it began to listen */
+	};
 
 	/* What the application set, so that it is found again. -1: nothing. */
 	int own_so_priority;

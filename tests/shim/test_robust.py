@@ -154,6 +154,28 @@ client.sendall(bytes(7000)); peer.recv(7000, socket.MSG_WAITALL)
     assert done.stderr.count("dscp=43 at=5000") == 1
 
 
+def test_connections_that_waited_through_a_new_policy_are_marked_by_it(run_dir):
+    """They have the DSCP that the listener had when they came, though the first of them to be accepted changes it."""
+    put_policy(run_dir, policy(Mode.OBSERVE, generation=3))
+    new = run_dir / "new"
+    new.write_bytes(encode_policy(policy(generation=4)))
+    code = """
+import os, socket, time
+server = socket.create_server(("127.0.0.1", 0))
+clients = [socket.create_connection(server.getsockname()) for _ in range(3)]
+os.rename(os.environ["NEW"], os.environ["QCLIMB_RUN"] + "/policy")
+time.sleep(0.25)
+peers = [server.accept()[0] for _ in clients]
+for client, peer in zip(clients, peers):
+    client.sendall(b"ask"); peer.recv(3); peer.sendall(b"answer"); client.recv(6)
+print(*(peer.fileno() for peer in peers))
+"""
+    done = application(run_dir, code, QCLIMB_LOG="stderr", NEW=str(new))
+    assert "policy generation=4" in done.stderr
+    for fd in done.stdout.split():
+        assert f"fd={fd} priority=0 dscp=47 at=0" in done.stderr
+
+
 def test_options_of_the_application_are_given_back(run_dir):
     put_policy(run_dir, policy(Mode.QCLIMB))
     end = """
