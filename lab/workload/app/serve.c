@@ -19,6 +19,13 @@
 #include "message.h"
 #include "script.h"
 
+/*
+ * As many as the kernel allows (somaxconn). Where a driver's own flows fill its link, the last ACK of a handshake comes late or is lost, and
+ * Linux gives up such half-open connections early once they are more than half the backlog: the driver's connection, open on its side,
+ * is then reset by its first bytes.
+ */
+enum { BACKLOG = 65535 };
+
 static struct habit habit;
 
 static int serve_one(int fd, const struct message *request)
@@ -95,7 +102,7 @@ int serve_main(int argc, char **argv)
 	int on = 1;
 
 	setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-	if (bind(listener, (struct sockaddr *)&here, sizeof(here)) || listen(listener, 512))
+	if (bind(listener, (struct sockaddr *)&here, sizeof(here)) || listen(listener, BACKLOG))
 		refuse("cannot listen on %s port %u: %s", inet_ntoa(here.sin_addr), ntohs(here.sin_port), strerror(errno));
 	puts("ready");
 	fflush(stdout);

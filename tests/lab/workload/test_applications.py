@@ -3,6 +3,7 @@
 import contextlib
 import itertools
 import os
+import shutil
 import socket
 import struct
 import subprocess
@@ -151,3 +152,14 @@ def test_nothing_runs_any_more_after_a_pass_that_failed(ground, tmp_path):
 def test_wrong_arguments_are_one_sentence_and_exit_2(arguments, words):
     done = subprocess.run([str(programs.TRAFFIC), *arguments], capture_output=True, text=True, check=False)
     assert done.returncode == 2 and words in done.stderr and done.stderr.count("\n") == 1
+
+
+@pytest.mark.skipif(not shutil.which("ss"), reason="needs ss (iproute2)")
+def test_servers_let_as_many_connections_wait_as_the_kernel_allows(ground, tmp_path):
+    """Fewer, and handshakes whose last packet comes late are given up, and the flows reset: Spark's replay lost 105."""
+    with programs.servers(ground, tmp_path, [service("kv")]):
+        said = subprocess.run(
+            ["ss", "-ltnH", f"sport = :{service('kv').port}"], check=True, capture_output=True, text=True
+        ).stdout
+    waiting = {int(line.split()[2]) for line in said.splitlines() if ground.hosts["h1"].rpartition(".")[0] in line}
+    assert waiting == {int(Path("/proc/sys/net/core/somaxconn").read_text())}
