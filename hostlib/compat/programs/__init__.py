@@ -1,8 +1,22 @@
 """The programs, in the order in which they run: the quick ones first."""
 
 from hostlib.compat.program import Program
-from hostlib.compat.programs import cpython, curl, iperf3, java, memcached, nginx, node, openssl, postgres, redis
+from hostlib.compat.programs import (
+    cpython,
+    curl,
+    haproxy,
+    iperf3,
+    java,
+    memcached,
+    nginx,
+    node,
+    openssl,
+    postgres,
+    redis,
+    ssh,
+)
 
 PROGRAMS: tuple[Program, ...] = tuple(
-    module.PROGRAM for module in (curl, openssl, redis, memcached, nginx, node, java, iperf3, postgres, cpython)
+    module.PROGRAM
+    for module in (curl, openssl, redis, memcached, nginx, haproxy, ssh, node, java, iperf3, postgres, cpython)
 )
