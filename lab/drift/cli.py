@@ -59,7 +59,7 @@ def drift(document: Path | None, stored: bool, as_json: bool, **options: Any) ->
             raise WorkloadError(f"{path} is missing, expected what an earlier run left")
         seen = load(path) if stored else run_drift(settings, Console(stderr=True))
         told = write(seen, document or settings.folder / "drift.md")
-    found = judged(seen)[: 2 if seen.settings["on_drift"] == "flag" else None]
+    found = judged(seen)
     if as_json:
         click.echo(json.dumps({**asdict(seen), "judged": [{"claim": claim, "holds": good} for claim, good in found]}))
     else:

@@ -84,13 +84,13 @@ def steps(seen: Seen) -> str:
 
 
 def judged(seen: Seen) -> list[tuple[str, bool]]:
-    """What the experiment is to show, and whether it did."""
+    """What the experiment is to show, and whether it did; told only to flag, the orchestrator owes the first two."""
     change_s = seen.first("change") or 0.0
     _, begin_s, end_s = max(
         phases(seen)[1:] or phases(seen), key=lambda phase: (phase[2] - phase[1] > SETTLED_S, phase[1])
     )
     after = counted(seen, begin_s, end_s)
-    return [
+    claims = [
         ("no drift is flagged before the change", seen.first("flagged") is None or _at(seen, "flagged") > change_s),
         ("the change is flagged", seen.first("flagged", change_s) is not None),
         ("a better model is offered", seen.first("offered", change_s) is not None),
@@ -98,6 +98,7 @@ def judged(seen: Seen) -> list[tuple[str, bool]]:
         ("the last model holds: its misses are within 0.1 % of all flows, or can't be told from it", _holds(after)),
         ("hardly a flow with bounds is then new to it (< 2 %)", after["fallbacks"] < 0.02 * after["bounded"]),
     ]
+    return claims[: 2 if seen.settings["on_drift"] == "flag" else None]
 
 
 def _at(seen: Seen, what: str) -> float:

@@ -4,6 +4,7 @@ import io
 import json
 import os
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -71,6 +72,7 @@ def test_an_interval_is_clopper_and_pearsons():
 
 def test_claims_are_judged_and_can_fail(good):
     assert all(holds for _, holds in judged(good))
+    assert len(judged(replace(good, settings=good.settings | {"on_drift": "flag"}))) == 2
     good.events[1] = (12.0, "flagged", "too soon")
     assert [holds for _, holds in judged(good)] == [False, False, True, True, True, True]
     good.samples[-1]["misses"] += 30
@@ -102,7 +104,7 @@ def test_a_live_fabric_flags_trains_and_rolls_out_by_itself(tmp_path):
     settings = DriftSettings(
         flows_per_s=500,
         observe_s=5,
-        before_s=20,
+        before_s=25,
         after_s=22,
         trees=5,
         hosts_per_leaf=1,
