@@ -136,6 +136,7 @@ setup(
         "lab": ["recordings/*"],
         "lab.optax": ["app/*.c", "app/Makefile"],
         "lab.report": ["*.html"],
+        "lab.figures": ["threshold_sets.json"],
         "lab.sim": ["tables/*.txt"],
         "lab.workload": ["tables/*.txt", "app/*.c", "app/*.h", "app/Makefile"],
     },

@@ -59,6 +59,8 @@ def _qclimb(name: str, title: str, **more: int) -> Scheme:
 
 
 SLACKS_BYTES = (0, 20_000, 50_000)
+PRODUCT_SLACKS_BYTES = (0, PIAS_2015_WEB_SEARCH[0])
+"""None, and what the product takes: the first threshold."""
 VARIANTS: Mapping[str, Variant] = {
     variant.name: variant
     for variant in (
@@ -77,6 +79,10 @@ VARIANTS: Mapping[str, Variant] = {
         *(
             Variant(Scheme(f"forest-s{n}", f"forest alone, S = {n // 1000} KB", "qclimb", True, slack_bytes=n))
             for n in SLACKS_BYTES
+        ),
+        *(
+            Variant(_qclimb(f"qclimb-s{n}", f"QCLIMB, S = {n / 1000:g} KB", slack_bytes=n))
+            for n in PRODUCT_SLACKS_BYTES
         ),
     )
 }

@@ -17,9 +17,10 @@ from lab.figures.qclimb_recorded import PAGE as QCLIMB_RECORDED
 from lab.figures.qclimb_recorded import PAGE_22
 from lab.figures.qclimb_settings import PAGE_21, PAGE_27, PAGE_28
 from lab.figures.qclimb_tables import PAGE as QCLIMB_TABLES
+from lab.figures.thresholds import PAGE as THRESHOLDS
 
 QCLIMB_JOBS = (QCLIMB_24, QCLIMB_ERRORS, PAGE_21, PAGE_27, PAGE_28, QCLIMB_TABLES)
 QCLIMB = (QCLIMB_3, QCLIMB_23, QCLIMB_23_WHY, *QCLIMB_JOBS, QCLIMB_RECORDED, PAGE_22)
 BIGSPINE = (BIGSPINE_5A, BIGSPINE_5C, BIGSPINE_VARIANTS, BIGSPINE_PACKETS, BIGSPINE_QCLIMB)
 PFABRIC = (PFABRIC_16, pfabric_17.A, pfabric_17.B, pfabric_17.C)
-PAGES: dict[str, Page] = {page.name: page for page in (*QCLIMB, *BIGSPINE, *PFABRIC)}
+PAGES: dict[str, Page] = {page.name: page for page in (*QCLIMB, *BIGSPINE, *PFABRIC, THRESHOLDS)}
