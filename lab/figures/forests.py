@@ -15,7 +15,9 @@ from lab.sim.replay import Recorded
 RECORDINGS = Path(__file__).parents[1] / "recordings"
 FOLDER = Path("lab-results/forests")
 TREES = 20
-"""Trees a forest: of these recordings 100 say much the same (docs/results/bounds.md) and take five times as long."""
+"""Trees a forest, for speed; the product's default is 100. Bounds are extremes over trees: more are wider. Of kv
+at depth 10, one seed, 20 and 100 trees: 99.886 and 99.906 % of later flows within bounds, 33.0 and 26.7 % of flows
+with both in one priority, mean gap of small flows 298 and 299 B. The other recordings were not compared."""
 
 
 @cache

@@ -80,6 +80,20 @@ class Grid:
 
     def _panels(self, scale: Scale, ratio: Ratios) -> list[Panel]:
         others = [scheme for scheme in self.schemes if scheme != self.base]
+        if len(scale.loads) == 1 and not self.x:  # no line to draw: a dot a case and scheme
+            load = scale.loads[0]
+            at = [(case, load) for case in self.cases]
+            places_of = [float(place) for place in range(len(at))]
+            return [
+                Panel(
+                    f"load {load}: {title}",
+                    "",
+                    f"FCT / {self.base}'s",
+                    [_series(ratio, scheme, self.base, places_of, at, COLUMNS[title]) for scheme in others],
+                    self.cases,
+                )
+                for title in self.plotted
+            ]
         if self.x:
             places: list[tuple[str, str, list[float], list[tuple[str, float]]]] = [
                 (f"load {load}", self.case, list(self.x.values()), [(case, load) for case in self.x])

@@ -30,6 +30,14 @@ GRID = Grid(tuple(TRACES), SCHEMES, "PIAS", in_jobs, (*claims(TRACES), *large())
 PAGE = Page(
     name="qclimb-24",
     title="QCLIMB Figs. 23 and 24, Table 5: flows in jobs, three traces",
+    notes=[
+        "Why large flows gain little on PIAS here (Table 5): under PIAS's web-search thresholds a flow is in the last "
+        "queue under either scheme but for its last 2.9 MB (under QCLIMB) or its first (under PIAS). That is 2, 4 and "
+        "17 % of the mean large flow of these K-Means, PageRank and SGD sizes, and nothing below it parts large flows "
+        "from each other: if those bytes took no time at all, large flows would gain about as much and no more. The "
+        "paper's gains of up to 48, 38 and 26 % need thresholds among large flows, large flows just above 10 MB, or a "
+        "PIAS that loses time otherwise. `ours` has thresholds up to 222 (K-Means), 17.5 and 9.9 MB.",
+    ],
     settings=[
         *SETTINGS,
         "`; ours` on QCLIMB-PS too: how much of Table 5's distance thresholds leave to have at all.",
@@ -37,7 +45,7 @@ PAGE = Page(
     scales={
         "quick": Scale("quick", 480, (1,), (0.5, 0.7)),
         "medium": Scale("medium", 960, (1, 2, 3), (0.5, 0.7)),
-        "full": Scale("full", FULL_FROM, (1, 2, 3), (0.5, 0.7)),
+        "full": Scale("full", FULL_FROM, (1, 2, 3), (0.7,)),
     },
     runs=GRID.runs,
     tell=GRID.tell,

@@ -141,7 +141,7 @@ PAGE = Page(
     scales={
         "quick": Scale("quick", 500, (1,), (0.7,)),
         "medium": Scale("medium", 1_500, (1, 2, 3), (0.7,)),
-        "full": Scale("full", 20_000, (1, 2, 3), (0.5, 0.8)),
+        "full": Scale("full", 5_000, (1, 2, 3), (0.5, 0.8)),
     },
     notes=[
         "Why QCLIMB is PIAS here: with beta = 1 a lower bound is the least size that any leaf met has seen, and "
@@ -160,7 +160,7 @@ PAGE_22 = Page(
     scales={
         "quick": Scale("quick", 500, (1,), (0.5,)),
         "medium": Scale("medium", 1_500, (1, 2, 3), (0.5,)),
-        "full": Scale("full", 20_000, (1, 2, 3), (0.5,)),
+        "full": Scale("full", 5_000, (1, 2, 3), (0.5,)),
     },
     runs=GRID_22.runs,
     tell=tell_22,

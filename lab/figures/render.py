@@ -17,6 +17,8 @@ from lab.figures.page import Page, Panel, Scale, Story
 
 TICKS_MAX = 6
 """So many places of the abscissa are each named."""
+WIDE = 20
+"""Values that differ by more than this factor get a logarithmic axis."""
 COLOURS = ("#0060c0", "#e08a00", "#00a070", "#b03080", "#555555", "#70a000")
 
 
@@ -32,9 +34,9 @@ def draw(panels: Sequence[Panel], path: Path) -> None:
     """All panels, up to three in a row; four and more by twos."""
     columns = len(panels) if len(panels) <= 3 else 2
     rows = -(-len(panels) // columns)
-    size = (4.4 * columns, max(3.4 * rows, *(0.24 * len(panel.names) + 1.2 for panel in panels)))
+    size = (4.4 * columns, max(3.4 * rows, *(_line(panel) * len(panel.names) + 1.2 for panel in panels)))
     if panels[0].names:
-        size = (7.5 * columns, size[1])
+        size = (7.5 if columns == 1 else 6.0 * columns, size[1])
     figure, axes = plt.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained")
     labels = [[series.label for series in panel.series] for panel in panels]
     try:
@@ -55,6 +57,11 @@ def draw(panels: Sequence[Panel], path: Path) -> None:
         plt.close(figure)
 
 
+def _line(panel: Panel) -> float:
+    """Inches that a case needs: its series' intervals stand beside each other."""
+    return max(0.24, 0.1 * len(panel.series) * any(series.half for series in panel.series))
+
+
 def _lines(panel: Panel, axis: Any) -> None:
     """Lines with intervals; series beside each other where their intervals would hide each other."""
     places = sorted({x for series in panel.series for x in series.x})
@@ -67,7 +74,11 @@ def _lines(panel: Panel, axis: Any) -> None:
         axis.errorbar(x, series.y, half, label=series.label, color=_colour(place), marker="o", ms=3, lw=1.3, capsize=2)
     if len(places) <= TICKS_MAX and step >= 0.01 * (places[-1] - places[0]):
         axis.set_xticks(places)
-    if all(y >= 0 for series in panel.series for y in series.y if y == y):
+    shown = [y for series in panel.series for y in series.y if y == y]
+    if shown and min(shown) > 0 and max(shown) > WIDE * min(shown):
+        axis.set_yscale("log", nonpositive="clip")
+        axis.set_ylim(min(shown) / 2, 2 * max(shown))
+    elif all(y >= 0 for y in shown):
         axis.set_ylim(
             bottom=max(0.0, axis.get_ylim()[0])
         )  # an interval may reach below 0, what is shown can't be there
@@ -79,7 +90,9 @@ def _dots(panel: Panel, axis: Any) -> None:
     """A line of the plot a case, a dot a series: what is no number has no slope."""
     for place, series in enumerate(panel.series):
         half = list(series.half) or None
-        axis.errorbar(series.y, series.x, xerr=half, label=series.label, color=_colour(place), fmt="o", ms=4, lw=1)
+        shift = 0.7 / len(panel.series) * (place - (len(panel.series) - 1) / 2) if any(series.half) else 0.0
+        y = [each + shift for each in series.x]
+        axis.errorbar(series.y, y, xerr=half, label=series.label, color=_colour(place), fmt="o", ms=4, lw=1)
     axis.set_yticks(range(len(panel.names)), panel.names, fontsize=8)
     axis.invert_yaxis()
     axis.set_xlabel(panel.y)
