@@ -19,7 +19,7 @@ TICKS_MAX = 6
 """So many places of the abscissa are each named."""
 WIDE = 20
 """Values that differ by more than this factor get a logarithmic axis."""
-COLOURS = ("#0060c0", "#e08a00", "#00a070", "#b03080", "#555555", "#70a000")
+COLOURS = ("#0060c0", "#e08a00", "#00a070", "#b03080", "#555555", "#70a000", "#c03020")
 
 
 def table_text(rows: Sequence[Mapping[str, str]]) -> str:
