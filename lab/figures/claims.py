@@ -29,7 +29,7 @@ class Claim:
 CROSSED = 0.05
 """What lies beyond 1 by more than this, where the paper's range does not, is not called reproduced within anything."""
 NOTICED = 0.02
-"""A ratio nearer to 1 than this has no direction."""
+"""A ratio nearer to 1 than this has no direction, and reproduces no claim that has one, however near that begins."""
 
 
 def distance(low: float, high: float, found: Sequence[float]) -> float:
@@ -58,7 +58,8 @@ def status(claim: Claim, found: Sequence[float]) -> str:
     if away < 0.005:
         return "reproduced"
     crossed = (claim.high <= 1 and max(found) > 1 + CROSSED) or (claim.low >= 1 and min(found) < 1 - CROSSED)
-    if away <= NEAR and not crossed:
+    lost = (claim.high < 1 - NOTICED <= max(found)) or (claim.low > 1 + NOTICED >= min(found))
+    if away <= NEAR and not crossed and not lost:
         return f"reproduced within {100 * away:.0f} %"
     if (claim.high < 1 and max(found) < 1 - NOTICED) or (claim.low > 1 and min(found) > 1 + NOTICED):
         return "the direction only"

@@ -1,5 +1,7 @@
 """Claims are held against numbers and nothing else, and pages of a grid say what their points say."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -34,6 +36,12 @@ LESS = Claim("Fig. 0", "A", "B", "mean", "all", 0.6, 0.8)
 def test_a_claim_is_reproduced_as_far_as_its_worst_number_is(found, said):
     assert status(LESS, found) == said
     assert judged(LESS, found).endswith(f"the paper 0.60 to 0.80: {said}.")
+
+
+def test_no_difference_reproduces_no_claim_of_one():
+    less, more = replace(LESS, high=0.91), replace(LESS, low=1.05, high=1.2)
+    assert status(less, [0.97]) == "reproduced within 7 %" and status(less, [0.97, 1.0]) == "not reproduced"
+    assert status(more, [1.03]) == "reproduced within 2 %" and status(more, [1.01]) == "not reproduced"
 
 
 def test_a_range_that_reaches_one_has_no_direction():
