@@ -56,7 +56,10 @@ def prefix(request):
 
 @pytest.fixture
 def owner(prefix):
+    # A shell's background job ignores SIGINT, and so would all that this test run starts there.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     process = subprocess.Popen([sys.executable, "-c", OWNER, prefix], stdout=subprocess.PIPE, text=True)
+    signal.signal(signal.SIGINT, before)
     inside = int(process.stdout.readline())
     yield process, inside
     process.kill()
