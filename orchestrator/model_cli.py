@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from .forest_size import DEPTH, TREES
+from .forest_size import DEPTH, TREES, UNCALIBRATED_TREES
 
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 120}
 EXAMPLE = "\b\nExample:\n  qclimb model train lab/recordings/kv.parquet -o models/\n  qclimb model check models/kv.onnx"
@@ -41,7 +41,11 @@ def _progress() -> Callable[[str], None]:
 
 @model.command(epilog="\b\nExample:\n  qclimb model train lab/recordings/web.parquet --seed 3 --report full -o models/")
 @RECORDINGS
-@click.option("--trees", type=click.IntRange(1, 1024), default=TREES, show_default=True)
+@click.option(
+    "--trees",
+    type=click.IntRange(1, 1024),
+    help=f"Default: {TREES}; {UNCALIBRATED_TREES} where too few flows are held back to calibrate.",
+)
 @click.option("--depth", type=click.IntRange(1, 16), default=DEPTH, show_default=True)
 @click.option("--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True)
 @click.option("--features", help="Names with commas; default: the paper's, which leaves out first_write_bytes.")
@@ -52,7 +56,7 @@ def _progress() -> Callable[[str], None]:
 @json_option
 def train(
     recordings: tuple[Path, ...],
-    trees: int,
+    trees: int | None,
     depth: int,
     seed: int,
     features: str | None,

@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictInt, StringConstraints
 from qclimb.policy import Mode
 
 from .auth import Role
-from .forest_size import DEPTH, TREES
+from .forest_size import DEPTH, TREES, UNCALIBRATED_TREES
 from .thresholds import LAST_SHARE, LOAD, OBJECTIVE, SEGMENT_BYTES, Objective
 
 UINT64_MAX = 2**64 - 1
@@ -78,7 +78,9 @@ class ModelBody(Body):
     """A forest to be trained on a recording."""
 
     label: Label
-    trees: Annotated[StrictInt, Field(ge=1, le=200)] = TREES
+    trees: Annotated[StrictInt, Field(ge=1, le=200)] | None = Field(
+        None, description=f"null: {TREES}; {UNCALIBRATED_TREES} where too few flows are held back to calibrate"
+    )
     depth: Annotated[StrictInt, Field(ge=1, le=16)] = DEPTH
     features: Annotated[list[str], Field(min_length=1, max_length=12)] | None = Field(
         None, description="names of qclimb.features.FEATURES; null: the paper's eleven"

@@ -14,7 +14,7 @@ from qclimb.record import PARTLY_UNOBSERVED
 from . import bounds, conformal, drift, novelty, onnx_export, onnx_quantile, quantiles, report
 from .errors import TrainingError
 from .flows import Rows
-from .forest_size import DEPTH, TREES
+from .forest_size import DEPTH, trees_for
 from .trees import Float32s, Floats, Stretch
 
 SPLIT = "each host's flows by time: 64 % grow, 16 % calibrate, 20 % test"
@@ -35,7 +35,7 @@ def train(
     hosts: list[str],
     generation: int,
     *,
-    trees: int = TREES,
+    trees: int | None = None,
     depth: int = DEPTH,
     features: list[str] | None = None,
     seed: int = 0,
@@ -48,6 +48,7 @@ def train(
 ) -> Trained:
     """Grows, calibrates, tests and checks a model; the same arguments give the same bytes.
 
+    `trees`: None takes as many as forest_size.py says for so many flows.
     Flows that the library saw only in part teach nothing. `small_bytes`, `medium_bytes`: the classes of the report.
     `beta` < 1 adds to the report how the quantile regression forest's interval of that level does, and gives its ONNX
     file beside the two, which hold beta = 1. `rival`: host file of the model in force; the report tells whether the new
@@ -70,6 +71,8 @@ def train(
         raise TrainingError(
             f"label: {len(rows)} flows of {len(set(hosts))} hosts, expected some for each of three parts"
         )
+    if trees is None:
+        trees = trees_for(len(parts.calibrate), conformal.needed(bounds.TARGET_COVERAGE))
     say(f"{len(parts.grow)} flows: growing {trees} trees")
     watch = novelty.guard(matrix[parts.grow], sizes[parts.grow], ids, depth, seed, matrix[parts.calibrate])
     if trees == 1:

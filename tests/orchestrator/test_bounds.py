@@ -8,7 +8,7 @@ from qclimb.features import DEFAULT_FEATURE_IDS, FEATURES
 from qclimb.hostfile import decode_forest
 from qclimb.record import PARTLY_UNOBSERVED, FlowRecord
 
-from orchestrator import bounds, novelty, onnx_export
+from orchestrator import bounds, conformal, forest_size, novelty, onnx_export
 from orchestrator.errors import TrainingError
 from orchestrator.flows import feature_rows, pack
 from orchestrator.training import train
@@ -110,6 +110,14 @@ def test_the_check_finds_a_single_threshold_that_is_off_by_one(rows):
     values.floats[0] = float(np.nextafter(np.float32(root), np.float32(np.inf)))
     with pytest.raises(TrainingError, match="onnxruntime"):
         onnx_export.check(forest, model.SerializeToString(), matrix)
+
+
+def test_a_forest_that_cannot_be_calibrated_has_more_trees_unless_told(rows):
+    assert forest_size.trees_for(1_999, 1_999) == forest_size.TREES
+    assert forest_size.trees_for(1_998, 1_999) == forest_size.UNCALIBRATED_TREES
+    report = train(rows, ["h1"] * len(rows), 3, depth=2).report
+    assert report["rows"]["calibrate"] < conformal.needed(bounds.TARGET_COVERAGE)
+    assert report["trees"] == forest_size.UNCALIBRATED_TREES
 
 
 def test_trees_walk_as_scikit_learn_does(rows):
