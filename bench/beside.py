@@ -95,6 +95,20 @@ def row_ns(values: dict[Any, list[float]], mode: str, goal: str) -> dict[str, An
     }
 
 
+def row_per_s(rates: dict[Any, list[float]], cpu_ns: dict[Any, list[float]], mode: str, goal: str) -> dict[str, Any]:
+    """A line of a benchmark of servers: requests a second, the processor's ns a request, and how both compare."""
+    return {
+        "mode": str(mode),
+        "bare_per_s": statistics.median(rates[None]),
+        "per_s": statistics.median(rates[mode]),
+        **compared(rates, mode),
+        "goal": goal,
+        "bare_cpu_us": statistics.median(cpu_ns[None]) / 1000,
+        "cpu_us": statistics.median(cpu_ns[mode]) / 1000,
+        **{f"cpu {name}": value for name, value in compared(cpu_ns, mode).items()},
+    }
+
+
 def last_cpu() -> str:
     """The processor that programs are bound to."""
     return str(max(os.sched_getaffinity(0)))

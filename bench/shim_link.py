@@ -12,7 +12,6 @@ Needs root; without it, or without nginx, wrk and tc, the benchmark says so and 
 import os
 import re
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -28,7 +27,7 @@ from qclimb.policy import Mode
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
-from beside import HOSTLIB, SPLIT, compared, environments, in_turns, last_cpu, split_environment  # noqa: E402
+from beside import HOSTLIB, SPLIT, environments, in_turns, last_cpu, row_per_s, split_environment  # noqa: E402
 from shim_programs import CONNECTIONS, nginx_argv  # noqa: E402
 
 MODES = (Mode.PIAS, Mode.QCLIMB)
@@ -157,20 +156,7 @@ def measured(
         return seen.per_s
 
     rates = in_turns(modes, REPEATS, per_s)
-    return [
-        {
-            "load": about,
-            "mode": str(mode),
-            "bare_per_s": statistics.median(rates[None]),
-            "per_s": statistics.median(rates[mode]),
-            **compared(rates, mode),
-            "goal": GOAL,
-            "bare_cpu_us": statistics.median(cpu[None]) / 1000,
-            "cpu_us": statistics.median(cpu[mode]) / 1000,
-            **{f"cpu {name}": value for name, value in compared(cpu, mode).items()},
-        }
-        for mode in modes
-    ]
+    return [{"load": about, **row_per_s(rates, cpu, mode, GOAL)} for mode in modes]
 
 
 if __name__ == "__main__":

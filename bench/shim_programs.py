@@ -9,7 +9,6 @@ least that it costs (shim_split.c). A program that is not installed is said and 
 import re
 import shutil
 import socket
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -25,7 +24,7 @@ from qclimb.policy import Mode
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
-from beside import HOSTLIB, SPLIT, compared, cpu_ns_of, environments, in_turns, last_cpu, split_environment  # noqa: E402
+from beside import HOSTLIB, SPLIT, cpu_ns_of, environments, in_turns, last_cpu, row_per_s, split_environment  # noqa: E402
 
 MODES = (Mode.PIAS, Mode.QCLIMB)
 GOAL = ">= 0.98"
@@ -211,21 +210,7 @@ def measured(place: Path, server: str, how: Server) -> list[dict[str, Any]]:
                 return seen.per_s
 
             rates = in_turns(load.modes, load.repeats, per_s)
-            rows += [
-                {
-                    "server": server,
-                    "load": name,
-                    "mode": str(mode),
-                    "bare_per_s": statistics.median(rates[None]),
-                    "per_s": statistics.median(rates[mode]),
-                    **compared(rates, mode),
-                    "goal": GOAL,
-                    "bare_cpu_us": statistics.median(cpu[None]) / 1000,
-                    "cpu_us": statistics.median(cpu[mode]) / 1000,
-                    **{f"cpu {key}": value for key, value in compared(cpu, mode).items()},
-                }
-                for mode in load.modes
-            ]
+            rows += [{"server": server, "load": name, **row_per_s(rates, cpu, mode, GOAL)} for mode in load.modes]
     return rows
 
 
