@@ -25,6 +25,7 @@ from qclimb.policy import Mode
 from tabulate import tabulate
 
 from hostlib.compat.bed import CompatError, own_network, policy, shape_loopback
+from hostlib.compat.programs.bodies import nginx_temp_paths
 from hostlib.run import LIBRARY
 
 REQUESTS = 1000
@@ -138,9 +139,7 @@ def main(rate: str, as_json: bool) -> None:
         folder = Path(place)
         folder.chmod(0o755)
         (folder / "body").write_bytes(bytes(BODY_BYTES))
-        kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
-        places = " ".join(f"{kind}_temp_path {folder}/{kind};" for kind in kinds)
-        (folder / "nginx.conf").write_text(NGINX.format(folder=folder, places=places))
+        (folder / "nginx.conf").write_text(NGINX.format(folder=folder, places=nginx_temp_paths(folder)))
         (folder / "run").mkdir()
         (folder / "run" / "policy").write_bytes(encode_policy(policy(Mode.OBSERVE)))
         rows = [row for load in loads(folder) for row in measure(load, folder)]

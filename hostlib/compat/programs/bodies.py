@@ -13,6 +13,21 @@ def body(size_bytes: int) -> bytes:
     return random.Random(size_bytes).randbytes(size_bytes)
 
 
+def write_bodies(folder: Path, sizes: Iterable[int]) -> Path:
+    """A new folder `files` with a body a size, named by it; returns it."""
+    files = folder / "files"
+    files.mkdir()
+    for size in sizes:
+        (files / str(size)).write_bytes(body(size))
+    return files
+
+
+def nginx_temp_paths(folder: Path) -> str:
+    """Directives that keep nginx's temporary files in `folder`, each of which it makes by itself."""
+    kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    return " ".join(f"{kind}_temp_path {folder}/{kind};" for kind in kinds)
+
+
 def same(got: bytes, wanted: bytes) -> str:
     """The verdict on a body that came back."""
     if got == wanted:

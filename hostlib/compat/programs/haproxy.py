@@ -3,7 +3,7 @@
 from hostlib.compat.bed import Bed
 from hostlib.compat.outcome import Outcome, verdict
 from hostlib.compat.program import Program
-from hostlib.compat.programs.bodies import body, same_file, same_files
+from hostlib.compat.programs.bodies import body, nginx_temp_paths, same_file, same_files, write_bodies
 
 SIZES = (1_000, 60_000, 3_000_000)
 REPEATS = 10
@@ -40,14 +40,10 @@ listen tcp
 def run(bed: Bed) -> Outcome:
     """curl compares bodies, ab counts errors."""
     port, http, tcp = bed.port(), bed.port(), bed.port()
-    files = bed.folder / "files"
-    files.mkdir()
-    for size in SIZES:
-        (files / str(size)).write_bytes(body(size))
-    places = " ".join(
-        f"{kind}_temp_path {bed.folder}/{kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    files = write_bodies(bed.folder, SIZES)
+    (bed.folder / "nginx.conf").write_text(
+        NGINX.format(folder=bed.folder, places=nginx_temp_paths(bed.folder), port=port)
     )
-    (bed.folder / "nginx.conf").write_text(NGINX.format(folder=bed.folder, places=places, port=port))
     (bed.folder / "haproxy.cfg").write_text(HAPROXY.format(http=http, tcp=tcp, port=port))
     bed.serve("nginx", "-c", bed.folder / "nginx.conf", port=port)
     bed.serve("haproxy", "-db", "-f", bed.folder / "haproxy.cfg", port=http)

@@ -7,7 +7,7 @@ import shutil
 from hostlib.compat.bed import Bed, CompatError
 from hostlib.compat.outcome import Outcome, verdict
 from hostlib.compat.program import Program
-from hostlib.compat.programs.bodies import body, same, same_file, same_files
+from hostlib.compat.programs.bodies import body, nginx_temp_paths, same, same_file, same_files, write_bodies
 from hostlib.compat.programs.openssl import certificate
 
 SIZES = (1_000, 100_000, 1_000_000)
@@ -36,19 +36,13 @@ def run(bed: Bed) -> Outcome:
     """curl compares bodies, wrk counts errors."""
     port, tls = bed.port(), bed.port()
     chain, key = certificate(bed)
-    files = bed.folder / "files"
-    files.mkdir()
-    for size in SIZES:
-        (files / str(size)).write_bytes(body(size))
-    places = " ".join(
-        f"{kind}_temp_path {bed.folder}/{kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
-    )
+    files = write_bodies(bed.folder, SIZES)
     config = bed.folder / "nginx.conf"
     config.write_text(
         CONFIG.format(
             folder=bed.folder,
             user="user root;" if os.geteuid() == 0 else "",
-            places=places,
+            places=nginx_temp_paths(bed.folder),
             port=port,
             tls=tls,
             chain=chain,
