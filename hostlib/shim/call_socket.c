@@ -66,8 +66,9 @@ QCLIMB_EXPORT int listen(int fd, int backlog)
 }
 
 /*
- * An accepted socket inherits the listener's options, ours and the application's, as they were when its handshake ended. One that waited to
- * be accepted may have an older policy's DSCP: once the listener's has changed, none is believed.
+ * An accepted socket inherits the listener's options, ours and the application's, as they were when its handshake
+ * ended. One that waited to be accepted may have an older policy's DSCP: once the listener's has changed, none is
+ * believed.
  */
 static int accepted(int listener_fd, int fd, const struct sockaddr *from, socklen_t from_len)
 {
