@@ -30,7 +30,7 @@ def one_sentence() -> Iterator[None]:
 
 
 class Numbers(click.ParamType[Any]):
-    """A list of numbers with commas; one number above `count` of them is read as `1..N` when `ordinal`."""
+    """A list of numbers with commas; when `ordinal`, one without a comma is how many (`3`: 1,2,3; `3,`: only 3)."""
 
     name = "NUMBERS"
 
@@ -42,10 +42,10 @@ class Numbers(click.ParamType[Any]):
         if isinstance(value, tuple):
             return value
         try:
-            found = tuple(self._kind(part) for part in str(value).split(","))
+            found = tuple(self._kind(part) for part in str(value).removesuffix(",").split(","))
         except ValueError:
             self.fail(f"{value!r} is not a list of numbers with commas, like 1,2,3", param, ctx)
-        if self._ordinal and len(found) == 1:
+        if self._ordinal and "," not in str(value):
             found = tuple(range(1, int(found[0]) + 1))
         if not found or len(set(found)) != len(found) or not all(number > 0 for number in found):
             self.fail(f"{value!r}: expected numbers above 0, none twice", param, ctx)
@@ -97,7 +97,13 @@ def run() -> None:
 
 
 @run.command(epilog="\b\nExample:\n  qclimb lab run fct --seeds 3 --loads 0.4,0.6,0.8 --schemes tcp,pias,qclimb")
-@click.option("--seeds", type=Numbers(int, ordinal=True), default="3", show_default=True, help="How many, or a list.")
+@click.option(
+    "--seeds",
+    type=Numbers(int, ordinal=True),
+    default="3",
+    show_default=True,
+    help="How many, or a list; `31,` is one.",
+)
 @click.option("--loads", type=Numbers(float), default="0.4,0.6,0.8", show_default=True)
 @click.option("--schemes", type=SchemeList(), default=SCHEME_NAMES, show_default=True)
 @click.option("--seconds", type=SECONDS, default=25.0, show_default=True, help="Of arrivals in a pass.")
@@ -155,7 +161,13 @@ def deadline(as_json: bool, **options: Any) -> None:
 
 
 @run.command(epilog="\b\nExample:\n  qclimb lab run tagger --seeds 3 --flows 100 --document docs/results/tagger.md")
-@click.option("--seeds", type=Numbers(int, ordinal=True), default="3", show_default=True, help="How many, or a list.")
+@click.option(
+    "--seeds",
+    type=Numbers(int, ordinal=True),
+    default="3",
+    show_default=True,
+    help="How many, or a list; `31,` is one.",
+)
 @click.option("--flows", type=click.IntRange(1, 10_000), default=100, show_default=True, help="In each cell.")
 @click.option(
     "--results", "folder", type=click.Path(path_type=Path), default=Path("lab-results/tagger"), show_default=True

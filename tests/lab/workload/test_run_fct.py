@@ -158,6 +158,11 @@ def test_wrong_options_are_refused_with_exit_2(arguments, words):
     assert done.exit_code == 2 and words in done.output
 
 
+@pytest.mark.parametrize(("text", "seeds"), [("3", (1, 2, 3)), ("31,", (31,)), ("31,33", (31, 33))])
+def test_a_number_without_a_comma_is_how_many_seeds(text, seeds):
+    assert cli.Numbers(int, ordinal=True).convert(text, None, None) == seeds
+
+
 def test_the_cli_knows_the_schemes_that_there_are():
     from lab.workload.control import COMPARED, SCHEMES
 
