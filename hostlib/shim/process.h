@@ -19,6 +19,7 @@ struct process {
 	char run_path[QCLIMB_PATH_BYTES];
 	char own_policy_path[QCLIMB_PATH_BYTES]; /* QCLIMB_POLICY; "" if none */
 	bool is_passive; /* on the other libc, or withdrawn: no socket is ours */
+	bool may_bpf; /* no filter kills for it (filter.h) */
 	int own_mode; /* QCLIMB_MODE as enum qclimb_mode; -1 if none */
 };
 

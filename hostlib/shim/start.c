@@ -11,6 +11,7 @@
 
 #include "connection.h"
 #include "drain.h"
+#include "filter.h"
 #include "flow.h"
 #include "log.h"
 #include "mark.h"
@@ -82,9 +83,9 @@ void qclimb_start(void)
 	}
 	is_starting = true;
 	find_real();
-	process_begin();
-	qclimb_process.is_passive = !libc_is_own();
+	qclimb_process.is_passive = !libc_is_own() || !filter_lets_us(&qclimb_process.may_bpf);
 	if (!qclimb_process.is_passive) {
+		process_begin();
 		process_read_environment();
 		log_start(secure_getenv("QCLIMB_LOG"));
 		rules_start();

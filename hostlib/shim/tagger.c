@@ -103,7 +103,7 @@ void tagger_look(void)
 	ino_t inode;
 
 	path_of(&flows, path);
-	inode = stat(path, &file) ? 0 : file.st_ino;
+	inode = stat(path, &file) || !qclimb_process.may_bpf ? 0 : file.st_ino;
 	errno = saved;
 	if (inode == seen_inode)
 		return;
