@@ -11,6 +11,8 @@ from pathlib import Path
 import click
 from qclimb.errors import QclimbError
 
+from .model_age import DAY_S, MAX_AGE_DAYS
+
 log = logging.getLogger("orchestrator")
 
 EXAMPLE = """\b
@@ -73,6 +75,14 @@ def main() -> None:
     show_default=True,
     help="When the bounds in force no longer hold: say so; and train a model and offer a better one; and roll it out.",
 )
+@click.option(
+    "--model-max-age-days",
+    type=click.FloatRange(0, min_open=True),
+    default=MAX_AGE_DAYS,
+    show_default=True,
+    help="Older bounds are switched off, as are those whose coverage is demonstrably below its target.",
+)
+@click.option("--keep-bounds", is_flag=True, help="Never switch them off.")
 @click.option("--drift-every-s", type=click.FloatRange(0.1), default=30.0, show_default=True, help="A look at it.")
 def serve(
     listen: tuple[str, int],
@@ -89,6 +99,8 @@ def serve(
     switch_deadline_s: float,
     hosts_deadline_s: float,
     on_drift: str,
+    model_max_age_days: float,
+    keep_bounds: bool,
     drift_every_s: float,
 ) -> None:
     """Serves REST until SIGTERM or Ctrl-C."""
@@ -135,7 +147,8 @@ def serve(
         click.echo(f"qclimb-orchestrator: {error}", err=True)
         sys.exit(2)
     recordings, trainer = Recordings(store, max_records), Trainer(metrics.trained)
-    watch = Watch(store, recordings, runner, trainer, OnDrift(on_drift), drift_every_s)
+    max_age_s = None if keep_bounds else model_max_age_days * DAY_S
+    watch = Watch(store, recordings, runner, trainer, OnDrift(on_drift), drift_every_s, max_age_s=max_age_s)
     service = Service(store, recordings, runner, trainer, metrics, watch)
     config = uvicorn.Config(
         make_app(service),

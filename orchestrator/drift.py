@@ -10,7 +10,8 @@ A new model is offered only if it is better on the newest window, which neither 
 (Winkler 1972; Gneiting and Raftery 2007, section 6.2) on log10(size): the width in decades, plus 2 / alpha for each
 decade by which a size lies outside, alpha = 1 - target. It is proper: neither wide bounds nor narrow ones can cheat it.
 And only if that window would not flag it in turn: a model that learned next to nothing of the new traffic can be a
-little better than the old one, and to roll it out changes nothing.
+little better than the old one, and to roll it out changes nothing. Where the old one's bounds are switched off
+(bounds_off.py) there is nothing to beat, and a new model need only hold.
 """
 
 from collections.abc import Sequence
@@ -108,17 +109,30 @@ def drifted(windows: Sequence[Window], target: float = TARGET_COVERAGE) -> str |
     from scipy.stats import binom  # 60 MB, only where it is asked for
 
     newest = windows[-1]
-    if binom.sf(newest.misses - 1, newest.flows, 1 - target) < DOUBT:
-        return (
-            f"{newest.misses} of the newest {newest.flows} flows lie outside their bounds "
-            f"({newest.bounded} had any), {(1 - target) * newest.flows:.1f} are expected at {100 * target:g} %"
-        )
+    missed = outside(newest, target)
+    if missed is not None:
+        return missed
     if binom.sf(newest.fallbacks - 1, newest.bounded, FALLBACK_LIMIT) < DOUBT:
         return (
             f"{newest.fallbacks} of the newest {newest.bounded} flows with bounds were never seen by the model "
             f"(more than {100 * FALLBACK_LIMIT:g} %)"
         )
     return None
+
+
+def outside(window: Window, target: float = TARGET_COVERAGE) -> str | None:
+    """Why a window's coverage can't have been the target by chance, as a sentence; None while it can.
+
+    The same as: Clopper and Pearson's upper limit of its coverage, one side, at 1 - `DOUBT`, lies below the target.
+    """
+    from scipy.stats import binom
+
+    if not binom.sf(window.misses - 1, window.flows, 1 - target) < DOUBT:
+        return None
+    return (
+        f"{window.misses} of the newest {window.flows} flows lie outside their bounds "
+        f"({window.bounded} had any), {(1 - target) * window.flows:.1f} are expected at {100 * target:g} %"
+    )
 
 
 def score(
@@ -130,8 +144,11 @@ def score(
     return float(np.mean(high - low + 2 / (1 - target) * outside))
 
 
-def offered(old: Forest, new: Forest, newest: Rows) -> tuple[bool, str]:
-    """Whether the new model beats the old one on the newest window, and why, as a sentence."""
+def offered(old: Forest, new: Forest, newest: Rows, in_use: bool = True) -> tuple[bool, str]:
+    """Whether the new model beats the old one on the newest window, and why, as a sentence.
+
+    `in_use`: False where the old one's bounds are off: the new model is then offered if the window does not flag it.
+    """
     if not len(newest):
         return False, "there are no flows that neither model learned from"
     sizes = newest["size_bytes"]
@@ -147,6 +164,7 @@ def offered(old: Forest, new: Forest, newest: Rows) -> tuple[bool, str]:
         lower, upper = bounds[1]
         now = window_of(lower[asked], upper[asked], sizes[asked], int((~asked).sum()))
     blamed = drifted([now])
-    if after < before and blamed is not None:
+    wanted = after < before or not in_use
+    if wanted and blamed is not None:
         return False, f"{told}; it would be flagged itself: {blamed}"
-    return after < before, told
+    return wanted, told

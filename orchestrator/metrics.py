@@ -29,6 +29,7 @@ class Metrics:
             "qclimb_training_seconds", "Training of a model", buckets=(1, 3, 10, 30, 100), registry=on
         )
         self._policy = Gauge("qclimb_policy_generation", "Generation of the policy in force", registry=on)
+        self._off = Gauge("qclimb_bounds_off", "1 where the model's bounds were switched off", registry=on)
         self._behind = Gauge("qclimb_hosts_behind", "Hosts whose last report is of another generation", registry=on)
         self._silent = Gauge("qclimb_host_silent_seconds", "Since a host's last report", ["host"], registry=on)
         self._switch = Gauge("qclimb_switch_applied_generation", "Last confirmed generation", ["switch"], registry=on)
@@ -59,6 +60,7 @@ class Metrics:
         policy, hosts, rollouts = self._store.setting("policy"), self._store.hosts(), self._store.rollouts()
         generation = 0 if policy is None else policy["generation"]
         self._policy.set(generation)
+        self._off.set(bool((self._store.setting("drift") or {}).get("off")))
         self._behind.set(sum(host["policy_generation"] != generation for host in hosts.values()))
         for name, host in hosts.items():
             if host["seen_at"] is not None:

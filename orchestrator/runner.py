@@ -47,16 +47,23 @@ class Runner:
         self._thread: threading.Thread | None = None
         self._stop = False
 
-    def start(self, revision_id: int, actor: str) -> int:
-        """Begins a rollout of a stored revision; returns its id. ConflictError while another one runs."""
+    def start(self, revision_id: int, actor: str, *, instead_of: int | None = None) -> int:
+        """Begins a rollout of a stored revision; returns its id. ConflictError while another one runs.
+
+        `instead_of`: the generation in force, whose intent the revision shares. No switch is spoken to then, so that
+        none that is away can hold up what is for hosts alone; ConflictError where another one is in force by now.
+        """
         revision = Revision.from_json(self.store.revision(revision_id)["document"])
-        self._check_model(revision.policy.model_generation)
+        if revision.policy.use_forest:  # a damaged model must not keep bounds from being switched off
+            self._check_model(revision.policy.model_generation)
         with self._lock:
             if self._current is not None:
                 raise ConflictError(f"rollout {self._current[0]} is still running, wait for its end")
+            if instead_of is not None:
+                self._check_in_force(instead_of, revision)
             first = Rollout(
                 0,
-                switches={name: SwitchStep() for name in self.store.switches()},
+                switches={name: SwitchStep() for name in self.store.switches()} if instead_of is None else {},
                 hosts={name: HostStep() for name in self.store.hosts()},
             )
             number = self.store.add_rollout(revision_id, actor, first.to_json())
@@ -73,6 +80,15 @@ class Runner:
             model = self.store.model(generation)
             told = validated(bytes(model["onnx"]), bytes(model["forest"]))
             log.info("model generation=%d event=validated coverage=%s", generation, told["coverage"])
+
+    def _check_in_force(self, generation: int, revision: Revision) -> None:
+        """That it is in force with the intent of `revision`; ConflictError."""
+        found = (self.store.setting("policy") or {}).get("generation")
+        if found != generation:
+            raise ConflictError(f"policy {found} is in force, expected {generation}")
+        present = self.store.revision(self.store.rollout(generation)["revision"])["document"]
+        if Revision.from_json(present).intent != revision.intent:
+            raise ConflictError(f"the revision's intent is not that of policy {generation}, expected the same")
 
     def recover(self) -> None:
         """At start-up: ends, in the background, what an orchestrator that died left running (at most one)."""

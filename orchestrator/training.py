@@ -44,6 +44,7 @@ def train(
     beta: float = 1.0,
     full: bool = False,
     rival: bytes | None = None,
+    rival_in_use: bool = True,
     say: Callable[[str], None] = lambda text: None,
 ) -> Trained:
     """Grows, calibrates, tests and checks a model; the same arguments give the same bytes.
@@ -52,7 +53,8 @@ def train(
     Flows that the library saw only in part teach nothing. `small_bytes`, `medium_bytes`: the classes of the report.
     `beta` < 1 adds to the report how the quantile regression forest's interval of that level does, and gives its ONNX
     file beside the two, which hold beta = 1. `rival`: host file of the model in force; the report tells whether the new
-    one beats it on the newest of the flows that it was not shown (drift.py). `full` adds depths and a learning curve,
+    one beats it on the newest of the flows that it was not shown, or, where its bounds are off (not `rival_in_use`),
+    whether the new one holds on them (drift.py). `full` adds depths and a learning curve,
     which take as long again.
     Raises TrainingError.
     """
@@ -125,7 +127,7 @@ def train(
     if rival is not None:
         # Rows are in the order of arrival: hosts' clocks can't be compared.
         newest = rows[np.sort(parts.test)[-drift.WINDOW_FLOWS :]]
-        better, why = drift.offered(decode_forest(rival), forest, newest)
+        better, why = drift.offered(decode_forest(rival), forest, newest, rival_in_use)
         found["offer"] = {"offered": better, "why": why}
     if beta < 1:
         found["quantile"] = _quantile(remembered, test, beta, small_bytes, medium_bytes)

@@ -5,6 +5,8 @@ drifted, a model like the one in force is trained on the newest flows, held besi
 with a revision that differs from the one in force in nothing else, if it is better. What was found stands under
 `drift` in the state. An operator rolls the revision out, or `OnDrift.ROLLOUT` does.
 
+Bounds that are too old or demonstrably wrong are switched off meanwhile (bounds_off.py), by a rollout to hosts alone.
+
 Windows begin `SETTLE_S` after the first look that sees the rollout at its end: until then hosts report flows of the
 model before, too.
 
@@ -22,8 +24,11 @@ from typing import Any
 from qclimb.errors import QclimbError
 
 from . import drift
+from .bounds import TARGET_COVERAGE
+from .bounds_off import Due, Off, due, why_off
 from .errors import ConflictError, TrainingError
 from .flows import Recordings
+from .model_age import DAY_S, MAX_AGE_DAYS
 from .revision import Revision
 from .rollout import Phase
 from .runner import Runner
@@ -54,9 +59,12 @@ class OnDrift(StrEnum):
 
 
 class Watch:
-    """Keeps the setting `drift`: {model, since, windows, drifted, tried: {batch, at, why}, offer}.
+    """Keeps the setting `drift`: {model, trained_at, target, since, windows, drifted, off, tried: {batch, at, why},
+    offer}.
 
     since: flows that arrived later count, s since 1970; None while the model is being rolled out.
+
+    off: {why, at, generation}, of bounds that were switched off; windows and drifted then stay as they were.
 
     An offer: {model, revision, why, rollout}; rollout is None until this rolls it out itself.
     """
@@ -70,9 +78,12 @@ class Watch:
         on_drift: OnDrift = OnDrift.OFFER,
         every_s: float = 30.0,
         settle_s: float = SETTLE_S,
+        max_age_s: float | None = MAX_AGE_DAYS * DAY_S,
     ) -> None:
+        """`max_age_s`: None never switches bounds off, whatever is found."""
         self.store, self.recordings, self.runner, self.trainer = store, recordings, runner, trainer
         self.on_drift, self.every_s, self.settle_s = on_drift, every_s, settle_s
+        self.max_age_s = max_age_s
         self._ends = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -105,25 +116,63 @@ class Watch:
             if self.store.setting("drift") is not None:
                 self.store.set_setting("drift", None)
             return None
-        found = self.store.setting("drift")
-        if found is None or found["model"] != policy["model_generation"]:
-            nothing: Json = {"since": None, "windows": [], "drifted": None, "tried": None, "offer": None}
-            found = {"model": policy["model_generation"], **nothing}
-        if found.get("since") is None and self.store.rollout(policy["generation"])["phase"] != Phase.RUNNING.value:
-            found["since"] = time.time() + self.settle_s
-        since = found.get("since")
-        windows = [] if since is None else drift.reported(self.recordings.newest(LEARNED_FLOWS, since)[0])
-        was, found["drifted"] = found["drifted"], drift.drifted(windows)
-        found["windows"] = [each.to_json() for each in windows]
-        self.store.set_setting("drift", found)
-        if found["drifted"] and not was:
-            log.warning("drift model=%d event=flagged reason=%r", found["model"], found["drifted"])
-        if found["drifted"] and self.on_drift is not OnDrift.FLAG and self._due(found):
+        found = self._remembered(policy)
+        if found["off"] is None:
+            self._count(policy, found)
+        self._switch_off(policy, found)
+        if (found["drifted"] or found["off"]) and self.on_drift is not OnDrift.FLAG and self._due(found):
             self._try(policy, found)
-        if found["offer"] and found["offer"]["rollout"] is None and self.on_drift is OnDrift.ROLLOUT:
+        waits = found["offer"] and found["offer"]["rollout"] is None and self.on_drift is OnDrift.ROLLOUT
+        if waits and self.runner.running is None:  # else the next look will do it
             found["offer"]["rollout"] = self.runner.start(found["offer"]["revision"], ACTOR)
             self.store.set_setting("drift", found)
         return dict(found)
+
+    def _remembered(self, policy: Json) -> Json:
+        """What is known of the model in force; nothing yet where it is new, or was switched on again."""
+        found = self.store.setting("drift")
+        number = policy["model_generation"]
+        if found is not None and found["model"] == number and "off" in found:
+            off = Off.from_json(found["off"])
+            if self._due_of(off, policy) is not Due.FORGET:
+                return dict(found)
+            log.warning("bounds model=%d event=on-again generation=%d", number, policy["generation"])
+        model = self.store.model(number)
+        told: Json = {
+            "model": number,
+            "trained_at": model["created_at"],
+            "target": model["report"].get("target_coverage", TARGET_COVERAGE),
+        }
+        return told | dict.fromkeys(("since", "drifted", "off", "tried", "offer")) | {"windows": []}
+
+    def _due_of(self, off: Off | None, policy: Json) -> Due:
+        return due(off, policy["use_forest"], policy["generation"], self.runner.running)
+
+    def _count(self, policy: Json, found: Json) -> None:
+        """The windows of what hosts reported, and whether bounds are to be off."""
+        if found["since"] is None and self.store.rollout(policy["generation"])["phase"] != Phase.RUNNING.value:
+            found["since"] = time.time() + self.settle_s
+        since = found["since"]
+        windows = [] if since is None else drift.reported(self.recordings.newest(LEARNED_FLOWS, since)[0])
+        was, found["drifted"] = found["drifted"], drift.drifted(windows, found["target"])
+        found["windows"] = [each.to_json() for each in windows]
+        if found["drifted"] and not was:
+            log.warning("drift model=%d event=flagged reason=%r", found["model"], found["drifted"])
+        if policy["use_forest"] and self.max_age_s is not None:
+            age_s = time.time() - found["trained_at"]
+            why = why_off(windows, found["target"], age_s, self.max_age_s)
+            found["off"] = None if why is None else vars(Off(why, time.time(), policy["generation"]))
+        self.store.set_setting("drift", found)
+
+    def _switch_off(self, policy: Json, found: Json) -> None:
+        """Brings the policy in force without bounds into force, where that is due. Raises ConflictError."""
+        off = Off.from_json(found["off"])
+        if off is None or self.max_age_s is None or self._due_of(off, policy) is not Due.SWITCH_OFF:
+            return
+        revision = self._revised(policy, found["model"], use_forest=False)
+        number = self.runner.start(revision, ACTOR, instead_of=policy["generation"])
+        self.store.note(ACTOR, "bounds-off", f"model {found['model']} rollout {number}")
+        log.warning("bounds model=%d event=off rollout=%d reason=%r", found["model"], number, off.why)
 
     def _due(self, found: Json) -> bool:
         """Whether enough flows came since the last try for another one to come out differently."""
@@ -142,6 +191,7 @@ class Watch:
             "depth": old["report"]["depth"],
             "features": list(old["report"]["importance"]),
             "rival": bytes(old["forest"]),
+            "rival_in_use": found["off"] is None,
         }
         generation = self.store.reserve_model()
         try:
@@ -156,14 +206,14 @@ class Watch:
         found["tried"] = {"batch": batch, "at": time.time(), "why": offer["why"]}
         if offer["offered"]:
             self.store.add_model(generation, f"drift of {found['model']}", made.report, made.onnx, made.forest)
-            revision = self._revised(policy, generation)
+            revision = self._revised(policy, generation, use_forest=True)
             self.store.note(ACTOR, "offer-model", f"{generation} revision {revision}")
             found["offer"] = {"model": generation, "revision": revision, "why": offer["why"], "rollout": None}
         self.store.set_setting("drift", found)
 
-    def _revised(self, policy: Json, generation: int) -> int:
-        """The revision in force with another model."""
+    def _revised(self, policy: Json, generation: int, use_forest: bool) -> int:
+        """The revision in force with another model, or without bounds."""
         document = self.store.revision(self.store.rollout(policy["generation"])["revision"])["document"]
         old = Revision.from_json(document)
-        made = Revision(replace(old.policy, model_generation=generation), old.intent)
+        made = Revision(replace(old.policy, model_generation=generation, use_forest=use_forest), old.intent)
         return self.store.add_revision(ACTOR, {**document, **made.to_json()})

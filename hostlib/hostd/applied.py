@@ -79,6 +79,11 @@ class Applied:
         """Of the model that the policy on disk names, 0 without one."""
         return self.policy.model_generation if self.policy else 0
 
+    @property
+    def bounds_off(self) -> bool:
+        """Whether the policy on disk names a model and says not to use it."""
+        return bool(self.policy and self.policy.model_generation and not self.policy.use_forest)
+
     def _adopt(self) -> None:
         """Goes on with what an earlier hostd left, where it is whole."""
         try:

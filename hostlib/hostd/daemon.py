@@ -174,6 +174,7 @@ class Daemon:
         state, inbox, applied = self._state, self._inbox, self._applied
         state.policy_generation = applied.generation
         state.mode, state.model_generation = applied.mode, applied.model_generation
+        state.bounds_off = applied.bounds_off
         state.policy_written_at = applied.written_at
         state.datagrams, state.records, state.dropped_by_shims = inbox.datagrams, inbox.records, inbox.dropped_by_shims
         state.malformed, state.last_malformed = inbox.malformed, inbox.last_malformed

@@ -24,6 +24,8 @@ class State:
     policy_generation: int = 0
     mode: str = "none"
     model_generation: int = 0
+    #: the policy says not to use the model; why, the orchestrator's /v1/state tells.
+    bounds_off: bool = False
     policy_written_at: float = 0.0
     #: of the policy in force at the shim that sent last.
     shim_policy_generation: int = 0
@@ -92,7 +94,9 @@ def as_table(found: dict[str, Any], now: float) -> str:
         if found["policy_generation"]
         else "none",
         "mode": found["mode"],
-        "model": f"generation {found['model_generation']}" if found["model_generation"] else "none",
+        "model": f"generation {found['model_generation']}{', bounds off' if found['bounds_off'] else ''}"
+        if found["model_generation"]
+        else "none",
         "records": f"{found['records']} in {found['datagrams']} datagrams; {found['shipped']} shipped, "
         f"{found['unobserved']} unobserved in part",
         "waiting": f"{found['waiting']} records",

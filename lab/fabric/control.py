@@ -36,10 +36,11 @@ def redis_socket(fabric: Fabric, switch: str) -> Path:
     return fabric.directory / "switches" / switch / "redis.sock"
 
 
-def start_control(fabric: Fabric, progress: Callable[[str], None], serve: Sequence[str] = ()) -> None:
+def start_control(fabric: Fabric, progress: Callable[[str], None], serve: Sequence[str] = ("--keep-bounds",)) -> None:
     """Brings the control plane of a fabric up, as far as every daemon serves and every device is registered.
 
-    `serve`: further options of `qclimb-orchestrator serve`.
+    `serve`: further options of `qclimb-orchestrator serve`; experiments mean the bounds that they roll out, also bad
+    ones.
 
     Raises:
         FabricError: a daemon ended or did not serve in time; carries the end of its log.

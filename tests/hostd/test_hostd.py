@@ -65,6 +65,19 @@ def test_a_model_is_beside_the_policy_that_names_it(hostd: Hostd, standin: Stand
     assert fetched == standin.requests.count("GET /v1/models/5/forest") == 1
 
 
+def test_bounds_that_are_off_keep_the_model_and_stand_in_the_status(hostd: Hostd, standin: StandIn) -> None:
+    standin.forests[5] = model(5)
+    standin.policy = policy(9, model_generation=5)
+    wait_for(lambda: standin.heartbeats(9))
+    assert not hostd.state()["bounds_off"]
+    standin.policy = policy(10, model_generation=5, use_forest=False)
+    wait_for(lambda: hostd.state().get("policy_generation") == 10)
+    assert hostd.state()["bounds_off"]
+    assert "generation 5, bounds off" in started("status", "--run-dir", hostd.run_dir).stdout
+    assert (hostd.run_dir / "model").read_bytes() == model(5)
+    assert standin.requests.count("GET /v1/models/5/forest") == 1
+
+
 damaged = bytearray(model(5))
 damaged[60] ^= 1
 

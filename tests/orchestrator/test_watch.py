@@ -5,13 +5,16 @@ from dataclasses import replace
 
 import pytest
 from qclimb.hostfile import decode_forest
+from qclimb.policy import Policy
 from qclimb.record import HAD_FOREST_BOUNDS
+from sqlalchemy import update
 
-from orchestrator.errors import TrainingError
+from orchestrator import schema
+from orchestrator.errors import ConflictError, TrainingError
 from orchestrator.flows import pack
 from orchestrator.trainer import Trainer
 from orchestrator.training import train
-from orchestrator.watch import OnDrift
+from orchestrator.watch import OnDrift, Watch
 
 HOUR_NS = 3600 * 10**9
 
@@ -194,3 +197,169 @@ def test_it_looks_by_itself(in_force, admin, service, watch, records, old):
         assert time.monotonic() < until, found
         time.sleep(0.05)
     assert found["offer"]["model"] == 2
+
+
+@pytest.fixture
+def flagging(watch):
+    """Bounds may be switched off, nothing is trained."""
+    watch.on_drift = OnDrift.FLAG
+    return watch
+
+
+def reported_wrong(service, records, old, flows=2000):
+    """A whole window of flows outside their bounds."""
+    wrong = [replace(r, lower_bytes=0, upper_bytes=1) for r in bounded(records, old.forest)]
+    for label in ("b", "c"):
+        taken, flows = wrong[:flows], flows - len(wrong)
+        service.recordings.add(label, "h1", taken, None, 0)
+
+
+def aged(service, days=31):
+    """The model in force was trained so long ago."""
+    with service.store.writing() as connection:
+        connection.execute(update(schema.models).values(created_at=time.time() - days * 86_400))
+    service.store.set_setting("drift", None)
+
+
+def test_bounds_that_are_demonstrably_wrong_are_switched_off_at_hosts_alone(
+    in_force, admin, service, flagging, records, old
+):
+    service.store.put_switch("away", "192.0.2.1:9339", "leaf", None)
+    reported_wrong(service, records, old)
+    off = flagging.look()["off"]
+    assert "2000 of the newest 2000 flows lie outside their bounds" in off["why"]
+    await_end(admin, in_force + 1)
+    state = admin.get("/v1/state").json()
+    assert state["drift"]["off"] == off
+    policy = admin.get("/v1/hosts/h1/policy").json()
+    before = Policy.from_json(admin.get("/v1/revisions/1").json()["policy"])
+    assert Policy.from_json(policy) == replace(before, generation=in_force + 1, use_forest=False)
+    assert (before.use_forest, policy["model_generation"]) == (True, 1), "the model stays at the hosts"
+    assert state["last_rollout"]["created_by"] == "drift"
+    assert state["last_rollout"]["switches"] == {}, "a switch that is away holds nothing up"
+    assert "qclimb_bounds_off 1.0" in admin.get("/metrics").text
+    assert admin.get("/v1/audit").json()[0]["action"] == "bounds-off"
+    assert admin.get("/v1/models/1/forest").status_code == 200
+
+
+def test_less_than_a_window_is_flagged_and_switches_nothing_off(in_force, admin, service, flagging, records, old):
+    reported_wrong(service, records, old, flows=1999)
+    found = flagging.look()
+    assert (found["drifted"] is not None, found["off"]) == (True, None)
+    assert admin.get("/v1/state").json()["policy"]["use_forest"]
+    assert "qclimb_bounds_off 0.0" in admin.get("/metrics").text
+
+
+def test_bounds_too_old_are_switched_off_without_any_flow(in_force, admin, service, flagging):
+    aged(service, 29)
+    assert flagging.look()["off"] is None
+    aged(service, 31)
+    assert flagging.look()["off"]["why"] == "the model was trained 31.0 days ago, expected at most 30"
+    await_end(admin, in_force + 1)
+    assert not admin.get("/v1/state").json()["policy"]["use_forest"]
+
+
+def test_what_is_off_stays_off_for_that_model_however_good_the_traffic(
+    in_force, admin, service, flagging, records, old
+):
+    reported_wrong(service, records, old)
+    first = flagging.look()
+    await_end(admin, in_force + 1)
+    for label in ("d", "e"):
+        service.recordings.add(label, "h1", bounded(records, old.forest), None, 0)
+    assert flagging.look() == first
+    assert len(admin.get("/v1/rollouts").json()) == 2
+
+
+def test_told_to_keep_bounds_it_keeps_them(in_force, admin, service, flagging, records, old):
+    flagging.max_age_s = None
+    reported_wrong(service, records, old)
+    aged(service)
+    assert flagging.look()["off"] is None
+    service.store.set_setting("drift", flagging.look() | {"off": {"why": "old", "at": 0.0, "generation": in_force}})
+    flagging.look()
+    assert len(admin.get("/v1/rollouts").json()) == 1
+
+
+def test_a_restart_in_the_middle_changes_nothing(in_force, admin, service, flagging, records, old):
+    """Decided and not begun: begun again. In force: known, and left alone, though hosts report no bounds any more."""
+    reported_wrong(service, records, old)
+    begin, flagging.runner.start = flagging.runner.start, lambda *_, **__: 0
+    off = flagging.look()["off"]
+    assert admin.get("/v1/state").json()["policy"]["use_forest"]
+    flagging.runner.start = begin
+    again = Watch(service.store, service.recordings, service.runner, service.trainer, OnDrift.FLAG)
+    assert again.look()["off"] == off
+    await_end(admin, in_force + 1)
+    again = Watch(service.store, service.recordings, service.runner, service.trainer, OnDrift.FLAG)
+    assert again.look()["off"] == off
+    assert len(admin.get("/v1/rollouts").json()) == 2
+
+
+def test_while_a_rollout_runs_it_waits(in_force, admin, service, flagging, records, old):
+    reported_wrong(service, records, old)
+    number = admin.post("/v1/rollouts", json={"revision": 1}).json()["id"]
+    flagging.look()
+    assert len(admin.get("/v1/rollouts").json()) == 2
+    await_end(admin, number)
+
+
+def test_an_operator_who_rolls_the_same_bounds_out_again_has_them_counted_anew(
+    in_force, admin, service, flagging, records, old
+):
+    reported_wrong(service, records, old)
+    flagging.look()
+    await_end(admin, in_force + 1)
+    number = admin.post("/v1/rollouts", json={"revision": 1}).json()["id"]
+    await_end(admin, number)
+    found = flagging.look()
+    assert (found["off"], found["windows"], found["drifted"]) == (None, [], None)
+    assert admin.get("/v1/state").json()["policy"]["use_forest"]
+
+
+def test_a_new_model_switches_bounds_on_again(in_force, admin, service, watch, records, old):
+    reported_wrong(service, records, old)
+    watch.on_drift = OnDrift.ROLLOUT
+    offer = watch.look()["offer"]
+    await_end(admin, in_force + 1)
+    watch.look()
+    await_end(admin, in_force + 2)
+    policy = admin.get("/v1/state").json()["policy"]
+    assert (policy["use_forest"], policy["model_generation"]) == (True, offer["model"])
+    assert watch.look()["off"] is None
+    assert "qclimb_bounds_off 0.0" in admin.get("/metrics").text
+
+
+def test_for_a_model_too_old_one_that_holds_is_offered_though_it_is_no_better(
+    in_force, admin, service, watch, records, old
+):
+    """Beside bounds that are off there is nothing to beat."""
+    watch.trainer.instead = {"rival": train(pack(records), ["h1"] * len(records), 1, trees=12, depth=10).forest}
+    service.recordings.add("b", "h1", bounded(records, old.forest), None, 0)
+    assert watch.look()["offer"] is None
+    aged(service)
+    assert watch.look()["offer"]["model"] == 2
+
+
+def test_a_damaged_model_does_not_keep_bounds_from_being_switched_off(in_force, admin, service, flagging):
+    aged(service)
+    with service.store.writing() as connection:
+        connection.execute(update(schema.models).values(onnx=b"", forest=b""))
+    flagging.look()
+    await_end(admin, in_force + 1)
+    assert not admin.get("/v1/state").json()["policy"]["use_forest"]
+
+
+def test_a_policy_without_bounds_of_an_operators_own_is_left_alone(in_force, admin, service, flagging):
+    made = admin.post("/v1/revisions", json={"mode": "qclimb", "label": "a", "model": 1, "use_forest": False})
+    await_end(admin, admin.post("/v1/rollouts", json={"revision": made.json()["id"]}).json()["id"])
+    aged(service)
+    assert flagging.look()["off"] is None
+
+
+def test_hosts_alone_are_told_only_instead_of_what_is_in_force_with_the_same_intent(in_force, admin, service):
+    with pytest.raises(ConflictError, match=f"policy {in_force} is in force, expected {in_force + 5}"):
+        service.runner.start(1, "root", instead_of=in_force + 5)
+    made = admin.post("/v1/revisions", json={"mode": "pias", "label": "a", "priorities": 4}).json()
+    with pytest.raises(ConflictError, match="expected the same"):
+        service.runner.start(made["id"], "root", instead_of=in_force)
