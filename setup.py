@@ -45,6 +45,7 @@ LAB = [
     "cryptography>=42",
     "httpx>=0.27",
     "pyarrow>=16",
+    "scipy>=1.11",
 ]
 CLUSTER = ["ray>=2.40", "joblib>=1.4"]
 """240 MB, for `qclimb figures --cluster` alone."""

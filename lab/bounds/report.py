@@ -17,6 +17,7 @@ from lab.bounds.run import Plan, trouble
 from lab.bounds.schemes import VARIANTS
 from lab.metrics import Interval, estimate, ratio
 from lab.report.figures import COLOURS, svg_of
+from lab.report.marks import parted
 
 COMMAND = "qclimb lab run bounds"
 LEAST = 10
@@ -45,7 +46,7 @@ def write_report(plan: Plan, path: Path) -> str:
 def findings(path: Path) -> str:
     """What somebody wrote between the marks of the page that is there."""
     text = path.read_text(encoding="utf-8") if path.is_file() else ""
-    return text.partition(BEGIN)[2].partition(END)[0] or "\n"
+    return parted(text, BEGIN, END)[1] or "\n"
 
 
 def section(figure: Figure, found: Sequence[Cell], path: Path) -> str:

@@ -10,7 +10,10 @@ from typing import Any
 
 import click
 
+from lab.drift.settings import DriftSettings
 from lab.workload.cli import one_sentence
+
+DEFAULT = DriftSettings()
 
 
 @click.command(
@@ -19,23 +22,40 @@ from lab.workload.cli import one_sentence
 @click.option(
     "--on-drift",
     type=click.Choice(["flag", "offer", "rollout"]),
-    default="rollout",
+    default=DEFAULT.on_drift,
     show_default=True,
     help="How far the orchestrator goes by itself; what it offers is then accepted as an operator would.",
 )
-@click.option("--flows-per-s", type=click.FloatRange(10, 5000), default=350.0, show_default=True, help="Asked for.")
-@click.option("--observe", "observe_s", type=click.FloatRange(2), default=30.0, show_default=True, help="s recorded.")
 @click.option(
-    "--before", "before_s", type=click.FloatRange(5), default=80.0, show_default=True, help="s to the change."
+    "--flows-per-s", type=click.FloatRange(10, 5000), default=DEFAULT.flows_per_s, show_default=True, help="Asked for."
 )
-@click.option("--after", "after_s", type=click.FloatRange(5), default=120.0, show_default=True, help="s after it.")
-@click.option("--seed", type=click.IntRange(0, 9999), default=1, show_default=True, help="Of the traffic.")
-@click.option("--prefix", default="qdr", show_default=True, help="Of the network namespaces' names.")
+@click.option(
+    "--observe", "observe_s", type=click.FloatRange(2), default=DEFAULT.observe_s, show_default=True, help="s recorded."
+)
+@click.option(
+    "--before",
+    "before_s",
+    type=click.FloatRange(5),
+    default=DEFAULT.before_s,
+    show_default=True,
+    help="s to the change.",
+)
+@click.option(
+    "--after", "after_s", type=click.FloatRange(5), default=DEFAULT.after_s, show_default=True, help="s after it."
+)
+@click.option(
+    "--model-max-age",
+    "model_max_age_s",
+    type=click.FloatRange(0, min_open=True),
+    default=DEFAULT.model_max_age_s,
+    show_default=True,
+    help="s; the bounds of an older model are switched off.",
+)
+@click.option("--seed", type=click.IntRange(0, 9999), default=DEFAULT.seed, show_default=True, help="Of the traffic.")
+@click.option("--prefix", default=DEFAULT.prefix, show_default=True, help="Of the network namespaces' names.")
 @click.option("--document", type=click.Path(path_type=Path, dir_okay=False), help="The Markdown file to write.")
 @click.option("--stored", is_flag=True, help="Measure nothing: report what an earlier run left.")
-@click.option(
-    "--results", "folder", type=click.Path(path_type=Path), default=Path("lab-results/drift"), show_default=True
-)
+@click.option("--results", "folder", type=click.Path(path_type=Path), default=DEFAULT.folder, show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def drift(document: Path | None, stored: bool, as_json: bool, **options: Any) -> None:
     """Traffic that changes under a model in force: coverage falls, the orchestrator flags it, trains, rolls out.
@@ -50,7 +70,7 @@ def drift(document: Path | None, stored: bool, as_json: bool, **options: Any) ->
         from rich.console import Console
 
         from lab.drift.report import judged, load, write
-        from lab.drift.run import DriftSettings, run_drift
+        from lab.drift.run import run_drift
         from lab.workload.programs import WorkloadError
 
         settings = DriftSettings(**options)

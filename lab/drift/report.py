@@ -9,17 +9,24 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib.pyplot as plt
-from scipy.stats import beta, binom
+from scipy.stats import binom, binomtest
 
 from lab.drift.run import COUNTS, Seen
 from lab.report.figures import svg_of
+from lab.report.marks import parted
 
 BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 BIN_S = 2.0
 SETTLED_S = 10.0
 """The last model is judged if it was in force for so long, else the one before."""
-STEPS = ("training", "change", "flagged", "offered", "in force")
-COLOURS = {"training": "#888888", "change": "black", "flagged": "#c03020", "offered": "#e08a00", "in force": "#00803a"}
+COLOURS = {
+    "training": "#888888",
+    "change": "black",
+    "flagged": "#c03020",
+    "bounds off": "#7a1fa2",
+    "offered": "#e08a00",
+    "in force": "#00803a",
+}
 
 
 def load(path: Path) -> Seen:
@@ -41,9 +48,8 @@ def exact(misses: int, flows: int) -> str:
     """Coverage in per cent with Clopper and Pearson's 95 % interval."""
     if not flows:
         return "-"
-    low = 0.0 if not misses else float(beta.ppf(0.025, misses, flows - misses + 1))
-    high = 1.0 if misses == flows else float(beta.ppf(0.975, misses + 1, flows - misses))
-    return f"{100 * (1 - misses / flows):.2f} [{100 * (1 - high):.2f}, {100 * (1 - low):.2f}]"
+    possible = binomtest(flows - misses, flows).proportion_ci(0.95, "exact")
+    return f"{100 * (1 - misses / flows):.2f} [{100 * possible.low:.2f}, {100 * possible.high:.2f}]"
 
 
 def phases(seen: Seen) -> list[tuple[str, float, float]]:
@@ -170,9 +176,8 @@ def write(seen: Seen, page: Path) -> str:
     page.parent.mkdir(parents=True, exist_ok=True)
     picture = page.with_suffix(".svg")
     picture.write_text(plot(seen) + "\n", encoding="utf-8")
-    text = page.read_text(encoding="utf-8") if page.exists() else f"# Drift, live\n\n{BEGIN}\n{END}\n"
-    before, rest = text.split(BEGIN, 1)
-    after = rest.split(END, 1)[1]
+    text = page.read_text(encoding="utf-8") if page.exists() else f"# Drift, live\n\n{BEGIN}{END}\n"
+    before, _, after = parted(text, BEGIN, END)
     made = measured(seen, picture.name)
     page.write_text(f"{before}{BEGIN}\n\n{made}\n\n{END}{after}", encoding="utf-8")
     return made

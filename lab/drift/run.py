@@ -18,6 +18,7 @@ from typing import Any
 from rich.console import Console
 
 from lab.demo import Teller
+from lab.drift.settings import DriftSettings
 from lab.drift.traffic import SERVICES, changing
 from lab.fabric import Fabric, Topology
 from lab.fabric.control import asics_follow, start_control
@@ -36,25 +37,6 @@ BOUNDED = Scheme("bounded", "QCLIMB", "qclimb", use_forest=True, use_footprint=T
 SAMPLE_S = 1.0
 COUNTS = ("flows", "bounded", "misses", "fallbacks")
 """Of a sample: flows that ended since the first one with bounds; with bounds; outside them; of them, never seen."""
-
-
-@dataclass(frozen=True)
-class DriftSettings:
-    """What is sent, for how long, and how far the orchestrator may go."""
-
-    on_drift: str = "rollout"
-    flows_per_s: float = 350.0
-    observe_s: float = 30.0
-    """Recorded under plain TCP; then a model is trained and rolled out, while the traffic goes on."""
-    before_s: float = 80.0
-    """From time 0 to the change."""
-    after_s: float = 120.0
-    seed: int = 1
-    trees: int | None = None
-    """None: as many as the orchestrator chooses."""
-    hosts_per_leaf: int = 2
-    prefix: str = "qdr"
-    folder: Path = Path("lab-results/drift")
 
 
 @dataclass
@@ -121,6 +103,8 @@ class Watcher:
             was = {}
         if drift.get("drifted") and not was.get("drifted"):
             self.note("flagged", f"model {model}: {drift['drifted']}")
+        if drift.get("off") and not was.get("off"):
+            self.note("bounds off", f"model {model}: {drift['off']['why']}")
         if drift.get("tried") and drift["tried"] != was.get("tried"):
             self.note("tried", drift["tried"]["why"])
         if drift.get("offer") and not was.get("offer"):
@@ -166,7 +150,9 @@ def run_drift(settings: DriftSettings, console: Console) -> Seen:
     say = Teller(console)
     build_applications()
     seen = Seen({name: str(v) if isinstance(v, Path) else v for name, v in asdict(settings).items()})
-    control_plane = partial(start_control, serve=("--on-drift", settings.on_drift, "--drift-every-s", "1"))
+    age_days = settings.model_max_age_s / 86_400
+    serve = ("--on-drift", settings.on_drift, "--drift-every-s", "1", "--model-max-age-days", f"{age_days:.9f}")
+    control_plane = partial(start_control, serve=serve)
     with (
         Fabric(Topology(hosts_per_leaf=settings.hosts_per_leaf), settings.prefix, control_plane, say) as fabric,
         client(fabric) as rest,
