@@ -7,6 +7,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <netinet/in.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -74,7 +75,11 @@ static void receive_all(int listener)
 static int stream(int listener, unsigned int port)
 {
 	int status;
-	const pid_t sender = fork();
+	sigset_t pending;
+	pid_t sender;
+
+	MUST(!sigpending(&pending) && !sigismember(&pending, SIGCHLD)); /* no child but its own */
+	sender = fork();
 
 	if (!sender) {
 		close(listener);
@@ -115,6 +120,7 @@ int main(int argc, char **argv)
 	struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	socklen_t len = sizeof(address);
 	char listener[16], port[16];
+	sigset_t blocked;
 	int fd;
 
 	if (argc == 4 && !strcmp(argv[1], "stream"))
@@ -130,6 +136,7 @@ int main(int argc, char **argv)
 	(void)snprintf(listener, sizeof(listener), "%d", fd);
 	(void)snprintf(port, sizeof(port), "%d", ntohs(address.sin_port));
 	MUST(!setenv("LD_PRELOAD", getenv("BEHIND") ? getenv("BEHIND") : "", 1));
+	MUST(!sigemptyset(&blocked) && !sigaddset(&blocked, SIGCHLD) && !sigprocmask(SIG_BLOCK, &blocked, NULL));
 	restrict_to(!strcmp(argv[1], "kill") ? SECCOMP_RET_KILL_PROCESS
 					     : SECCOMP_RET_ERRNO | (unsigned int)atoi(argv[1]),
 		    argv + 2, argc - 2);
