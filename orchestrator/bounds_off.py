@@ -56,7 +56,7 @@ def why_off(
     `age_s`: of the model, since its training.
     """
     if age_s > max_age_s:
-        return f"the model was trained {age_s / DAY_S:.1f} days ago, expected at most {max_age_s / DAY_S:g}"
+        return f"the model was trained {age_s / DAY_S:.3g} days ago, expected at most {max_age_s / DAY_S:g}"
     if windows and windows[-1].flows >= window_flows:
         return outside(windows[-1], target)
     return None

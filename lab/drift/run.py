@@ -119,7 +119,8 @@ class Watcher:
             before.get("phase"),
         ):  # fmt: skip
             in_force = rollout["phase"] == "done"
-            words = f"model {state['policy']['model_generation']}" if in_force else f"{rollout['error']}"
+            bounds = "" if state["policy"]["use_forest"] else ", bounds off"
+            words = f"model {state['policy']['model_generation']}{bounds}" if in_force else f"{rollout['error']}"
             self.note("in force" if in_force else rollout["phase"], words)
 
 

@@ -254,7 +254,7 @@ def test_bounds_too_old_are_switched_off_without_any_flow(in_force, admin, servi
     aged(service, 29)
     assert flagging.look()["off"] is None
     aged(service, 31)
-    assert flagging.look()["off"]["why"] == "the model was trained 31.0 days ago, expected at most 30"
+    assert flagging.look()["off"]["why"] == "the model was trained 31 days ago, expected at most 30"
     await_end(admin, in_force + 1)
     assert not admin.get("/v1/state").json()["policy"]["use_forest"]
 
