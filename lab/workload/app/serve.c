@@ -20,9 +20,8 @@
 #include "script.h"
 
 /*
- * As many as the kernel allows (somaxconn). Where a driver's own flows fill its link, the last ACK of a handshake comes late or is lost, and
- * Linux gives up such half-open connections early once they are more than half the backlog: the driver's connection, open on its side,
- * is then reset by its first bytes.
+ * As many as net.core.somaxconn allows, which lab/fabric raises (plan.py says what becomes of handshakes whose last ACK comes late where it
+ * does not).
  */
 enum { BACKLOG = 65535 };
 

@@ -5,7 +5,7 @@ from ipaddress import ip_address, ip_network
 import pytest
 
 from lab.fabric.commands import Ip, Tc, Write
-from lab.fabric.plan import build, congestion_control, namespaces
+from lab.fabric.plan import MOST_WAITING, build, congestion_control, namespaces
 from lab.fabric.topology import FabricError, Topology
 
 SMALL = Topology(leaves=2, spines=2, hosts_per_leaf=4)
@@ -103,6 +103,11 @@ def test_every_data_interface_is_pinned_to_one_cpu():
 def test_hosts_build_no_super_packets():
     lines = [c.line for c in build(SMALL, "qc", "htb") if c.netns == "qc-h3" and "eth0 up" in c.line]
     assert lines == ["link set eth0 up gso_max_segs 1"]
+
+
+def test_a_hosts_listener_may_hold_as_many_handshakes_as_it_asks_for():
+    written = {(c.netns, c.value) for c in build(SMALL, "qc", "htb") if isinstance(c, Write) and "somaxconn" in c.path}
+    assert written == {(f"qc-{host}", str(MOST_WAITING)) for host in SMALL.hosts}
 
 
 def test_congestion_control_rides_on_routes_and_never_on_a_sysctl():
