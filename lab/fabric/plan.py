@@ -15,8 +15,9 @@ RTO_MIN_MS = 10
 """RTO minimum on every host route, the QCLIMB testbed's (its section on the testbed: RTOmin 10 ms)."""
 
 MOST_WAITING = 65_535
-"""Connections that may wait in a listener. Once half as many handshakes are open there, Linux gives up those whose last ACK
-is 7 s late instead of 63 s, and resets them by their first data: 552 of 2,600 with the default of 4,096, none with this."""
+"""Connections that may wait in a listener. Once half as many handshakes are open there, Linux gives up those whose last
+ACK is 7 s late instead of 63 s, and resets them by their first data: 552 of 2,600 with the default, 4,096; none with this.
+"""
 
 
 def netns_of(prefix: str, node: str) -> str:
