@@ -91,7 +91,8 @@ def _make(name: str, scale_name: str, output: Path, where: Where, as_json: bool)
     scale = page.scales[scale_name]
     runs = page.runs(scale)
     columns = (TextColumn(name), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    stderr = Console(stderr=True)
+    with Progress(*columns, console=stderr, transient=True, disable=not stderr.is_terminal) as bar:
         task = bar.add_task(name, total=len(runs))
         points = run_all(
             runs, where.cache, where.jobs or ALL_CORES, lambda done: bar.update(task, completed=done), where.cluster

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from lab.sim.errors import ExperimentError
 
@@ -41,11 +42,14 @@ nine columns: id, start in s, 0, 0, packets of 1,460 bytes, 0, 0, source, destin
 @click.option("--host-gbps", default=10.0, show_default=True)
 @click.option("--uplink-gbps", default=40.0, show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
-def sim(as_json: bool, **options: Any) -> None:
+@click.pass_context
+def sim(context: click.Context, /, as_json: bool, **options: Any) -> None:
     """Simulate a fabric packet by packet: flow completion times of one scheme."""
     from lab.sim import SimulationError, run
 
     try:
+        if options["flow_list"] is not None:
+            _refuse_drawn(context)
         experiment = experiment_of(**options)
         if note := experiment.overload():
             click.echo(f"qclimb lab sim: note: {note}", err=True)
@@ -57,6 +61,15 @@ def sim(as_json: bool, **options: Any) -> None:
         click.echo(json.dumps(_for_programs(experiment, results), indent=1))
     else:
         _show(experiment, results)
+
+
+def _refuse_drawn(context: click.Context) -> None:
+    """Words that say how flows are drawn say nothing of a list's. Raises: ExperimentError."""
+    for name in ("sizes", "load", "forecast"):
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise ExperimentError(
+                f"{name} is {context.params[name]}, but --list is given, whose flows have it already: leave one out"
+            )
 
 
 def experiment_of(
@@ -112,7 +125,8 @@ def _with_progress(experiment: Experiment) -> Results:
     from lab.sim import run
 
     columns = (TextColumn("flows"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("flows", total=experiment.count)
         return run(experiment, lambda over: bar.update(task, completed=over))
 

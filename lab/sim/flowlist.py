@@ -54,15 +54,17 @@ def read_flow_list(path: Path, payload_bytes: int = 1460) -> FlowList:
     if (source == target).any():
         flow = int(np.argmax(source == target))
         _refuse(path, numbered[flow][0], f"source and target are both {source[flow]:.0f}, expected two hosts")
+    if "upper_bytes" in column_of and (crossed := column_of["lower_bytes"] > column_of["upper_bytes"]).any():
+        lower, upper = numbered[flow := int(np.argmax(crossed))][1].split()[4:6]
+        _refuse(path, numbered[flow][0], f"lower_bytes is {lower}, expected at most upper_bytes, {upper}")
     ends = source.astype(np.int64), target.astype(np.int64)
     if names is YAPS:
         start_s = column_of["start_s"] - np.floor(column_of["start_s"][0])
         size = column_of["size_packets"].astype(np.int64) * payload_bytes
         return FlowList(np.rint(start_s * 1e12).astype(np.int64), size, *ends)
     bounds: list[NDArray[np.uint64] | None] = [column_of[name].astype(np.uint64) for name in names[4:]]
-    lower, upper, forecast = bounds + [None] * (3 - len(bounds))
     start = np.rint(column_of["start_us"] * 1e6).astype(np.int64)
-    return FlowList(start, column_of["size_bytes"].astype(np.int64), *ends, lower, upper, forecast)
+    return FlowList(start, column_of["size_bytes"].astype(np.int64), *ends, *bounds)
 
 
 def _lines(path: Path) -> list[tuple[int, str]]:

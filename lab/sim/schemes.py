@@ -266,7 +266,7 @@ def changed(scheme: Scheme, changes: Iterable[str]) -> Scheme:
         name, _, text = change.partition("=")
         if name not in known:
             near = get_close_matches(name, known, 1)
-            hint = f"; did you mean {near[0]}?" if near else ""
+            hint = f"; did you mean {near[0]}?" if near else "."
             raise ExperimentError(f"scheme.{name}: {scheme.name} has no such setting{hint} Known: {', '.join(known)}")
         now = getattr(scheme, name)
         try:

@@ -124,6 +124,14 @@ class FlowList:
         if not np.all(np.asarray(self.size_bytes) >= 1):
             flow = int(np.argmin(np.asarray(self.size_bytes) >= 1))
             raise ExperimentError(f"workload.size_bytes[{flow}] is {self.size_bytes[flow]}, expected 1 or more")
+        if self.lower_bytes is not None and self.upper_bytes is not None:
+            crossed = np.asarray(self.lower_bytes) > np.asarray(self.upper_bytes)
+            if crossed.any():
+                flow = int(np.argmax(crossed))
+                raise ExperimentError(
+                    f"workload.lower_bytes[{flow}] is {self.lower_bytes[flow]}, expected at most upper_bytes[{flow}], "
+                    f"{self.upper_bytes[flow]}"
+                )
 
     def chunks(
         self, topology: Topology, load: float, count: int, seed: int, payload_bytes: int, header_bytes: int

@@ -60,9 +60,14 @@ ONE = np.array([0])
         (lambda: Leaves(width=2), "workload.forecast.width is 2"),
         (lambda: Leaves(number="median"), "workload.forecast.number is 'median'"),
         (lambda: FlowList(ONE, np.array([0]), ONE, ONE), r"workload.size_bytes\[0\] is 0"),
+        (
+            lambda: FlowList(ONE, ONE + 1, ONE, ONE + 1, ONE + 9, ONE + 3),
+            r"workload.lower_bytes\[0\] is 9, expected at most upper_bytes\[0\], 3",
+        ),
         (lambda: FlowList(np.array([2, 1]), ONE, ONE, ONE), "workload.size_bytes has 1 values for 2 flows"),
         (lambda: scheme_named("pfabrik"), "scheme is 'pfabrik', expected one of pfabric"),
         (lambda: changed(Pfabric(), ["max_windw=3"]), "did you mean max_window"),
+        (lambda: changed(Pfabric(), ["=3"]), r"scheme\.: pfabric has no such setting\. Known: initial_window"),
         (lambda: changed(Pfabric(), ["max_window=x"]), "scheme.max_window is 'x'"),
         (lambda: list(flows_of(Experiment(workload=FlowList(ONE, ONE + 1, ONE, ONE)))), r"workload.source\[0\]"),
         (
@@ -101,6 +106,7 @@ def test_more_than_links_carry_is_allowed_but_said():
         ("0 1.5 0 0", r"column 2 \(size_bytes\) is 1.5, expected a whole number, 1"),
         ("1 1.0 0 0 0 0 0 6 139", r"line 1: column 5 \(size_packets\) is 0, expected a whole number, 1"),
         ("1 inf 0 0 1 0 0 6 139", r"line 1: column 2 \(start_s\) is inf, expected 0 to"),
+        ("0 100 0 1 3 9\n1 100 0 1 9 3", "line 2: lower_bytes is 9, expected at most upper_bytes, 3"),
         ("", "has no flows"),
     ],
 )
