@@ -63,7 +63,7 @@ def tell(scale: Scale, points: Points) -> Story:
         Panel(
             f"Mean slowdown, {size_class}",
             "load of the core",
-            "over PIAS on ECMP with 2 queues",
+            "over PIAS, ECMP, 2 queues",
             [line(name, path, size_class) for name, path in LINES if (name, path) != base],
         )
         for size_class in ("all", "small", "large")

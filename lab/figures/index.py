@@ -2,36 +2,53 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
+from lab.figures.asked import ASKED
+
 PARTS = {"title": r"^# (.+)$", "command": r"^`(qclimb figures [^`]+)`", "verdict": r"^\*\*Verdict\*\*: (.+)$|^- (.+)$"}
 """How lab.figures.render writes them; a page without a verdict of one line is shown by its first claim's."""
+COST = re.compile(r"^`qclimb figures [^`]+`:.*?([\d.]+ CPU (?:minutes|seconds))\.$", re.MULTILINE)
+QUICK = "quick.json"
+"""CPU seconds of `--quick` with nothing kept, by page, as bench/figures_quick.py writes them."""
 
 
 def write_index(folder: Path) -> Path:
     """Writes README.md beside the pages; returns its path."""
+    found = {path.stem: parts for path in sorted(folder.glob("*.md")) if (parts := _parts(path))}
+    quick = json.loads((folder / QUICK).read_text(encoding="utf-8")) if (folder / QUICK).exists() else {}
     lines = [
         "# The book",
         "",
         "Figures and tables of the papers, run by this project's simulator, each beside the paper's numbers.",
         "`qclimb figures` makes this list from the pages here; `lab/sim/README.md` says what the simulator is.",
         "",
-        "| page | what it found | made by |",
-        "|---|---|---|",
+        "CPU time: of the page as it stands here (its engines'), and of `--quick` with nothing kept from before (all",
+        "of it, Python's start and the plot included; `python bench/figures_quick.py`).",
+        "",
+        "| page | what it found | made by | CPU time | quick |",
+        "|---|---|---|---|---|",
     ]
-    for path in sorted(folder.glob("*.md")):
-        found = _parts(path)
-        if found and path.name != "README.md":
-            lines.append(f"| [{found['title']}]({path.name}) | {found['verdict']} | `{found['command']}` |")
+    for name, parts in found.items():
+        cells = [f"[{parts['title']}]({name}.md)", parts["verdict"], f"`{parts['command']}`", parts["cost"]]
+        lines.append("| " + " | ".join([*cells, f"{quick[name]:.0f} s" if name in quick else ""]) + " |")
+    lines += ["", "## What was asked for, and where it is", "", "| asked | page | |", "|---|---|---|"]
+    for asked in ASKED:
+        pages = ", ".join(f"[{name}]({name}.md)" for name in asked.pages if name in found)
+        lines.append(f"| {asked.what} | {pages or '(not made here)'} | {asked.said} |")
     index = folder / "README.md"
     index.write_text("\n".join([*lines, ""]), encoding="utf-8")
     return index
 
 
 def _parts(path: Path) -> dict[str, str] | None:
+    if path.name == "README.md":
+        return None
     text = path.read_text(encoding="utf-8")
-    found = {}
+    cost = COST.search(text)
+    found = {"cost": cost[1] if cost else ""}
     for name, pattern in PARTS.items():
         match = re.search(pattern, text, re.MULTILINE)
         if match is None:

@@ -10,6 +10,8 @@ from lab.sim.experiment import Experiment
 from lab.sim.fluid import FluidExperiment
 
 Key = tuple[str | float | int, ...]
+FULL_FROM = 5_000
+"""Flows: from here on pages that have a smaller fabric for fewer have the paper's, and forests their full size."""
 Runs = Mapping[Key, Experiment | FluidExperiment]
 Points = Mapping[Key, Point]
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from lab.figures.intervals import over_seeds, shown
 from lab.figures.mg1 import Mg1
-from lab.figures.page import Page, Panel, Points, Runs, Scale, Series, Story
+from lab.figures.page import FULL_FROM, Page, Panel, Points, Runs, Scale, Series, Story
 from lab.figures.pfabric_queues import SETTINGS, TABLE, by_size, experiment
 
 SPLITS_KB = (500, 880, 1300, 1740, 2400, 3400)
@@ -118,7 +118,7 @@ PAGE = Page(
     scales={
         "quick": Scale("quick", 500, (1,), (0.1, 0.8)),
         "medium": Scale("medium", 1_500, (1, 2, 3), (0.1, 0.8)),
-        "full": Scale("full", 20_000, (1, 2, 3), (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)),
+        "full": Scale("full", FULL_FROM, (1, 2, 3), (0.1, 0.4, 0.8)),
     },
     runs=runs,
     tell=tell,

@@ -12,7 +12,11 @@ PORT_BYTES, RESERVED_BYTES = 225_000, 15_000
 """Of a port, shared by its queues (150 packets), and of each queue's own (10 packets)."""
 
 
-def by_size(ends_bytes: tuple[int, ...], dctcp: bool = False) -> Tcp:
+LONG = 1_000
+"""Packets of a window: no bound on what a flow may have in a port."""
+
+
+def by_size(ends_bytes: tuple[int, ...], dctcp: bool = False, max_window: int = 23) -> Tcp:
     """Queues that part at these flow sizes: a flow has one priority from its first packet to its last."""
     return Tcp(
         f"{len(ends_bytes) + 1} queues",
@@ -22,7 +26,7 @@ def by_size(ends_bytes: tuple[int, ...], dctcp: bool = False) -> Tcp:
         buffer_bytes=PORT_BYTES,
         host_buffer_bytes=PORT_BYTES,
         reserved_bytes=RESERVED_BYTES,
-        max_window=1_000 if dctcp else 23,
+        max_window=LONG if dctcp else max_window,
         least_timeout_us=2_000 if dctcp else 200,
         first_timeout_us=2_000 if dctcp else 200,
     )

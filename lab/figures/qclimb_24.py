@@ -1,32 +1,48 @@
-"""QCLIMB (NSDI'24), Figs. 23 and 24 and Table 5, with flows that come in jobs: three traces, three threshold sets."""
+"""QCLIMB (NSDI'24), Figs. 23 and 24 and Table 5, with flows that come in jobs: three traces, four threshold sets."""
 
 from __future__ import annotations
 
 from lab.figures.claims import Claim
 from lab.figures.grid import Grid
-from lab.figures.page import Page, Scale
+from lab.figures.page import FULL_FROM, Page, Scale
 from lab.figures.qclimb_23 import TRACES, claims
-from lab.figures.qclimb_jobs import FULL_FROM, SETTINGS, in_jobs
+from lab.figures.qclimb_jobs import SETTINGS, in_jobs
 
-SCHEMES = ("PIAS", "PIAS; 2016", "PIAS; ours", "QCLIMB", "QCLIMB; ours", "QCLIMB-PS", "QCLIMB-PS; ours", "pFabric")
+SCHEMES = (
+    *("PIAS", "PIAS; 2016", "PIAS; ours", "PIAS; default"),
+    *("QCLIMB", "QCLIMB; ours", "QCLIMB; default", "QCLIMB-PS", "QCLIMB-PS; ours", "pFabric"),
+)
+TAIL = Claim("Fig. 24, PageRank", "QCLIMB", "pFabric", "p99", "small", 0.932, 1.0, cases=("PageRank",))
+"""Up to 6.8 % below pFabric's."""
+BASES = ("PIAS", "QCLIMB-PS", "pFabric")
 TABLE_5 = {
-    "K-Means": ((1 / 1.93, 1 / 1.21), (1 / 0.99, 1 / 0.99), (1 / 0.89, 1 / 0.85)),
-    "PageRank": ((1 / 1.60, 1 / 1.11), (1 / 0.99, 1 / 0.99), (1 / 0.96, 1 / 0.91)),
-    "SGD": ((1 / 1.36, 1 / 1.22), (1 / 1.06, 1.0), (1 / 1.10, 1 / 1.06)),
+    "K-Means": {
+        "mean": ((1.21, 1.93), (0.99, 0.99), (0.85, 0.89)),
+        "p99": ((1.25, 1.67), (0.99, 1.01), (0.95, 1.08)),
+    },
+    "PageRank": {
+        "mean": ((1.11, 1.60), (0.99, 0.99), (0.91, 0.96)),
+        "p99": ((1.41, 1.84), (1.00, 1.01), (1.07, 1.10)),
+    },
+    "SGD": {
+        "mean": ((1.22, 1.36), (1.00, 1.06), (1.06, 1.10)),
+        "p99": ((1.11, 1.27), (1.01, 1.05), (1.06, 1.10)),
+    },
 }
-"""QCLIMB's large mean over PIAS's, QCLIMB-PS's, pFabric's; least and most over loads 0.3 to 0.9."""
+"""FCT of large flows under BASES over QCLIMB's; least and most over loads 0.3 to 0.9."""
 
 
 def large() -> list[Claim]:
     """Table 5's."""
     return [
-        Claim(f"Table 5, {trace}", "QCLIMB", base, "mean", "large", *span, cases=(trace,))
-        for trace in TRACES
-        for base, span in zip(("PIAS", "QCLIMB-PS", "pFabric"), TABLE_5[trace], strict=True)
+        Claim(f"Table 5, {trace}", "QCLIMB", base, name, "large", 1 / most, 1 / least, cases=(trace,))
+        for trace, each in TABLE_5.items()
+        for name, spans in each.items()
+        for base, (least, most) in zip(BASES, spans, strict=True)
     ]
 
 
-GRID = Grid(tuple(TRACES), SCHEMES, "PIAS", in_jobs, (*claims(TRACES), *large()), "trace")
+GRID = Grid(tuple(TRACES), SCHEMES, "PIAS", in_jobs, (*claims(TRACES), TAIL, *large()), "trace")
 PAGE = Page(
     name="qclimb-24",
     title="QCLIMB Figs. 23 and 24, Table 5: flows in jobs, three traces",

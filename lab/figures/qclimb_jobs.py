@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
+from lab.figures.page import FULL_FROM
 from lab.figures.qclimb_23 import BDP_PACKETS, DELAY, FABRIC, PFABRIC_SAID, SIZES_SAID, TCP_SAID, TRACES, at_40g
 from lab.sim import Experiment, FlowList, Jobs, Leaves, Nothing, Pfabric, Tcp, Topology, Workload
 from lab.sim.forecast import Forecast
@@ -15,8 +17,7 @@ THIRD = replace(FABRIC, leaves=3, spines=5)
 0.87 and 0.82 of the core), 3 as scarce as 4 for 9 (1.45 and 1.43)."""
 SIXTH = replace(FABRIC, leaves=3, spines=3, hosts_per_leaf=8)
 """24 hosts, for many jobs in few flows. Full hosts ask for 0.74 of the core."""
-FULL_FROM = 5_000
-"""Flows: from here on jobs have the paper's fabric, with fewer a sixth of it."""
+"""Jobs have it with fewer than FULL_FROM flows, from there on the paper's."""
 WIDTH = 25
 """Flows a job: a shuffle of 5 hosts to 5."""
 WINDOW = 10
@@ -29,6 +30,13 @@ OURS = {
     "SGD": tuple(1460 * n for n in (7, 225, 495, 983, 1925, 3576, 6794)),
 }
 """`orchestrator.thresholds.optimise` of each size table at load 0.7: 8 priorities, least mean slowdown, packets."""
+DEFAULT = {
+    "K-Means": tuple(1448 * n for n in (4, 16, 106, 1990, 9688, 35565, 76025)),
+    "PageRank": tuple(1448 * n for n in (7, 41, 239, 530, 855, 1301, 2281)),
+    "SGD": tuple(1448 * n for n in (4, 112, 277, 461, 750, 1206, 1898)),
+}
+"""`orchestrator.thresholds.choose`, what the product takes unless told otherwise: as OURS, but half of the bytes are
+left to the last priority and thresholds end with segments of 1,448 bytes."""
 TITLES = {
     "PIAS": "pias",
     "QCLIMB": "qclimb",
@@ -74,13 +82,18 @@ def in_jobs(
     slack_bytes: int = 100_000,
     window: int = WINDOW,
     alone: bool = False,
+    **changes: Any,
 ) -> Experiment:
-    """One point. `title` may end in `; 2016` or `; ours` for other thresholds; `alone`: independent flows, no jobs."""
+    """One point. `title` may end in `; 2016`, `; ours` or `; default` for other thresholds; `alone`: independent flows,
+    no jobs; `changes`: of TCP's settings."""
     title, _, kind = title.partition("; ")
-    thresholds = {"": thresholds, "2016": PIAS_2016_WEB_SEARCH, "ours": OURS[trace]}[kind]
+    sets = {"": thresholds, "2016": PIAS_2016_WEB_SEARCH, "ours": OURS[trace], "default": DEFAULT[trace]}
+    thresholds = sets[kind]
     scheme = scheme_of(title, thresholds, window, TRACES[trace])
     if isinstance(scheme, Tcp) and title not in BLIND:
         scheme = replace(scheme, slack_bytes=slack_bytes)
+    if isinstance(scheme, Tcp) and changes:
+        scheme = replace(scheme, **changes)
     known: Forecast = Nothing() if title in BLIND else forecast
     fabric = fabric_of(count)
     flows: Workload | FlowList = Workload(TRACES[trace], forecast=known)
@@ -101,16 +114,16 @@ SETTINGS = (
     "some 10 % of each other (lab.sim.jobs); jobs begin as a Poisson process. Page qclimb-23-why shows why: with "
     "independent flows hardly anything is gained on PIAS. What the paper's traces are in this respect we do not know.",
     "Load: bytes with headers of the flows that were drawn, on the hosts' links, on average over hosts and the time in "
-    "which flows begin. (Pages before took the table's mean for it: what runs of 960 flows called 0.7 was 0.04 to 0.8 "
-    "for K-Means, 0.3 to 0.4 for PageRank.)",
+    "which flows begin.",
     DELAY,
     SIZES_SAID,
     "Forecasts are made up (lab.sim.forecast.Leaves): the size's place among all sizes is known to within a hundredth, "
     "one flow in a thousand gets another flow's bounds; the one number is the mean of such a window, as a regression "
     "forest's is. Page qclimb-recorded has real forests' instead.",
     TCP_SAID.replace("initial window 50 packets (one bandwidth-delay product, as PIAS's ns-2 scripts)", WINDOW_SAID),
-    "Thresholds: PIAS's web-search set of October 2015, unless a scheme's name says 2016 (the authors' later set) or "
-    "ours (this project's optimiser, for the trace's sizes and load 0.7).",
+    "Thresholds: PIAS's web-search set of October 2015, unless a scheme's name says 2016 (the authors' later set), "
+    "ours (this project's optimiser, for the trace's sizes and load 0.7) or default (the same with half of the bytes "
+    "left to the last priority, as the orchestrator has it unless told otherwise).",
     PFABRIC_SAID,
     "Cells: mean over seeds of a ratio over the same flows, with its 95 % interval; nan where there are no such flows.",
 )

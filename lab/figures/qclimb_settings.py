@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from lab.figures.claims import Claim
 from lab.figures.grid import Grid
-from lab.figures.page import Page, Points, Scale, Story
+from lab.figures.page import FULL_FROM, Page, Points, Scale, Story
 from lab.figures.qclimb_23 import BDP_PACKETS, FORECAST
-from lab.figures.qclimb_jobs import FULL_FROM, SETTINGS, SHARP, WINDOW, in_jobs
-from lab.sim import Experiment
+from lab.figures.qclimb_jobs import SETTINGS, SHARP, WINDOW, in_jobs
+from lab.sim import Experiment, Leaves
 
 TWO_QUEUES = {"100 KB": 100_000, "67 KB": 67_160, "ours, 1.1 MB": 775 * 1460}
 """PIAS's kernel module's default for two priorities; the first of its eight; `orchestrator.thresholds.optimise` (mean
@@ -15,9 +15,13 @@ slowdown, load 0.7, two priorities)."""
 SLACK_KB = (0, 20, 50, 100, 200, 1_000)
 
 
+NO_ECN = ", no ECN"
+
+
 def two_queues(case: str, title: str, load: float, count: int, seed: int) -> Experiment:
-    """The case is the threshold."""
-    return in_jobs("PageRank", title, load, count, seed, thresholds=(TWO_QUEUES[case],))
+    """The case is the threshold, with or without marks."""
+    threshold = TWO_QUEUES[case.removesuffix(NO_ECN)]
+    return in_jobs("PageRank", title, load, count, seed, thresholds=(threshold,), dctcp=not case.endswith(NO_ECN))
 
 
 def with_slack(case: str, title: str, load: float, count: int, seed: int) -> Experiment:
@@ -25,13 +29,15 @@ def with_slack(case: str, title: str, load: float, count: int, seed: int) -> Exp
     return in_jobs("PageRank", title, load, count, seed, slack_bytes=1_000 * int(case))
 
 
-KINDS = {
+KINDS: dict[str, tuple[bool, Leaves]] = {
     "jobs, to a hundredth": (False, SHARP),
     "jobs, to a tenth": (False, FORECAST),
     "independent, to a tenth": (True, FORECAST),
+    "independent, to a hundredth": (True, SHARP),
+    "independent, none outgrown": (True, Leaves(width=0.1, miss=0.0, number="upper")),
 }
 """How flows begin, and to within what their place among all sizes is known."""
-IN_JOBS, INDEPENDENT = tuple(KINDS)[:2], tuple(KINDS)[2:]
+IN_JOBS, INDEPENDENT, CLOSER, SAFE = tuple(KINDS)[:2], tuple(KINDS)[2:3], tuple(KINDS)[3:4], tuple(KINDS)[4:]
 
 
 def beside_homa(case: str, title: str, load: float, count: int, seed: int) -> Experiment:
@@ -41,18 +47,24 @@ def beside_homa(case: str, title: str, load: float, count: int, seed: int) -> Ex
     return in_jobs("PageRank", title, load, count, seed, forecast=forecast, window=window, alone=alone)
 
 
-def against_pias(where: str, overall: float, small: float, tail: float) -> tuple[Claim, ...]:
+def against_pias(
+    where: str, overall: float, small: float, tail: float, cases: tuple[str, ...] = ()
+) -> tuple[Claim, ...]:
     """QCLIMB / PIAS as one number each."""
     each = (("mean", "all", overall), ("mean", "small", small), ("p99", "small", tail))
-    return tuple(Claim(where, "QCLIMB", "PIAS", name, which, value, value) for name, which, value in each)
+    return tuple(Claim(where, "QCLIMB", "PIAS", name, which, value, value, cases) for name, which, value in each)
 
 
+FIG_21 = (0.714, 0.257, 0.037)
 GRID_21 = Grid(
-    tuple(TWO_QUEUES),
+    (*TWO_QUEUES, f"67 KB{NO_ECN}"),
     ("PIAS", "QCLIMB", "QCLIMB-PS"),
     "PIAS",
     two_queues,
-    against_pias("Fig. 21", 0.714, 0.257, 0.037),
+    (
+        *against_pias("Fig. 21", *FIG_21, cases=tuple(TWO_QUEUES)),
+        *against_pias("Fig. 21, no ECN", *FIG_21, cases=(f"67 KB{NO_ECN}",)),
+    ),
     "threshold",
 )
 GRID_27 = Grid(
@@ -75,7 +87,12 @@ GRID_28 = Grid(
     beside_homa,
     tuple(
         Claim(f"{figure}, {kind}", scheme, base, name, which, low, high, cases)
-        for kind, cases in (("jobs", IN_JOBS), ("independent", INDEPENDENT))
+        for kind, cases in (
+            ("jobs", IN_JOBS),
+            ("independent", INDEPENDENT),
+            ("independent, to a hundredth", CLOSER),
+            ("independent, none outgrown", SAFE),
+        )
         for figure, scheme, base, name, which, low, high in (
             ("Fig. 28", "Homa", "QCLIMB", "mean", "all", 0.875, 1.0),
             ("Fig. 28", "Homa", "QCLIMB", "mean", "medium", 0.754, 1.0),
@@ -86,7 +103,10 @@ GRID_28 = Grid(
             ("Fig. 29", "QCLIMB", "Homa, forecasts", "mean", "all", 0.744, 1.0),
             ("Fig. 29", "QCLIMB", "pFabric, forecasts", "mean", "small", 0.129, 0.141),
             ("Fig. 29", "QCLIMB", "Homa, forecasts", "mean", "small", 0.202, 0.255),
+            ("Fig. 29", "QCLIMB", "pFabric, forecasts", "p99", "small", 0.024, 0.034),
+            ("Fig. 29", "QCLIMB", "Homa, forecasts", "p99", "small", 0.053, 0.07),
         )
+        if figure == "Fig. 29" or kind in ("jobs", "independent")
     ),
     "flows, sizes known",
 )
@@ -144,12 +164,11 @@ PAGE_28 = Page(
         "the 8 priorities by the workload (`lab.sim.homa_for`): unscheduled bytes are 2 % of PageRank's, so one "
         "priority is theirs and seven are for grants, and a receiver grants seven messages at once. 1 MB a port, "
         "timeout 2 ms, ECMP. QCLIMB's paper does not state its Homa's settings.",
-        "Before, this page's Homa had four unscheduled priorities cut at 2, 10 and 100 KB whatever the workload, "
-        "which favours small messages, and sent again, each 2 ms, what still waited in its sender's own port: at load "
-        "0.7 that cost 15,600 losses and 1,600 timeouts in 6,000 flows.",
-        "Three kinds of flows. `jobs`: as above. `independent`: Poisson arrivals, uniform pairs, sizes drawn one by "
+        "Kinds of flows. `jobs`: as above. `independent`: Poisson arrivals, uniform pairs, sizes drawn one by "
         "one, an initial window of 50 packets, as on page qclimb-23; a claim about Homa may hold for one and not for "
         "the other.",
+        "`None outgrown`: sizes known to within a tenth, never another flow's, and the one number is the upper end of "
+        "what is known, so that no flow is larger than its forecast.",
         "With forecasts: pFabric and Homa take the forecast's one number for the size. A place known to within a "
         "hundredth puts 6 % of the flows off by more than 100 KB and 0.7 MB on average, to within a tenth 25 % and "
         "1.1 MB; the paper's forest 34 % and 0.82 MB (Fig. 1). Where the paper says `up to`, its range here goes from "

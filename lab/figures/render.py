@@ -11,6 +11,7 @@ import matplotlib
 
 matplotlib.use("svg")
 import matplotlib.pyplot as plt
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, SymmetricalLogLocator
 
 from lab.figures.index import write_index
 from lab.figures.page import Page, Panel, Scale, Story
@@ -19,7 +20,7 @@ TICKS_MAX = 6
 """So many places of the abscissa are each named."""
 WIDE = 20
 """Values that differ by more than this factor get a logarithmic axis."""
-COLOURS = ("#0060c0", "#e08a00", "#00a070", "#b03080", "#555555", "#70a000", "#c03020")
+COLOURS = ("#0060c0", "#e08a00", "#00a070", "#b03080", "#555555", "#70a000", "#c03020", "#00a8c8", "#7a5230")
 
 
 def table_text(rows: Sequence[Mapping[str, str]]) -> str:
@@ -39,6 +40,8 @@ def draw(panels: Sequence[Panel], path: Path) -> None:
         size = (7.5 if columns == 1 else 6.0 * columns, size[1])
     figure, axes = plt.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained")
     labels = [[series.label for series in panel.series] for panel in panels]
+    longest = max(labels, key=len)
+    is_one = all(each == longest[: len(each)] for each in labels)  # one legend for all: a colour means one thing
     try:
         for axis in axes.flat[len(panels) :]:
             axis.remove()
@@ -46,15 +49,23 @@ def draw(panels: Sequence[Panel], path: Path) -> None:
             _dots(panel, axis) if panel.names else _lines(panel, axis)
             axis.set_title(panel.title, loc="left", fontsize=10)
             axis.grid(True, color="#eeeeee")
-            if any(each != labels[0] for each in labels):
-                axis.legend(fontsize=7, frameon=False)
-        if all(each == labels[0] for each in labels):  # one for all, where it hides nothing
-            handles = axes.flat[0].get_legend_handles_labels()
-            figure.legend(*handles, loc="outside lower center", ncols=min(6, len(labels[0])), fontsize=8, frameon=False)
+            if not is_one:
+                axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.17), ncols=2, fontsize=7, frameon=False)
+        if is_one:
+            handles = axes.flat[labels.index(longest)].get_legend_handles_labels()
+            columns = _legend_columns(longest, size[0])
+            figure.legend(*handles, loc="outside lower center", ncols=columns, fontsize=8, frameon=False)
         with plt.rc_context({"svg.hashsalt": "qclimb"}):
             figure.savefig(path, format="svg", metadata={"Date": None})
     finally:
         plt.close(figure)
+
+
+def _legend_columns(labels: Sequence[str], inches: float) -> int:
+    """As many as fit, in lines of about one length."""
+    most = max(1, int(inches / (0.55 + 0.068 * max(map(len, labels)))))
+    lines = -(-len(labels) // most)
+    return -(-len(labels) // lines)
 
 
 def _line(panel: Panel) -> float:
@@ -74,16 +85,29 @@ def _lines(panel: Panel, axis: Any) -> None:
         axis.errorbar(x, series.y, half, label=series.label, color=_colour(place), marker="o", ms=3, lw=1.3, capsize=2)
     if len(places) <= TICKS_MAX and step >= 0.01 * (places[-1] - places[0]):
         axis.set_xticks(places)
-    shown = [y for series in panel.series for y in series.y if y == y]
-    if shown and min(shown) > 0 and max(shown) > WIDE * min(shown):
-        axis.set_yscale("log", nonpositive="clip")
-        axis.set_ylim(min(shown) / 2, 2 * max(shown))
-    elif all(y >= 0 for y in shown):
-        axis.set_ylim(
-            bottom=max(0.0, axis.get_ylim()[0])
-        )  # an interval may reach below 0, what is shown can't be there
+    _scale_ordinate(axis, [y for series in panel.series for y in series.y if y == y])
     axis.set_xlabel(panel.x)
     axis.set_ylabel(panel.y)
+
+
+def _scale_ordinate(axis: Any, shown: Sequence[float]) -> None:
+    """Logarithmic for values that differ much, with plain numbers at 1, 2, 5; linear about 0 where some are 0."""
+    above = [y for y in shown if y > 0]
+    if above and min(shown) >= 0 and max(above) > WIDE * min(above):
+        named = (1, 2, 5) if max(above) < 500 * min(above) else (1,)
+        if min(shown) > 0:
+            axis.set_yscale("log", nonpositive="clip")
+            axis.set_ylim(min(shown) / 2, 2 * max(shown))
+            axis.yaxis.set_major_locator(LogLocator(subs=named))
+        else:
+            least = max(1.0, min(above) / 2)
+            axis.set_yscale("symlog", linthresh=least)
+            axis.set_ylim(0, 2 * max(shown))
+            axis.yaxis.set_major_locator(SymmetricalLogLocator(base=10, linthresh=least, subs=named))
+        axis.yaxis.set_major_formatter(FuncFormatter(lambda value, place: f"{value:,g}"))
+        axis.yaxis.set_minor_formatter(NullFormatter())
+    elif all(y >= 0 for y in shown):  # an interval may reach below 0, what is shown can't be there
+        axis.set_ylim(bottom=max(0.0, axis.get_ylim()[0]))
 
 
 def _dots(panel: Panel, axis: Any) -> None:
@@ -94,12 +118,20 @@ def _dots(panel: Panel, axis: Any) -> None:
         y = [each + shift for each in series.x]
         axis.errorbar(series.y, y, xerr=half, label=series.label, color=_colour(place), fmt="o", ms=4, lw=1)
     axis.set_yticks(range(len(panel.names)), panel.names, fontsize=8)
-    axis.invert_yaxis()
-    axis.set_xlabel(panel.y)
+    axis.set_ylim(len(panel.names) - 0.4, -0.6)
+    if all(value >= 0 for series in panel.series for value in series.y if value == value):
+        axis.set_xlim(left=max(0.0, axis.get_xlim()[0]))
+    axis.set_xlabel(panel.y or panel.x)
 
 
 def _colour(place: int) -> str:
     return COLOURS[place % len(COLOURS)]
+
+
+def _how_much(scale: Scale) -> str:
+    if not scale.flows:
+        return "nothing is simulated"
+    return f"{scale.flows:,} flows a point, seeds {', '.join(map(str, scale.seeds))}"
 
 
 def write(page: Page, scale: Scale, story: Story, folder: Path, command: str, cost: str = "") -> Path:
@@ -109,8 +141,7 @@ def write(page: Page, scale: Scale, story: Story, folder: Path, command: str, co
     lines = [
         f"# {page.title}",
         "",
-        f"`{command}`: {scale.flows:,} flows a point, seeds {', '.join(map(str, scale.seeds))}"
-        f"{f'; {cost}' if cost else ''}.",
+        f"`{command}`: {_how_much(scale)}{f'; {cost}' if cost else ''}.",
         "",
         *([f"**Verdict**: {story.verdict}", ""] if story.verdict else []),
         f"![{page.title}]({page.name}.svg)",
@@ -121,8 +152,8 @@ def write(page: Page, scale: Scale, story: Story, folder: Path, command: str, co
         "",
         "## Settings",
         *[f"- {line}" for line in page.settings],
-        *[f"- {line}" for line in page.notes],
         "",
+        *(["## What we make of it", *[f"- {line}" for line in page.notes], ""] if page.notes else []),
     ]
     path = folder / f"{page.name}.md"
     path.write_text("\n".join(lines), encoding="utf-8")

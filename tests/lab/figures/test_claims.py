@@ -100,15 +100,18 @@ def test_the_tables_verdicts_follow_their_numbers():
     tolerant, strict, four = verdicts([2.0, 3.0], [0.5, 0.8], {"QCLIMB": (30.0, 20.0), "pFabric": (100.0, 0.0)})
     assert tolerant.endswith(": reproduced.") and "0.50 to 0.80" in tolerant
     assert strict.endswith("not reproduced.") and "2.00 to 3.00" in strict
-    assert "0.30 of it" in four and "20 (67%" in four
+    assert "0.300 of it" in four and "20 (67%" in four
     assert verdicts([0.1, 0.8], [0.5], {})[1].endswith("the direction only.")
     assert len(verdicts([0.1, 0.8], [0.5], {})) == 2 and len(verdicts([], [0.5], {})) == 1
     assert all(after < before for each in TABLE_3.values() for before, after in each.values())
 
 
 def test_bounds_are_held_against_table_2():
-    cover, gap = bounds_verdicts({"one": (99.95, 500.0), "two": (99.8, 20_000.0)})
-    assert cover.endswith("reproduced by one of 2.") and "99.800 to 99.950 %" in cover
+    each = {"one": (99.95, 500.0), "two": (99.8, 20_000.0)}
+    shallow, _, cover, gap = bounds_verdicts({(5, 10): each, (10, 100): each})
+    assert shallow.endswith("the paper 99.994 to 100.000 %: reproduced by none of 2.")
+    assert "Table 2, 100 trees of depth 10" in cover and "99.800 to 99.950 %" in cover
+    assert cover.endswith("reproduced by one of 2.")
     assert gap.endswith("as close in one.") and "500 to 20,000 B" in gap
 
 

@@ -1,12 +1,17 @@
 """The book: points are run once, pages say what they found, and the command is plain about what it can't do."""
 
+import json
+import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
+import pytest
 from click.testing import CliRunner
 
 from lab.cli import lab
 from lab.figures import points
+from lab.figures.asked import ASKED
 from lab.figures.bigspine_5a import PAGE as BIGSPINE
 from lab.figures.book import PAGES
 from lab.figures.cli import figures
@@ -57,18 +62,40 @@ def test_the_fluid_page_is_written_with_its_verdicts(tmp_path):
     assert (tmp_path / "page/bigspine-5a.svg").read_text().startswith("<?xml")
 
 
-def test_the_index_has_a_line_a_page_with_its_verdict_and_command(tmp_path):
+def test_the_index_has_a_line_a_page_with_its_verdict_command_and_cost(tmp_path):
     (tmp_path / "one.md").write_text(
-        "# One\n\n`qclimb figures one`: 5 flows.\n\n**Verdict**: as | printed.\n\n- Claim.\n"
+        "# One\n\n`qclimb figures one`: 5 flows; 3 points, 1.5 CPU minutes.\n\n**Verdict**: as | printed.\n\n- Claim.\n"
     )
     (tmp_path / "two.md").write_text("# Two\n\n`qclimb figures two`: 5 flows.\n\n- First claim.\n- Second.\n")
     (tmp_path / "notes.md").write_text("# Something else\n")
+    (tmp_path / "quick.json").write_text('{"two": 3.2}')
     for _again in range(2):
         rows = [line for line in write_index(tmp_path).read_text().splitlines() if line.startswith("| [")]
         assert rows == [
-            "| [One](one.md) | as / printed. | `qclimb figures one` |",
-            "| [Two](two.md) | First claim. | `qclimb figures two` |",
+            "| [One](one.md) | as / printed. | `qclimb figures one` | 1.5 CPU minutes |  |",
+            "| [Two](two.md) | First claim. | `qclimb figures two` |  | 3 s |",
         ]
+
+
+def test_every_figure_that_was_asked_for_has_a_page_of_the_book(tmp_path):
+    assert {page for asked in ASKED for page in asked.pages} <= set(PAGES)
+    (tmp_path / "pfabric-16.md").write_text("# P\n\n`qclimb figures pfabric-16`: 5 flows.\n\n- Claim.\n")
+    text = write_index(tmp_path).read_text()
+    assert "| pFabric Fig. 16 | [pfabric-16](pfabric-16.md) |  |" in text
+    assert "| QCLIMB Fig. 15 | (not made here) |" in text
+
+
+def test_the_shipped_book_has_every_page_and_is_of_its_own_index(tmp_path):
+    book = Path(__file__).parents[3] / "docs/figures"
+    assert {path.stem for path in book.glob("*.md")} == {*PAGES, "README"}
+    for path in (*book.glob("*.md"), *book.glob("*.json")):
+        shutil.copy(path, tmp_path)
+    assert write_index(tmp_path).read_text() == (book / "README.md").read_text()
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_page_says_what_load_is(name):
+    assert any("load" in line.lower() for line in PAGES[name].settings)
 
 
 def test_the_qclimb_page_holds_each_claim_against_the_paper(tmp_path):
@@ -88,6 +115,8 @@ def test_commands_name_what_they_do_not_know():
         (["--set", "max_windw=1"], "did you mean max_window?"),
         (["--load", "0"], "load is 0.0"),
         (["--list", "/nowhere"], "is no flow list"),
+        (["--list", "/nowhere", "--load", "0.9"], "load is 0.9, but --list is given"),
+        (["--list", "/nowhere", "--sizes", "datamining_bytes"], "sizes is datamining_bytes, but --list is given"),
         (["--spines", "0"], "topology.spines is 0"),
         (["--host-gbps", "nan"], "topology.host_rate_bps is nan Gb/s"),
         (["--scheme", "pias", "--set", "thresholds_bytes=9,5"], "scheme.thresholds_bytes are (9, 5)"),

@@ -41,6 +41,14 @@ def test_forests_are_kept_and_not_grown_again(kv, monkeypatch):
         forests.recorded("kv", depth=2, trees=2)
 
 
+def test_what_is_kept_is_of_the_orchestrators_rules_as_they_are(kv, monkeypatch):
+    monkeypatch.setattr(forests, "_rules", lambda: "others")
+    monkeypatch.setattr(forests, "_foretell", lambda *words: 1 / 0)
+    forests.recorded.cache_clear()
+    with pytest.raises(ZeroDivisionError):
+        forests.recorded("kv", depth=1, trees=2)
+
+
 def test_a_recording_that_is_not_there_is_one_sentence():
     with pytest.raises(SimulationError, match=r"nothing\.parquet"):
         forests.recorded("nothing")
@@ -51,7 +59,7 @@ def test_pages_on_recordings_are_run_and_told(kv, monkeypatch, tmp_path):
     from lab.figures.sweep import run_all
 
     for module in (qclimb_bounds, qclimb_recorded):
-        monkeypatch.setattr(module, "recorded", lambda name, depth=10: kv)
+        monkeypatch.setattr(module, "recorded", lambda name, *kind: kv)
     for name in ("qclimb-recorded", "qclimb-22", "qclimb-3"):
         page, scale = PAGES[name], Scale("quick", 60, (1,), (0.7,))
         story = page.tell(scale, run_all(page.runs(scale), tmp_path, 2))
