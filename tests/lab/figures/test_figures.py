@@ -1,6 +1,5 @@
 """The book: points are run once, pages say what they found, and the command is plain about what it can't do."""
 
-import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
