@@ -16,7 +16,7 @@ RTO_MIN_MS = 10
 
 MOST_WAITING = 65_535
 """Connections that may wait in a listener. Once half as many handshakes are open there, Linux gives up those whose last
-ACK is 7 s late instead of 63 s, and resets them by their first data: 552 of 2,600 with the default, 4,096; none with this.
+ACK is 7 s late instead of 63 s, and resets them by their first data: 552 of 2,600 by the default, 4,096; none by this.
 """
 
 
