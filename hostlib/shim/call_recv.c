@@ -7,13 +7,13 @@
 
 #include <limits.h>
 
-static inline ssize_t noted(int fd, ssize_t got, size_t asked, int flags)
+static inline __attribute__((always_inline)) ssize_t noted(int fd, ssize_t got, size_t asked, int flags)
 {
-	struct connection *connection = got > 0 || optax_is_on() ? connection_of(fd) : NULL;
+	struct connection *connection;
 
-	if (connection && got > 0 && !(flags & (MSG_PEEK | MSG_ERRQUEUE)))
+	if (likely(got > 0 && (connection = connection_of(fd)) && !(flags & (MSG_PEEK | MSG_ERRQUEUE))))
 		flow_read(connection, fd, (size_t)got, asked);
-	if (connection && optax_is_on())
+	if (optax_is_on() && (connection = connection_of(fd)))
 		optax_read(connection, fd, got, asked, flags);
 	return got;
 }

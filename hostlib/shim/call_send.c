@@ -102,52 +102,56 @@ static bool is_whole(int flags, const void *address)
 QCLIMB_EXPORT ssize_t send(int fd, const void *bytes, size_t len, int flags)
 {
 	struct connection *connection = connection_of(fd);
-	struct write_call call = { .piece = piece_of_bytes,
-				   .fd = fd,
-				   .flags = flags,
-				   .len = len,
-				   .bytes = bytes,
-				   .is_whole = is_whole(flags, NULL) };
+	struct write_call call;
 
 	if (!connection || !len)
 		return real()->send(fd, bytes, len, flags);
+	call = (struct write_call){ .piece = piece_of_bytes,
+				    .fd = fd,
+				    .flags = flags,
+				    .len = len,
+				    .bytes = bytes,
+				    .is_whole = is_whole(flags, NULL) };
 	return flow_write(connection, &call);
 }
 
 QCLIMB_EXPORT ssize_t sendto(int fd, const void *bytes, size_t len, int flags, CONST_ADDRESS to, socklen_t to_len)
 {
 	struct connection *connection = connection_of(fd);
-	struct write_call call = { .piece = piece_of_bytes,
-				   .fd = fd,
-				   .flags = flags,
-				   .len = len,
-				   .bytes = bytes,
-				   .to = ADDRESS_OF(to),
-				   .to_len = to_len,
-				   .is_whole = is_whole(flags, ADDRESS_OF(to)) };
+	struct write_call call;
 
 	if (!connection || !len)
 		return real()->sendto(fd, bytes, len, flags, ADDRESS_OF(to), to_len);
+	call = (struct write_call){ .piece = piece_of_bytes,
+				    .fd = fd,
+				    .flags = flags,
+				    .len = len,
+				    .bytes = bytes,
+				    .to = ADDRESS_OF(to),
+				    .to_len = to_len,
+				    .is_whole = is_whole(flags, ADDRESS_OF(to)) };
 	return flow_write(connection, &call);
 }
 
 QCLIMB_EXPORT ssize_t write(int fd, const void *bytes, size_t len)
 {
 	struct connection *connection = connection_of(fd);
-	struct write_call call = { .piece = piece_of_bytes, .fd = fd, .is_plain = true, .len = len, .bytes = bytes };
+	struct write_call call;
 
 	if (!connection || !len)
 		return real()->write(fd, bytes, len);
+	call = (struct write_call){ .piece = piece_of_bytes, .fd = fd, .is_plain = true, .len = len, .bytes = bytes };
 	return flow_write(connection, &call);
 }
 
 QCLIMB_EXPORT ssize_t writev(int fd, const struct iovec *parts, int count)
 {
 	struct connection *connection = connection_of(fd);
-	struct write_call call = { .piece = piece_of_parts, .fd = fd, .is_plain = true, .parts = parts };
+	struct write_call call;
 
 	if (!connection || count <= 0 || count > IOV_MAX)
 		return real()->writev(fd, parts, count);
+	call = (struct write_call){ .piece = piece_of_parts, .fd = fd, .is_plain = true, .parts = parts };
 	call.part_count = (size_t)count;
 	call.len = bytes_of(parts, call.part_count);
 	if (!call.len || call.len == SIZE_MAX)

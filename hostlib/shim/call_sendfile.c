@@ -33,15 +33,16 @@ static size_t rest_of_file(const struct write_call *call)
 static ssize_t send_file(int fd, int in_fd, off64_t *offset, size_t count)
 {
 	struct connection *connection = connection_of(fd);
-	struct write_call call = { .piece = piece_of_file,
-				   .fd = fd,
-				   .len = count,
-				   .in_fd = in_fd,
-				   .offset = offset,
-				   .available = rest_of_file };
+	struct write_call call;
 
 	if (!connection || !count || (offset && is_no_memory(offset)))
 		return real()->sendfile64(fd, in_fd, offset, count);
+	call = (struct write_call){ .piece = piece_of_file,
+				    .fd = fd,
+				    .len = count,
+				    .in_fd = in_fd,
+				    .offset = offset,
+				    .available = rest_of_file };
 	return flow_write(connection, &call);
 }
 

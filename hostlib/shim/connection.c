@@ -183,8 +183,7 @@ static void share_with_parent(struct connection *connection)
 	share_with_child(connection);
 	connection->is_shared = true;
 	connection->pending = PENDING_NONE;
-	atomic_store(&connection->gate, 0); /* its holder exists only in the parent */
-	atomic_store(&connection->writers, 0);
+	atomic_store(&connection->writing, 0); /* they exist only in the parent */
 }
 
 void connections_share(bool is_child)

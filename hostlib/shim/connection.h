@@ -18,12 +18,8 @@
 #include <qclimb/footprint.h>
 #include <qclimb/record.h>
 
-/*
- * Of a field that others read or change meanwhile; plain C would order it with all others, which costs as much as a
- * lock.
- */
-#define relaxed_get(field) atomic_load_explicit(&(field), memory_order_relaxed)
-#define relaxed_set(field, value) atomic_store_explicit(&(field), value, memory_order_relaxed)
+/* Threads in a writing call (gate.h). */
+#define writers_of(connection) ((uint32_t)(atomic_load(&(connection)->writing) >> 32))
 
 #define DSCP_NOT_SET 255 /* what the application or the kernel chose */
 #define DSCP_UNKNOWN 254 /* ours, but another process may have changed it */
@@ -54,11 +50,10 @@ struct connection {
 	_Atomic uint64_t sent_bytes; /* since the last proven beginning of a flow, as libc accepted them */
 	_Atomic uint64_t quiet_bytes; /* up to here the flow may be written without a decision; 0 forces one */
 	_Atomic uint64_t last_write_ns;
-	_Atomic uint64_t seen_bytes; /* of the connection, that came through calls of ours */
+	_Atomic uint64_t seen_before; /* bytes of the connection that came through calls of ours before sent_bytes */
+	_Atomic uint64_t writing; /* gate.h: threads in a writing call, and who of them decides and splits */
 	uint32_t gap_us; /* a longer pause may end the flow */
-	_Atomic uint32_t gate; /* the thread that decides and splits; 0: none */
 	_Atomic uint32_t fds; /* descriptors of this process; 0: free */
-	_Atomic uint16_t writers; /* threads in a writing call */
 	_Atomic uint16_t read_bytes; /* since the last write, saturating: is this a request or bulk */
 	atomic_bool is_turned; /* something was read since the last write */
 	bool is_open; /* a flow has begun */
@@ -68,12 +63,12 @@ struct connection {
 	uint8_t pending; /* enum pending */
 	uint8_t role : 1; /* 1: accepted */
 	bool is_ipv6 : 1; /* in one byte with role: both are set before anybody else sees the connection */
+	bool is_listener : 1; /* and these by the application, before it writes */
+	bool is_fastopen : 1; /* TCP_FASTOPEN_CONNECT: the first write connects */
 	int8_t own_nodelay; /* as own_lowat; -1: not yet asked */
-	bool is_listener;
 	bool is_released; /* the application chose its own DSCP: records only */
 	/* shared with another process, or the kernel writes itself (kTLS): its count proves nothing */
 	atomic_bool is_foreign;
-	bool is_fastopen; /* TCP_FASTOPEN_CONNECT: the first write connects */
 	bool has_unseen; /* something went past the library: each flow is looked at */
 	bool has_peer; /* the call that made the connection told its peer */
 	bool has_addresses; /* and cookie */
@@ -138,7 +133,7 @@ struct connection {
 _Static_assert(sizeof(struct connection) <= 248, "a connection takes more memory than qclimb promises");
 
 struct connection_slot_chunk;
-extern _Atomic(struct connection_slot_chunk *) qclimb_fd_chunks[];
+extern QCLIMB_OURS _Atomic(struct connection_slot_chunk *) qclimb_fd_chunks[];
 
 #define FD_CHUNK 1024u
 #define FD_CHUNKS 1024u /* descriptors from 2^20 on pass through */

@@ -151,7 +151,6 @@ static ssize_t write_whole(struct connection *connection, const struct write_cal
 	const ssize_t wrote = call->piece(call, 0, call->len);
 
 	if (wrote > 0) {
-		seen(connection, (uint64_t)wrote);
 		atomic_fetch_add_explicit(&connection->sent_bytes, (uint64_t)wrote, memory_order_relaxed);
 		relaxed_set(connection->last_write_ns, now);
 	}
@@ -185,7 +184,6 @@ static ssize_t write_pieces(struct connection *connection, struct write_call *ca
 			}
 			return (ssize_t)done;
 		}
-		seen(connection, (uint64_t)wrote);
 		atomic_fetch_add_explicit(&connection->sent_bytes, (uint64_t)wrote, memory_order_relaxed);
 		done += (size_t)wrote;
 		call->is_started = true;
@@ -260,7 +258,7 @@ static void ask_footprint(struct connection *connection, const struct write_call
 
 static inline bool assumed_is_due(const struct connection *connection, size_t len, uint64_t now)
 {
-	return atomic_load(&connection->is_turned) && tick_of(now) - connection->verified_tick < VERIFY_TICKS &&
+	return relaxed_get(connection->is_turned) && tick_of(now) - connection->verified_tick < VERIFY_TICKS &&
 	       assumed_begins(connection, len, rules_calm());
 }
 
@@ -269,21 +267,22 @@ static ssize_t write_assumed(struct connection *connection, struct write_call *c
 {
 	ssize_t wrote;
 
-	(void)take_turn(connection);
-	if (relaxed_get(connection->told))
-		atomic_store(&connection->is_turned, true); /* meanwhile: for the next write */
+	relaxed_set(connection->is_turned, false);
 	relaxed_set(connection->read_bytes, 0);
 	measure(call);
 	life_assume(connection, call->fd, call->len, now);
 	relaxed_set(connection->quiet_bytes, calm_bytes(rules_calm()));
 	wrote = write_whole(connection, call, now);
-	if (wrote <= 0)
+	if (unlikely(wrote <= 0))
 		relaxed_set(connection->is_turned, true); /* it has not begun */
+	if (unlikely(relaxed_get(connection->told))) /* sent_bytes was added to since is_turned was cleared: in order */
+		relaxed_set(connection->is_turned, true); /* told meanwhile: for the next write */
 	return wrote;
 }
 
 /* A write that may start a flow, cross a boundary or wait at one. The gate is ours. */
-static ssize_t write_decided(struct connection *connection, struct write_call *call, uint64_t now)
+static __attribute__((noinline)) ssize_t write_decided(struct connection *connection, struct write_call *call,
+						       uint64_t now)
 {
 	const int saved = errno;
 	const bool is_turned = take_turn(connection);
@@ -356,7 +355,7 @@ static inline bool is_quiet(const struct connection *connection, size_t len, uin
 }
 
 /* A call that nothing was decided for was refused or short: the rest of it is to come. The gate is ours. */
-static void note_short(struct connection *connection, struct write_call *call, ssize_t wrote)
+static __attribute__((noinline)) void note_short(struct connection *connection, struct write_call *call, ssize_t wrote)
 {
 	const uint64_t sent = relaxed_get(connection->sent_bytes);
 	const size_t done = wrote > 0 ? (size_t)wrote : 0;
@@ -375,56 +374,51 @@ static void note_short(struct connection *connection, struct write_call *call, s
 
 ssize_t flow_write(struct connection *connection, struct write_call *call)
 {
+	const bool is_alone = relaxed_get(connection->is_turned) && enter_alone(connection);
 	uint64_t now;
 	ssize_t wrote;
 
-	enter(connection);
+	if (!is_alone)
+		enter(connection);
 	now = now_ns();
-	if (likely(is_quiet(connection, call->len, now)) || !take_gate(connection, 1)) {
+	if (!is_alone && (likely(is_quiet(connection, call->len, now)) || !take_gate(connection, 1))) {
 		wrote = write_whole(connection, call, now);
 		if (unlikely(wrote != (ssize_t)call->len) && take_gate(connection, 1)) {
 			note_short(connection, call, wrote);
 			give_gate(connection);
 		}
-	} else if (assumed_is_due(connection, call->len, now)) {
+		leave(connection);
+		return wrote;
+	}
+	if (likely(assumed_is_due(connection, call->len, now))) {
 		wrote = write_assumed(connection, call, now);
 		if (unlikely(wrote != (ssize_t)call->len))
 			note_short(connection, call, wrote);
-		give_gate(connection);
 	} else {
 		wrote = write_decided(connection, call, now);
 		if (wrote != (ssize_t)call->len)
 			connection->was_refused = true;
-		give_gate(connection);
 	}
-	leave(connection);
+	leave_gate(connection);
 	return wrote;
 }
 
 /* --- the other direction */
 
-void flow_read(struct connection *connection, int fd, size_t got, size_t asked)
+void flow_read_more(struct connection *connection, int fd, bool is_pause)
 {
 	const int saved = errno;
-	size_t read_bytes;
-	uint64_t now;
 	struct rules *rules;
+	uint64_t now;
 
-	if (!atomic_load_explicit(&connection->is_turned, memory_order_relaxed))
-		atomic_store_explicit(&connection->is_turned, true, memory_order_relaxed);
-	read_bytes = atomic_load_explicit(&connection->read_bytes, memory_order_relaxed);
-	if (got < UINT16_MAX - read_bytes) {
-		read_bytes += got;
-		atomic_store_explicit(&connection->read_bytes, (uint16_t)read_bytes, memory_order_relaxed);
-	}
-	if (got < asked && read_bytes > 2 * 1448 && rules_quickack()) {
+	if (is_pause && rules_quickack()) {
 		/*
 		 * Bulk that paused: its last segment's ACK must not wait for a timer. A request's ACK rides on the
 		 * answer.
 		 */
 		(void)sys_setsockopt(fd, IPPROTO_TCP, TCP_QUICKACK, 1);
 	}
-	if (connection->priority != 0 && take_gate(connection, 0)) {
+	if (relaxed_get(connection->priority) != 0 && take_gate(connection, 0)) {
 		now = now_ns();
 		if (unacked_bytes(fd) == 0) {
 			connection->record.drained_us = (uint32_t)((now - connection->start_ns) / QCLIMB_NS_PER_US);

@@ -20,24 +20,46 @@ static inline void relax(void)
 #endif
 }
 
+/*
+ * connection->writing: who holds the gate (its thread, 0: nobody) in the low half, above it the number of threads in a
+ * writing call. One word, so that a writer who finds nobody enters and takes the gate by one operation.
+ */
+#define ONE_WRITER (UINT64_C(1) << 32)
+
+static inline uint32_t holder_of(uint64_t writing)
+{
+	return (uint32_t)writing;
+}
+
 static inline bool is_gone(uint32_t thread)
 {
 	return syscall(SYS_tgkill, sys_getpid(), thread, 0) < 0 && errno == ESRCH;
+}
+
+/* The gate is nobody's, if it still is this holder's, and so many writers less are there. */
+static inline void take_from(struct connection *connection, uint32_t holder, uint64_t writers)
+{
+	uint64_t writing = atomic_load(&connection->writing);
+
+	while (holder_of(writing) == holder &&
+	       !atomic_compare_exchange_weak(&connection->writing, &writing, writing - holder - writers))
+		;
 }
 
 /*
  * Another thread is in the middle of a split write: bytes of ours would land inside its message, as they would not
  * without us.
  */
-static void wait_for_gate(struct connection *connection)
+static __attribute__((cold, noinline)) void wait_for_gate(struct connection *connection)
 {
 	const struct timespec time = { 0, GATE_NAP_NS };
+	const int saved = errno;
 	uint64_t end_ns = 0;
 	uint32_t holder;
 
-	for (int spins = 0; (holder = atomic_load(&connection->gate)) != 0; spins++) {
+	for (int spins = 0; (holder = holder_of(atomic_load(&connection->writing))) != 0; spins++) {
 		if (holder == this_thread())
-			return; /* a signal handler that writes inside our own wait */
+			break; /* a signal handler that writes inside our own wait */
 		if (spins < 100) {
 			relax();
 			continue;
@@ -46,55 +68,65 @@ static void wait_for_gate(struct connection *connection)
 			end_ns = now_ns() + GATE_NS;
 		if (is_gone(holder)) {
 			/* It was cancelled in a split: one writer less, too. */
-			if (atomic_compare_exchange_strong(&connection->gate, &holder, 0))
-				atomic_fetch_sub(&connection->writers, 1);
-			return;
+			take_from(connection, holder, ONE_WRITER);
+			break;
 		}
 		if (now_ns() > end_ns) {
 			/* It jumped away, or waits for its peer: what it counted stays. */
-			atomic_compare_exchange_strong(&connection->gate, &holder, 0);
-			return;
+			take_from(connection, holder, 0);
+			break;
 		}
 		(void)syscall(SYS_nanosleep, &time, NULL);
 	}
+	errno = saved;
 }
 
 static inline void enter(struct connection *connection)
 {
-	const int saved = errno;
+	uint64_t before = atomic_fetch_add(&connection->writing, ONE_WRITER);
 
-	atomic_fetch_add(&connection->writers, 1);
-	while (unlikely(atomic_load(&connection->gate) != 0) && atomic_load(&connection->gate) != this_thread()) {
-		atomic_fetch_sub(&connection->writers, 1);
+	while (unlikely(holder_of(before) != 0) && holder_of(before) != this_thread()) {
+		atomic_fetch_sub(&connection->writing, ONE_WRITER);
 		wait_for_gate(connection);
-		atomic_fetch_add(&connection->writers, 1);
-		errno = saved;
+		before = atomic_fetch_add(&connection->writing, ONE_WRITER);
 	}
 }
 
 static inline void leave(struct connection *connection)
 {
-	atomic_fetch_sub(&connection->writers, 1);
+	atomic_fetch_sub(&connection->writing, ONE_WRITER);
 }
 
-/* Whether this thread may decide: it is the only writer (`writers` counts it). Then others wait in enter(). */
-static bool take_gate(struct connection *connection, uint32_t writers)
+/* Whether this thread may decide: with `writers` counted, itself included, it is alone. Then others wait in enter(). */
+static inline bool take_gate(struct connection *connection, uint32_t writers)
 {
-	uint32_t nobody = 0;
+	uint64_t writing = writers * ONE_WRITER;
 
-	if (!atomic_compare_exchange_strong(&connection->gate, &nobody, this_thread()))
-		return false;
-	if (atomic_load(&connection->writers) == writers)
-		return true;
-	atomic_store(&connection->gate, 0);
-	return false;
+	return atomic_compare_exchange_strong(&connection->writing, &writing, writing + this_thread());
 }
 
-static void give_gate(struct connection *connection)
+static inline void give_gate(struct connection *connection)
 {
-	uint32_t me = this_thread();
+	take_from(connection, this_thread(), 0);
+}
 
-	atomic_compare_exchange_strong(&connection->gate, &me, 0);
+/* enter() and take_gate() at once; false: neither. */
+static inline bool enter_alone(struct connection *connection)
+{
+	uint64_t nobody = 0;
+
+	return atomic_compare_exchange_strong(&connection->writing, &nobody, ONE_WRITER + this_thread());
+}
+
+/* leave() after give_gate(), at once where nobody waits. */
+static inline void leave_gate(struct connection *connection)
+{
+	uint64_t alone = ONE_WRITER + this_thread();
+
+	if (unlikely(!atomic_compare_exchange_strong(&connection->writing, &alone, 0))) {
+		give_gate(connection);
+		leave(connection);
+	}
 }
 
 #endif

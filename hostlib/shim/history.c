@@ -11,71 +11,98 @@
 struct past {
 	_Atomic uint64_t key; /* 0: free */
 	_Atomic uint64_t end_ns;
-	_Atomic uint32_t sizes[QCLIMB_LAST_SIZES]; /* newest first, packed */
+	_Atomic uint64_t sizes[3]; /* newest first, packed; two to a word, the newer one in its low half */
 };
+
+_Static_assert(QCLIMB_LAST_SIZES == 5, "three words, half of the last one unused");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the newer of two sizes comes first in memory");
 
 static struct past table[SETS][WAYS];
 
-static uint64_t mix(uint64_t x)
+/* On the path of every flow: two multiplications, whose high halves are folded into what the table is indexed by. */
+static inline uint64_t key_of(const struct connection *connection)
 {
-	x = (x ^ (x >> 31)) * UINT64_C(0x9e3779b97f4a7c15);
-	return x ^ (x >> 29);
-}
-
-static uint64_t key_of(const struct connection *connection)
-{
-	uint64_t half[2];
-	const uint16_t service_port = connection->role ? connection->local_port : connection->peer_port;
+	const uint64_t odd = UINT64_C(0x9e3779b97f4a7c15);
+	const uint32_t service_port = connection->role ? connection->local_port : connection->peer_port;
+	uint64_t half[2], key;
 
 	memcpy(half, connection->peer_addr, sizeof(half));
-	return mix(mix(mix(half[0]) + half[1]) + service_port * 2u + connection->role) | 1;
+	key = (half[0] ^ service_port << 1 ^ connection->role) * odd;
+	key = ((key ^ key >> 32) + half[1]) * odd;
+	return (key ^ key >> 29) | 1;
 }
 
-static struct past *find(uint64_t key)
+static inline struct past *find(uint64_t key)
 {
 	for (uint32_t way = 0; way < WAYS; way++)
-		if (atomic_load_explicit(&table[key >> 8 & (SETS - 1)][way].key, memory_order_relaxed) == key)
+		if (relaxed_get(table[key >> 8 & (SETS - 1)][way].key) == key)
 			return &table[key >> 8 & (SETS - 1)][way];
 	return NULL;
 }
 
-void history_recall(struct connection *connection)
+/* The entry of a service that has none yet, or lost it. */
+static __attribute__((noinline)) struct past *make_room(uint64_t key)
 {
-	struct past *past = find(key_of(connection));
-	struct flow_facts *facts = &connection->record;
-	uint64_t end_ns, gap_us = GAP_MAX_US;
+	struct past *past = &table[key >> 8 & (SETS - 1)][0];
 
-	memset(facts->last_sizes, 0, sizeof(facts->last_sizes));
-	if (past) {
-		end_ns = atomic_load_explicit(&past->end_ns, memory_order_relaxed);
-		gap_us = connection->start_ns > end_ns ? (connection->start_ns - end_ns) / QCLIMB_NS_PER_US : 0;
-		for (int i = 0; i < QCLIMB_LAST_SIZES; i++)
-			facts->last_sizes[i] = atomic_load_explicit(&past->sizes[i], memory_order_relaxed);
+	for (uint32_t way = 1; way < WAYS; way++) {
+		struct past *other = &table[key >> 8 & (SETS - 1)][way];
+
+		if (relaxed_get(other->end_ns) < relaxed_get(past->end_ns))
+			past = other;
 	}
+	for (int i = 0; i < 3; i++)
+		relaxed_set(past->sizes[i], 0);
+	relaxed_set(past->key, key);
+	return past;
+}
+
+static inline struct past *take(uint64_t key)
+{
+	struct past *past = find(key);
+
+	return likely(past) ? past : make_room(key);
+}
+
+/* The next flow's facts. */
+static inline void set_facts(struct flow_facts *facts, uint64_t first, uint64_t second, uint64_t third, uint64_t gap_us)
+{
+	const uint32_t last = (uint32_t)third;
+
+	memcpy(&facts->last_sizes[0], &first, sizeof(first));
+	memcpy(&facts->last_sizes[2], &second, sizeof(second));
+	facts->last_sizes[4] = last;
 	facts->gap_us = (uint32_t)(gap_us < GAP_MAX_US ? gap_us : GAP_MAX_US);
 }
 
-void history_remember(const struct connection *connection, uint64_t size_bytes)
+static inline uint64_t gap_us_of(uint64_t end_ns, uint64_t start_ns)
 {
-	const uint64_t key = key_of(connection);
-	struct past *past = find(key);
+	return start_ns > end_ns ? (start_ns - end_ns) / QCLIMB_NS_PER_US : 0;
+}
 
-	if (!past) {
-		past = &table[key >> 8 & (SETS - 1)][0];
-		for (uint32_t way = 1; way < WAYS; way++) {
-			struct past *other = &table[key >> 8 & (SETS - 1)][way];
+void history_recall(struct connection *connection)
+{
+	const struct past *past = find(key_of(connection));
 
-			if (atomic_load_explicit(&other->end_ns, memory_order_relaxed) <
-			    atomic_load_explicit(&past->end_ns, memory_order_relaxed))
-				past = other;
-		}
-		for (int i = 0; i < QCLIMB_LAST_SIZES; i++)
-			atomic_store_explicit(&past->sizes[i], 0, memory_order_relaxed);
-		atomic_store_explicit(&past->key, key, memory_order_relaxed);
-	}
-	for (int i = QCLIMB_LAST_SIZES - 1; i > 0; i--)
-		atomic_store_explicit(&past->sizes[i], atomic_load_explicit(&past->sizes[i - 1], memory_order_relaxed),
-				      memory_order_relaxed);
-	atomic_store_explicit(&past->sizes[0], size_pack(size_bytes), memory_order_relaxed);
-	atomic_store_explicit(&past->end_ns, connection->last_write_ns, memory_order_relaxed);
+	if (!past)
+		set_facts(&connection->record, 0, 0, 0, GAP_MAX_US);
+	else
+		set_facts(&connection->record, relaxed_get(past->sizes[0]), relaxed_get(past->sizes[1]),
+			  relaxed_get(past->sizes[2]), gap_us_of(relaxed_get(past->end_ns), connection->start_ns));
+}
+
+void history_turn(struct connection *connection, uint64_t size_bytes, uint64_t now)
+{
+	struct past *past = take(key_of(connection));
+	const uint64_t end_ns = relaxed_get(connection->last_write_ns);
+	const uint64_t older = relaxed_get(past->sizes[0]);
+	const uint64_t oldest = relaxed_get(past->sizes[1]);
+	const uint64_t first = older << 32 | size_pack(size_bytes);
+	const uint64_t second = oldest << 32 | older >> 32;
+
+	relaxed_set(past->sizes[0], first);
+	relaxed_set(past->sizes[1], second);
+	relaxed_set(past->sizes[2], oldest >> 32);
+	relaxed_set(past->end_ns, end_ns);
+	set_facts(&connection->record, first, second, oldest >> 32, gap_us_of(end_ns, now));
 }

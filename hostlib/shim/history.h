@@ -11,8 +11,10 @@
 /* Fills gap_us and last_sizes of the flow that starts now. */
 void history_recall(struct connection *connection);
 
-/* Takes in a flow that is finished: its size, and last_write_ns. */
-void history_remember(const struct connection *connection, uint64_t size_bytes);
+/*
+ * Takes in a flow that is finished, its size and last_write_ns, and fills what the next one is told if it starts `now`.
+ */
+void history_turn(struct connection *connection, uint64_t size_bytes, uint64_t now);
 
 /*
  * A size in 32 bits: 27 of mantissa above 5 of exponent. Exact below 128 MiB, cut off above to 27 bits: more than the

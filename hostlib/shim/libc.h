@@ -16,6 +16,9 @@
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 
+/* Of a variable that files share: it is in this library, so no table of addresses need be asked where. */
+#define QCLIMB_OURS __attribute__((visibility("hidden")))
+
 #ifdef __GLIBC__
 
 #define ADDRESS __SOCKADDR_ARG
@@ -46,7 +49,7 @@ void closefrom(int first);
 bool libc_is_own(void);
 
 /* libc's syscall(), which call_syscall.c exports a stand-in of: ours go past that. Set before anything else is. */
-extern long (*qclimb_syscall)(long number, ...);
+extern QCLIMB_OURS long (*qclimb_syscall)(long number, ...);
 
 void libc_at_fork(void (*parent)(void), void (*child)(void));
 

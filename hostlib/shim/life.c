@@ -97,66 +97,72 @@ bool life_identify(struct connection *connection, int fd, uint64_t now)
 	return true;
 }
 
-/* What is known of the flow that ends, as hostd is told it. */
-static void record_of(const struct connection *connection, uint64_t size_bytes, struct qclimb_record *record)
+/*
+ * What is known of the flow that ends, as hostd is told it. Field by field into the slot where it waits, padding there
+ * is none of: the compiler would clear the whole of it first.
+ */
+static inline void record_of(const struct connection *connection, uint64_t size_bytes, struct qclimb_record *record)
 {
+	static const uint8_t nowhere[16];
 	const struct flow_facts *facts = &connection->record;
 	const struct qclimb_footprint *footprint = &connection->footprint;
 	const uint64_t sent = relaxed_get(connection->sent_bytes);
 	const uint64_t asked = footprint->asked_bytes > sent ? footprint->asked_bytes : sent;
+	const uint64_t start_ns = connection->start_ns;
+	const uint64_t last_write_ns = relaxed_get(connection->last_write_ns);
+	const uint32_t drained_us = relaxed_get(facts->drained_us);
+	const bool is_known = connection->has_addresses;
 
-	*record = (struct qclimb_record){
-		.start_ns = connection->start_ns,
-		.last_write_ns = connection->last_write_ns,
-		.size_bytes = size_bytes,
-		.lower_bytes = footprint->has_forest ? footprint->foretold.lower_bytes : 0,
-		.upper_bytes = footprint->has_forest ? footprint->foretold.upper_bytes : QCLIMB_UNKNOWN_BYTES,
-		.first_write_bytes = facts->first_write_bytes,
-		.footprint_lower_bytes =
-			(footprint->is_fixed ? footprint->fixed_lower_bytes : asked) - facts->before_bytes,
-		.start_us = (connection->start_ns - qclimb_process.start_ns) / QCLIMB_NS_PER_US,
-		.gap_us = facts->gap_us,
-		.connection = connection->has_addresses ? connection->cookie : 0,
-		.wait_ns = facts->wait_us * QCLIMB_NS_PER_US,
-		.pid = (uint32_t)qclimb_process.pid,
-		.flow_index = connection->flows,
-		.promotions = facts->promotions,
-		.demotions = facts->demotions,
-		.role = connection->role,
-		.mode = facts->mode,
-		.last_priority = connection->priority,
-		.flags = facts->flags,
-	};
-	/* Kept in microseconds; of no use once more was written. */
-	record->drained_ns = connection->start_ns + (facts->drained_us + 1) * QCLIMB_NS_PER_US;
-	if (!facts->drained_us || record->drained_ns < connection->last_write_ns)
-		record->drained_ns = 0;
+	record->start_ns = start_ns;
+	record->last_write_ns = last_write_ns;
+	record->drained_ns = 0;
+	if (unlikely(drained_us)) {
+		/* Kept in microseconds; of no use once more was written. */
+		record->drained_ns = start_ns + (drained_us + UINT64_C(1)) * QCLIMB_NS_PER_US;
+		if (record->drained_ns < last_write_ns)
+			record->drained_ns = 0;
+	}
+	record->size_bytes = size_bytes;
+	record->lower_bytes = footprint->has_forest ? footprint->foretold.lower_bytes : 0;
+	record->upper_bytes = footprint->has_forest ? footprint->foretold.upper_bytes : QCLIMB_UNKNOWN_BYTES;
+	record->first_write_bytes = facts->first_write_bytes;
+	record->footprint_lower_bytes =
+		(footprint->is_fixed ? footprint->fixed_lower_bytes : asked) - facts->before_bytes;
+	record->start_us = (start_ns - qclimb_process.start_ns) / QCLIMB_NS_PER_US;
+	record->gap_us = facts->gap_us;
+#pragma GCC unroll 5
 	for (int i = 0; i < QCLIMB_LAST_SIZES; i++)
 		record->last_size_bytes[i] = size_unpack(facts->last_sizes[i]);
-	if (connection->has_addresses) {
-		memcpy(record->local_addr, locals_at(connection->local_place), sizeof(record->local_addr));
-		memcpy(record->peer_addr, connection->peer_addr, sizeof(record->peer_addr));
-		record->local_port = connection->local_port;
-		record->peer_port = connection->peer_port;
-	}
+	record->connection = is_known ? connection->cookie : 0;
+	record->wait_ns = facts->wait_us * QCLIMB_NS_PER_US;
+	record->pid = (uint32_t)qclimb_process.pid;
+	record->flow_index = connection->flows;
+	record->promotions = facts->promotions;
+	record->demotions = facts->demotions;
+	memcpy(record->local_addr, is_known ? locals_at(connection->local_place) : nowhere, sizeof(record->local_addr));
+	memcpy(record->peer_addr, is_known ? connection->peer_addr : nowhere, sizeof(record->peer_addr));
+	record->local_port = is_known ? connection->local_port : 0;
+	record->peer_port = is_known ? connection->peer_port : 0;
+	record->role = connection->role;
+	record->mode = facts->mode;
+	record->last_priority = relaxed_get(connection->priority);
+	record->flags = facts->flags;
 	memcpy(record->comm, qclimb_process.comm, sizeof(record->comm));
 }
 
-/* The flow under way, of `size_bytes`, is over: remembered and told. */
-static void tell(struct connection *connection, uint64_t size_bytes, uint64_t now)
+/* The flow under way, of `size_bytes`, is over: told. */
+static inline void tell(struct connection *connection, uint64_t size_bytes, uint64_t now)
 {
 	const struct flow_facts *facts = &connection->record;
 	struct qclimb_record *record;
 
-	if (!(facts->flags & QCLIMB_RECORD_UNOBSERVED)) /* else no size to learn from */
-		history_remember(connection, size_bytes);
-	if (connection->is_shared) {
+	if (unlikely(connection->is_shared)) {
 		connection->is_shared = false; /* the parent tells of it */
 	} else {
 		LOG("flow ends size=%llu priority=%u promotions=%u demotions=%u waited_us=%u",
 		    (unsigned long long)size_bytes, relaxed_get(connection->priority), facts->promotions,
 		    facts->demotions, facts->wait_us);
-		record = records_begin();
+		record = records_begin(now);
 		if (record) {
 			record_of(connection, size_bytes, record);
 			records_end(record, relaxed_get(qclimb_rules_generation), now);
@@ -181,29 +187,39 @@ void life_finish(struct connection *connection, uint64_t now, uint8_t flags)
 		facts->flags |= QCLIMB_RECORD_UNOBSERVED;
 	connection->unseen_bytes = 0;
 	tell(connection, size_bytes, now);
+	if (!(facts->flags & QCLIMB_RECORD_UNOBSERVED)) /* else no size to learn from */
+		history_turn(connection, size_bytes, now);
 }
 
-/* What a record says of a flow's first write. */
-static void begin_facts(struct connection *connection, size_t call_bytes, uint64_t now, uint32_t mode)
+/* What a record says of a flow's first write; the history's part is not touched. */
+static inline void begin_facts(struct connection *connection, size_t call_bytes, uint64_t now, uint32_t mode,
+			       uint32_t assumed)
 {
-	connection->record = (struct flow_facts){
-		.mode = mode & 7,
-		.first_write_bytes = (uint32_t)(call_bytes < UINT32_MAX ? call_bytes : UINT32_MAX),
-	};
+	struct flow_facts *facts = &connection->record;
+
+	facts->first_write_bytes = (uint32_t)(call_bytes < UINT32_MAX ? call_bytes : UINT32_MAX);
+	relaxed_set(facts->drained_us, 0);
+	facts->wait_us = 0;
+	facts->promotions = 0;
+	facts->demotions = 0;
+	facts->before_bytes = 0;
+	facts->mode = mode & 7;
+	facts->assumed = assumed & 31;
+	facts->flags = 0;
 	connection->start_ns = now;
-	history_recall(connection);
 }
 
 void life_start(struct connection *connection, int fd, size_t call_bytes, uint64_t now, const struct rules *rules)
 {
 	const struct qclimb_policy *policy = &rules->policy;
 
-	begin_facts(connection, call_bytes, now, policy->mode);
+	begin_facts(connection, call_bytes, now, policy->mode, 0);
+	history_recall(connection);
 	qclimb_footprint_start(&connection->footprint);
 	connection->is_forecast = false;
 	connection->is_open = true;
 	connection->is_shared = false;
-	relaxed_set(connection->sent_bytes, 0);
+	count_from(connection, relaxed_get(connection->sent_bytes));
 	relaxed_set(connection->quiet_bytes, 0);
 	connection->kept_bytes = 0;
 	if (connection->pending == PENDING_PUT_OFF)
@@ -219,11 +235,14 @@ void life_assume(struct connection *connection, int fd, size_t call_bytes, uint6
 	const uint64_t size_bytes = sent - connection->record.before_bytes;
 	const uint8_t assumed = connection->record.assumed;
 
-	if (size_bytes)
+	if (likely(size_bytes)) {
 		tell(connection, size_bytes, now);
-	begin_facts(connection, call_bytes, now, connection->record.mode);
+		history_turn(connection, size_bytes, now);
+	}
+	begin_facts(connection, call_bytes, now, connection->record.mode, assumed + 1u);
+	if (unlikely(!size_bytes))
+		history_recall(connection);
 	connection->record.before_bytes = (uint16_t)sent;
-	connection->record.assumed = (assumed + 1) & 31;
 	LOG("fd=%d flow starts call=%zu assumed=%u", fd, call_bytes, assumed + 1u);
 }
 

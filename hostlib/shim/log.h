@@ -4,7 +4,7 @@
 
 #include "shim.h"
 
-extern int qclimb_log_fd; /* -1: silent */
+extern QCLIMB_OURS int qclimb_log_fd; /* -1: silent */
 
 void log_start(const char *where);
 void log_line(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -17,7 +17,7 @@
 
 #include "connection.h"
 
-extern atomic_bool qclimb_optax_on;
+extern QCLIMB_OURS atomic_bool qclimb_optax_on;
 static inline bool optax_is_on(void)
 {
 	return unlikely(atomic_load_explicit(&qclimb_optax_on, memory_order_relaxed));

@@ -23,7 +23,7 @@ struct process {
 	int own_mode; /* QCLIMB_MODE as enum qclimb_mode; -1 if none */
 };
 
-extern struct process qclimb_process;
+extern QCLIMB_OURS struct process qclimb_process;
 
 void process_read_environment(void);
 

@@ -63,7 +63,7 @@ struct received {
 
 #define RECEIVED_CHUNK 256u
 #define RECEIVED_CHUNKS 1024u
-extern _Atomic(struct received *) qclimb_received_chunks[RECEIVED_CHUNKS];
+extern QCLIMB_OURS _Atomic(struct received *) qclimb_received_chunks[RECEIVED_CHUNKS];
 
 /* NULL: this connection has none. */
 static inline struct received *received_of(const struct connection *connection)

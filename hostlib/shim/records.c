@@ -7,7 +7,7 @@
 #include "process.h"
 
 #define RING 64u
-#define BATCH 8u
+#define BATCH 16u /* divides RING */
 #define BATCH_NS (200 * QCLIMB_NS_PER_MS)
 #define CLOSE_NS (20 * QCLIMB_NS_PER_MS)
 #define RETRY_NS (1000 * QCLIMB_NS_PER_MS)
@@ -17,22 +17,21 @@
 
 enum { SLOT_FREE, SLOT_FILLING, SLOT_READY };
 
-static struct slot {
-	_Atomic int state;
-	struct qclimb_record record;
-} ring[RING];
-static _Atomic uint32_t head;
-static _Atomic uint32_t waiting;
+/* Apart from what they are the states of, so that records that go together lie together. */
+static _Atomic uint8_t states[RING];
+static struct qclimb_record ring[RING];
+static _Atomic uint32_t head; /* records ever begun: each has the slot of its number */
+static _Atomic uint32_t tail; /* what was begun before is sent or dropped */
 static _Atomic uint32_t dropped;
 static _Atomic uint64_t flushed_ns;
 static _Atomic uint64_t full_ns; /* the socket was full then; 0: it was not, last time */
+static _Atomic uint64_t failed_ns; /* nobody was there to take it then; 0: somebody was, last time */
 static _Atomic uint64_t policy_generation;
 static atomic_flag is_flushing = ATOMIC_FLAG_INIT; /* tried, never waited for */
 
 /* Used by the one that flushes. */
 static int socket_fd = -1;
 static uint64_t socket_cookie;
-static uint64_t failed_ns;
 
 static bool socket_is_ours(void)
 {
@@ -64,10 +63,18 @@ static bool open_socket(void)
 	return true;
 }
 
+/* Nobody takes records, as was found less than RETRY_NS ago. */
+static inline bool is_alone(uint64_t now)
+{
+	const uint64_t since_ns = relaxed_get(failed_ns);
+
+	return since_ns && now - since_ns < RETRY_NS;
+}
+
 /* Sends a datagram; a hostd that was restarted is found again once. False: nobody took it. */
 static bool send_datagram(const struct msghdr *message, uint64_t now)
 {
-	if (failed_ns && now - failed_ns < RETRY_NS)
+	if (is_alone(now))
 		return false;
 	for (int attempt = 0; attempt < 2; attempt++) {
 		if (!socket_is_ours()) {
@@ -76,7 +83,7 @@ static bool send_datagram(const struct msghdr *message, uint64_t now)
 				break;
 		}
 		if (syscall(SYS_sendmsg, socket_fd, message, MSG_NOSIGNAL | MSG_DONTWAIT) > 0) {
-			failed_ns = 0;
+			atomic_store(&failed_ns, 0);
 			atomic_store(&full_ns, 0);
 			return true;
 		}
@@ -87,29 +94,26 @@ static bool send_datagram(const struct msghdr *message, uint64_t now)
 		(void)syscall(SYS_close, socket_fd);
 		socket_fd = -1;
 	}
-	failed_ns = now;
+	atomic_store(&failed_ns, now);
 	return false;
 }
 
-/* Sends the slots given, at most BATCH, and frees them. */
-static void send_slots(struct slot *const *slots, uint32_t count, uint64_t now)
+/* Sends `count` records from slot `first` on, at most BATCH, and frees them. */
+static void send_slots(uint32_t first, uint32_t count, uint64_t now)
 {
 	struct qclimb_record_header header = {
 		QCLIMB_RECORD_MAGIC,   QCLIMB_RECORD_VERSION,		sizeof(struct qclimb_record), count,
 		atomic_load(&dropped), atomic_load(&policy_generation),
 	};
-	struct iovec parts[1 + BATCH] = { { &header, sizeof(header) } };
-	struct msghdr message = { .msg_iov = parts, .msg_iovlen = 1 + count };
+	struct iovec parts[] = { { &header, sizeof(header) }, { &ring[first], count * sizeof(ring[0]) } };
+	const struct msghdr message = { .msg_iov = parts, .msg_iovlen = 2 };
 
-	for (uint32_t i = 0; i < count; i++)
-		parts[1 + i] = (struct iovec){ &slots[i]->record, sizeof(slots[i]->record) };
 	if (send_datagram(&message, now))
 		atomic_fetch_sub(&dropped, header.dropped);
 	else
 		atomic_fetch_add(&dropped, count);
 	for (uint32_t i = 0; i < count; i++)
-		atomic_store(&slots[i]->state, SLOT_FREE);
-	atomic_fetch_sub(&waiting, count);
+		atomic_store_explicit(&states[first + i], SLOT_FREE, memory_order_release);
 }
 
 static bool is_full(uint64_t now)
@@ -119,78 +123,107 @@ static bool is_full(uint64_t now)
 	return since_ns && now - since_ns < FULL_NS;
 }
 
-static void flush(uint64_t now)
+/* How many records from number `at` on are whole and lie together, a datagram's at most. */
+static uint32_t run_of(uint32_t at, uint32_t end)
 {
-	struct slot *slots[BATCH];
+	uint32_t count = 0;
+
+	while (count < BATCH && at + count != end && (count == 0 || (at + count) % RING != 0) &&
+	       atomic_load_explicit(&states[(at + count) % RING], memory_order_acquire) == SLOT_READY)
+		count++;
+	return count;
+}
+
+static __attribute__((noinline)) void flush(uint64_t now)
+{
 	const int saved = errno;
-	uint32_t count = 0, found = 0, ready, first;
+	uint32_t at, end, kept, count;
 
 	if (atomic_flag_test_and_set(&is_flushing))
 		return;
 	atomic_store(&flushed_ns, now);
-	ready = atomic_load(&waiting);
-	first = atomic_load(&head) - ready;
-	for (uint32_t i = 0; i < RING && found < ready; i++) {
-		struct slot *slot = &ring[(first + i) % RING]; /* from the oldest */
-
-		if (atomic_load_explicit(&slot->state, memory_order_acquire) != SLOT_READY)
-			continue;
-		found++;
-		slots[count++] = slot;
-		if (count == BATCH) {
-			send_slots(slots, count, now);
-			count = 0;
-			if (is_full(now))
-				break; /* the others stay in the ring */
+	end = atomic_load(&head);
+	at = atomic_load(&tail);
+	if (end - at > RING)
+		at = end - RING;
+	kept = end; /* the first that is still being filled, or left */
+	while (at != end) {
+		count = run_of(at, end);
+		if (count) {
+			send_slots(at % RING, count, now);
+		} else {
+			if (kept == end && atomic_load(&states[at % RING]) != SLOT_FREE)
+				kept = at;
+			count = 1;
+		}
+		at += count;
+		if (is_full(now)) {
+			kept = kept == end ? at : kept; /* the others stay in the ring */
+			break;
 		}
 	}
-	if (count)
-		send_slots(slots, count, now);
+	atomic_store(&tail, kept);
 	atomic_flag_clear(&is_flushing);
 	errno = saved;
 }
 
-struct qclimb_record *records_begin(void)
+/* The record of this slot has come: whether it is time to send. Slots are numbered as records are, modulo RING. */
+static inline void flush_if_due(uint32_t slot, uint64_t now)
 {
-	struct slot *slot = &ring[atomic_fetch_add_explicit(&head, 1, memory_order_relaxed) % RING];
-	int state = SLOT_FREE;
+	if (unlikely(slot % BATCH == BATCH - 1 || now - relaxed_get(flushed_ns) > BATCH_NS) && !is_full(now))
+		flush(now);
+}
 
-	if (!atomic_compare_exchange_strong(&slot->state, &state, SLOT_FILLING)) {
-		atomic_fetch_add(&dropped, 1);
+struct qclimb_record *records_begin(uint64_t now)
+{
+	uint8_t state = SLOT_FREE;
+	uint32_t slot;
+
+	if (is_alone(now)) {
+		atomic_fetch_add_explicit(&dropped, 1, memory_order_relaxed);
 		return NULL;
 	}
-	return &slot->record;
+	slot = atomic_fetch_add_explicit(&head, 1, memory_order_relaxed) % RING;
+	if (unlikely(!atomic_compare_exchange_strong(&states[slot], &state, SLOT_FILLING))) {
+		atomic_fetch_add(&dropped, 1);
+		flush_if_due(slot, now);
+		return NULL;
+	}
+	return &ring[slot];
 }
 
 void records_end(struct qclimb_record *record, uint64_t generation, uint64_t now)
 {
-	struct slot *slot = (struct slot *)((char *)record - offsetof(struct slot, record));
+	const uint32_t slot = (uint32_t)(record - ring);
 
-	atomic_store_explicit(&policy_generation, generation, memory_order_relaxed);
-	atomic_store_explicit(&slot->state, SLOT_READY, memory_order_release);
-	if ((atomic_fetch_add(&waiting, 1) + 1 >= BATCH ||
-	     now - atomic_load_explicit(&flushed_ns, memory_order_relaxed) > BATCH_NS) &&
-	    !is_full(now))
-		flush(now);
+	if (unlikely(relaxed_get(policy_generation) != generation)) /* threads share its cache line */
+		relaxed_set(policy_generation, generation);
+	atomic_store_explicit(&states[slot], SLOT_READY, memory_order_release);
+	flush_if_due(slot, now);
+}
+
+static bool is_waiting(void)
+{
+	return relaxed_get(head) != relaxed_get(tail);
 }
 
 void records_flush(void)
 {
-	if (atomic_load(&waiting))
+	if (is_waiting())
 		flush(now_ns());
 }
 
 void records_flush_if_due(uint64_t now)
 {
-	if (atomic_load(&waiting) && now - atomic_load(&flushed_ns) >= CLOSE_NS && !is_full(now))
+	if (is_waiting() && now - relaxed_get(flushed_ns) >= CLOSE_NS && !is_full(now))
 		flush(now);
 }
 
 void records_after_fork(void)
 {
 	for (uint32_t i = 0; i < RING; i++)
-		atomic_store(&ring[i].state, SLOT_FREE);
-	atomic_store(&waiting, 0);
+		atomic_store(&states[i], SLOT_FREE);
+	atomic_store(&tail, atomic_load(&head));
 	atomic_store(&dropped, 0);
 	atomic_flag_clear(&is_flushing);
 }

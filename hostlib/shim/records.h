@@ -1,5 +1,5 @@
 /*
- * Finished flows on their way to hostd: a ring that any thread fills, sent eight at a time by a datagram that never
+ * Finished flows on their way to hostd: a ring that any thread fills, sent sixteen at a time by a datagram that never
  * blocks. What cannot be handed over is counted. Invariant: no caller waits for another; the socket never holds a
  * number that the application could expect, and is opened anew where the application closed it.
  */
@@ -14,9 +14,9 @@
  * Room for a record, to be filled and handed to records_end(); NULL: there is none, and the record is counted as
  * dropped.
  */
-struct qclimb_record *records_begin(void);
+struct qclimb_record *records_begin(uint64_t now);
 
-/* The record is whole. Sends where eight wait or the oldest waits for 200 ms. */
+/* The record is whole. Sends where sixteen wait or the last datagram is 200 ms old. */
 void records_end(struct qclimb_record *record, uint64_t generation, uint64_t now);
 
 /* Sends what waits. */

@@ -30,14 +30,14 @@ void rules_release(struct rules *rules);
 bool rules_are_managed(void);
 
 /* Of the policy in force. */
-extern _Atomic uint64_t qclimb_rules_generation;
+extern QCLIMB_OURS _Atomic uint64_t qclimb_rules_generation;
 
 /*
  * Of the policy in force, in one word, for writes that need no more of it: its calm bytes, from a flow's beginning on,
  * within which every byte is served first and nothing need be known of the flow (the first threshold, and a burst at
  * most: footprint.h); the DSCP of priority 0; the mode. 0 where no packet is marked.
  */
-extern _Atomic uint32_t qclimb_rules_calm;
+extern QCLIMB_OURS _Atomic uint32_t qclimb_rules_calm;
 static inline uint32_t rules_calm(void)
 {
 	return atomic_load_explicit(&qclimb_rules_calm, memory_order_relaxed);
@@ -61,7 +61,7 @@ static inline uint8_t calm_mode(uint32_t calm)
 }
 
 /* Whether reads re-arm TCP_QUICKACK: on the path of every read, so kept apart. */
-extern atomic_bool qclimb_rules_quickack;
+extern QCLIMB_OURS atomic_bool qclimb_rules_quickack;
 static inline bool rules_quickack(void)
 {
 	return atomic_load_explicit(&qclimb_rules_quickack, memory_order_relaxed);

@@ -34,6 +34,13 @@
 #define QCLIMB_NS_PER_US UINT64_C(1000)
 #define QCLIMB_NS_PER_MS UINT64_C(1000000)
 
+/*
+ * Of a field that others read or change meanwhile; plain C would order it with all others, which costs as much as a
+ * lock.
+ */
+#define relaxed_get(field) atomic_load_explicit(&(field), memory_order_relaxed)
+#define relaxed_set(field, value) atomic_store_explicit(&(field), value, memory_order_relaxed)
+
 struct pollfd;
 struct epoll_event;
 
@@ -94,8 +101,8 @@ struct real {
 };
 #undef QCLIMB_REAL_MEMBER
 
-extern struct real qclimb_real;
-extern atomic_bool qclimb_is_started;
+extern QCLIMB_OURS struct real qclimb_real;
+extern QCLIMB_OURS atomic_bool qclimb_is_started;
 
 /*
  * Resolves libc's functions and reads the environment, once; another library's constructor may call us before ours has
@@ -178,7 +185,7 @@ static inline pid_t sys_getpid(void)
 }
 
 /* Who runs: the kernel's number of the thread, asked once a thread, and anew by the child of a fork. */
-extern __thread uint32_t qclimb_thread __attribute__((tls_model("initial-exec")));
+extern QCLIMB_OURS __thread uint32_t qclimb_thread __attribute__((tls_model("initial-exec")));
 
 static inline uint32_t this_thread(void)
 {

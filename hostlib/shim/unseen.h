@@ -7,10 +7,14 @@
 
 #include "connection.h"
 
-/* `bytes` came through a call of ours. */
-static inline void seen(struct connection *connection, uint64_t bytes)
+/*
+ * sent_bytes counts anew from here, `bytes` further on: what it had counted came through calls of ours, too. The gate is
+ * ours.
+ */
+static inline void count_from(struct connection *connection, uint64_t bytes)
 {
-	atomic_fetch_add_explicit(&connection->seen_bytes, bytes, memory_order_relaxed);
+	atomic_fetch_add(&connection->seen_before, bytes);
+	atomic_fetch_sub(&connection->sent_bytes, bytes);
 }
 
 /*

@@ -102,6 +102,37 @@ sys.stdout.flush(); sys.stdout.buffer.write(inbox.recv(65536))
     assert batch.dropped > 0
 
 
+def test_a_kept_connection_has_records_again_once_a_full_socket_has_room(run_dir):
+    put_policy(run_dir, policy(Mode.PIAS))
+    code = TWO_FLOWS.format(
+        sizes=[],
+        end="""
+def turns(count):
+    for _ in range(count):
+        client.sendall(b"request"); peer.recv(7)
+        peer.sendall(b"answer"); client.recv(6)
+
+def taken():
+    try:
+        while inbox.recv(65536): yield 1
+    except BlockingIOError:
+        pass
+
+inbox = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+inbox.setblocking(False)
+inbox.bind(os.environ["QCLIMB_RUN"] + "/records")
+turns(2000)
+filled = sum(taken())
+time.sleep(0.05)
+turns(200)
+print(filled, sum(taken()))
+""",
+    )
+    out = application(run_dir, code)
+    filled, again = map(int, out.stdout.split()[-2:])
+    assert filled > 0 and again > 0
+
+
 def mode_seen(run_dir, **env):
     done = application(run_dir, TWO_FLOWS.format(sizes=[50_000], end=""), QCLIMB_LOG="stderr", **env)
     return [line.split("policy ")[1] for line in done.stderr.splitlines() if "policy generation" in line]
