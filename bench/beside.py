@@ -48,10 +48,17 @@ SPLIT = "split"
 """Where a mode stands: the server splits and marks by itself (shim_split.c), the least that exact boundaries cost."""
 
 
-def split_environment(place: Path) -> dict[str, str]:
-    """The environment of a server under shim_split.c, which is built into `place`."""
-    library = place / "shim_split.so"
-    subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-o", library, HERE / "shim_split.c", "-ldl"], check=True)
+FORWARD, COUNT = "forward", "count"
+"""The same: a library that hands calls on (shim_forward.c), or counts their bytes too: the least to be there at all."""
+
+REFERENCES = {SPLIT: ("shim_split.c",), FORWARD: ("shim_forward.c",), COUNT: ("shim_forward.c", "-DCOUNT")}
+
+
+def reference_environment(place: Path, reference: str) -> dict[str, str]:
+    """The environment of a server under one of REFERENCES, which is built into `place`."""
+    source, *flags = REFERENCES[reference]
+    library = place / f"{reference}.so"
+    subprocess.run(["cc", "-O2", *flags, "-shared", "-fPIC", "-o", library, HERE / source, "-ldl"], check=True)
     return {**os.environ, "LD_PRELOAD": str(library)}
 
 
@@ -75,11 +82,18 @@ def in_turns(modes: Sequence[str], repeats: int, measure: Callable[[Any], float]
     return values
 
 
-def compared(values: dict[Any, list[float]], mode: str) -> dict[str, Any]:
-    """The median of the ratios to the bare run of the same turn, with a 95 % bootstrap interval."""
+def compared(values: dict[Any, list[float]], mode: str, together: int = 1) -> dict[str, Any]:
+    """The median of the ratios to the bare run of the same turn, with a 95 % bootstrap interval.
+
+    together: so many turns in a row are of the same processes, and are drawn together.
+    """
     ratios = [ours / bare for ours, bare in zip(values[mode], values[None], strict=True)]
     drawn = random.Random(1)
-    medians = sorted(statistics.median(drawn.choices(ratios, k=len(ratios))) for _ in range(RESAMPLES))
+    blocks = [ratios[at : at + together] for at in range(0, len(ratios), together)]
+    medians = sorted(
+        statistics.median(ratio for block in drawn.choices(blocks, k=len(blocks)) for ratio in block)
+        for _ in range(RESAMPLES)
+    )
     low, high = medians[round(0.025 * RESAMPLES)], medians[round(0.975 * RESAMPLES) - 1]
     return {"ratio": statistics.median(ratios), "95 %": f"{low:.3f} .. {high:.3f}"}
 
@@ -95,17 +109,19 @@ def row_ns(values: dict[Any, list[float]], mode: str, goal: str) -> dict[str, An
     }
 
 
-def row_per_s(rates: dict[Any, list[float]], cpu_ns: dict[Any, list[float]], mode: str, goal: str) -> dict[str, Any]:
+def row_per_s(
+    rates: dict[Any, list[float]], cpu_ns: dict[Any, list[float]], mode: str, goal: str, together: int = 1
+) -> dict[str, Any]:
     """A line of a benchmark of servers: requests a second, the processor's ns a request, and how both compare."""
     return {
         "mode": str(mode),
         "bare_per_s": statistics.median(rates[None]),
         "per_s": statistics.median(rates[mode]),
-        **compared(rates, mode),
+        **compared(rates, mode, together),
         "goal": goal,
         "bare_cpu_us": statistics.median(cpu_ns[None]) / 1000,
         "cpu_us": statistics.median(cpu_ns[mode]) / 1000,
-        **{f"cpu {name}": value for name, value in compared(cpu_ns, mode).items()},
+        **{f"cpu {name}": value for name, value in compared(cpu_ns, mode, together).items()},
     }
 
 

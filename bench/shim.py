@@ -3,7 +3,8 @@
 Both ends of the connection are one thread's, and CPU time is counted: no scheduler, no other process is in it.
 
 inside  no call starts a flow (goal: at most 1.03 of bare)
-flow    each message is a flow of its own with a record of its own: the most that an application can ask for
+flow    each message is a flow of its own: the most that an application can ask for; nobody takes the records
+taken   the same, and somebody takes each record
 full    the same, and the socket that the records go to is full: they are counted as dropped, nobody waits
 other   a descriptor that is none of ours, on the cheapest call there is: read the difference in ns
 """
@@ -12,7 +13,9 @@ import socket
 import subprocess
 import sys
 import tempfile
-from contextlib import ExitStack
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +25,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 from beside import HOSTLIB, environments, in_turns, last_cpu, row_ns  # noqa: E402
 
-KINDS = {"inside": 40_000, "flow": 20_000, "full": 20_000, "other": 300_000}
+KINDS = {"inside": 40_000, "flow": 20_000, "taken": 20_000, "full": 20_000, "other": 300_000}
 MODES = (Mode.OBSERVE, Mode.PIAS, Mode.QCLIMB)
 REPEATS = 15
 GOALS = {"inside": "<= 1.03"}
@@ -41,6 +44,29 @@ def full_socket(run_dir: Path) -> socket.socket:
             return inbox
 
 
+@contextmanager
+def taken_socket(run_dir: Path) -> Iterator[None]:
+    """A hostd that takes whatever comes, and does nothing with it."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as inbox:
+        inbox.bind(str(run_dir / "records"))
+
+        def take() -> None:
+            while inbox.recv(65536) != b"end":
+                pass
+
+        taker = threading.Thread(target=take)
+        taker.start()
+        try:
+            yield
+        finally:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:
+                other.sendto(b"end", str(run_dir / "records"))
+            taker.join()
+
+
+HOSTDS: dict[str, Callable[[Path], AbstractContextManager[object]]] = {"full": full_socket, "taken": taken_socket}
+
+
 def run() -> list[dict[str, Any]]:
     """Rows of the benchmark: the median of the ratios to the bare run beside it, and its interval."""
     subprocess.run(["make", "-s", "-C", str(HOSTLIB), "lib"], check=True)
@@ -50,10 +76,11 @@ def run() -> list[dict[str, Any]]:
         subprocess.run(["cc", "-O2", "-o", program, HERE / "shim_pingpong.c"], check=True)
         for kind, rounds in KINDS.items():
             with environments(MODES) as environment, ExitStack() as stack:
-                if kind == "full":
+                if hostd := HOSTDS.get(kind):
                     for mode in MODES:
-                        stack.enter_context(full_socket(Path(environment[mode]["QCLIMB_RUN"])))
-                command = ["taskset", "-c", last_cpu(), str(program), kind.replace("full", "flow"), str(rounds)]
+                        stack.enter_context(hostd(Path(environment[mode]["QCLIMB_RUN"])))
+                what = "flow" if hostd else kind
+                command = ["taskset", "-c", last_cpu(), str(program), what, str(rounds)]
 
                 def round_ns(mode: Mode | None, command: list[str] = command, environment: Any = environment) -> float:
                     done = subprocess.run(command, env=environment[mode], check=True, capture_output=True, text=True)

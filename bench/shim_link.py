@@ -27,7 +27,7 @@ from qclimb.policy import Mode
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
-from beside import HOSTLIB, SPLIT, environments, in_turns, last_cpu, row_per_s, split_environment  # noqa: E402
+from beside import HOSTLIB, SPLIT, environments, in_turns, last_cpu, reference_environment, row_per_s  # noqa: E402
 from shim_programs import CONNECTIONS, nginx_argv  # noqa: E402
 
 MODES = (Mode.PIAS, Mode.QCLIMB)
@@ -127,7 +127,7 @@ def run() -> list[dict[str, Any]]:
         place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="qclimb-bench-")))
         place.chmod(0o755)
         environment = stack.enter_context(environments(MODES))
-        under: dict[str | None, dict[str, str]] = {**environment, SPLIT: split_environment(place)}
+        under: dict[str | None, dict[str, str]] = {**environment, SPLIT: reference_environment(place, SPLIT)}
         names = stack.enter_context(link())
         ports = dict(zip(under, PORTS, strict=True))
         for mode, port in ports.items():

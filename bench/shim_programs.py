@@ -1,9 +1,11 @@
 """What real servers carry under libqclimb.so: requests a second beside the same server bare, interleaved.
 
-Server on one processor, bare load on another where there are two. Each server stays up for the whole benchmark; only
-one is asked at a time. Goal: at least 0.98 of bare. CPU: what the scheduler gave the server, a request; it is less in
-the hands of whatever else the machine does. `split`: the server keeps the boundary itself, without the library, as the
-least that it costs (shim_split.c). A program that is not installed is said and skipped.
+Server on one processor, bare load on another where there are two; only one server is asked at a time. All are started
+anew every few turns: two processes of the same bare server differ by some percent for as long as they live, so that
+many turns of one pair tell their difference. Goal: at least 0.98 of bare. CPU: what the scheduler gave the server, a
+request; it is less in the hands of whatever else the machine does. References: `split`, the server keeps the boundary
+itself, without the library (shim_split.c); `forward` and `count`, a library that only hands the calls on, or counts
+their bytes too (shim_forward.c). A program that is not installed is said and skipped.
 """
 
 import re
@@ -13,8 +15,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,12 +27,26 @@ from qclimb.policy import Mode
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
-from beside import HOSTLIB, SPLIT, cpu_ns_of, environments, in_turns, last_cpu, row_per_s, split_environment  # noqa: E402
+from beside import (  # noqa: E402
+    COUNT,
+    FORWARD,
+    HOSTLIB,
+    SPLIT,
+    cpu_ns_of,
+    environments,
+    in_turns,
+    last_cpu,
+    reference_environment,
+    row_per_s,
+)
 
 MODES = (Mode.PIAS, Mode.QCLIMB)
+LEAST = (FORWARD, COUNT, *MODES)
 GOAL = ">= 0.98"
+STARTS = 8
 CONNECTIONS = 20
 VALUE = 100
+SMALL_BYTES, LARGE_BYTES = 1000, 100_000
 
 NGINX = """
 worker_processes 1; daemon off; pid {place}/pid; error_log /dev/null;
@@ -53,20 +70,21 @@ class Seen:
 
 @dataclass(frozen=True)
 class Load:
-    """How a server is asked, by its port, and how often: as many turns as a quarter of an hour has room for."""
+    """How a server is asked, by its port, and how often after each of STARTS."""
 
     ask: Callable[[int], Seen]
-    repeats: int
+    turns: int
     modes: Sequence[str] = MODES
 
 
 @dataclass(frozen=True)
 class Server:
-    """Programs that it needs, its command by port and folder, its loads by name."""
+    """Programs that it needs, its command by port and folder, its loads by name, what it is told first, by its port."""
 
     needs: tuple[str, ...]
     argv: Callable[[int, Path], list[str]]
     loads: dict[str, Load]
+    prepare: Callable[[int], None] = lambda port: None
 
 
 def free_port() -> int:
@@ -120,9 +138,9 @@ def ask(place: Path, port: int, request: str, answer_bytes: int, rounds: int = 1
 def nginx_argv(port: int, place: Path, address: str = "127.0.0.1") -> list[str]:
     """Files of the folder."""
     folder = place / f"nginx{port}"
-    folder.mkdir()
-    (folder / "small").write_bytes(bytes(1000))
-    (folder / "large").write_bytes(bytes(100_000))
+    folder.mkdir(exist_ok=True)  # a port may come again
+    (folder / "small").write_bytes(bytes(SMALL_BYTES))
+    (folder / "large").write_bytes(bytes(LARGE_BYTES))
     (folder / "conf").write_text(NGINX.format(place=folder, address=address, port=port))
     return ["nginx", "-p", str(folder), "-c", str(folder / "conf")]
 
@@ -134,6 +152,16 @@ def wrk(port: int, path: str, *more: str) -> Seen:
     requests = re.search(r"(\d+) requests in", text)
     assert rate and requests, text
     return Seen(float(rate[1]), int(requests[1]))
+
+
+def nginx_small(place: Path, port: int) -> Seen:
+    """1 KB on kept connections, by ask.c: wrk takes whole seconds for a turn."""
+    answer = b""
+    with socket.create_connection(("127.0.0.1", port)) as connection:
+        connection.sendall(b"GET /small HTTP/1.1\r\nHost: x\r\n\r\n")
+        while len(answer.partition(b"\r\n\r\n")[2]) < SMALL_BYTES:
+            answer += connection.recv(65536)
+    return ask(place, port, r"GET /small HTTP/1.1\nHost: x\n\n", len(answer), 600)
 
 
 def set_value(port: int) -> None:
@@ -149,20 +177,21 @@ def servers(place: Path) -> dict[str, Server]:
     value_bytes = len(b"VALUE k 0 %d\r\n" % VALUE) + VALUE + len(b"\r\nEND\r\n")
     return {
         "redis": Server(
-            ("redis-server", "redis-benchmark"), redis_argv, {"GET, kept connections": Load(redis_load, 41)}
+            ("redis-server", "redis-benchmark"), redis_argv, {"GET, kept connections": Load(redis_load, 5)}
         ),
         "memcached": Server(
             ("memcached",),
             memcached_argv,
-            {"get, kept connections": Load(lambda port: ask(place, port, r"get k\n", value_bytes), 41)},
+            {"get, kept connections": Load(lambda port: ask(place, port, r"get k\n", value_bytes), 5, LEAST)},
+            set_value,
         ),
         "nginx": Server(
             ("nginx", "wrk"),
             nginx_argv,
             {
-                "1 KB, kept connections": Load(lambda port: wrk(port, "small"), 15),
-                "1 KB, a connection each": Load(lambda port: wrk(port, "small", "-H", "Connection: close"), 9),
-                "100 KB by sendfile": Load(lambda port: wrk(port, "large"), 11, (SPLIT, *MODES)),
+                "1 KB, kept connections": Load(lambda port: nginx_small(place, port), 5, LEAST),
+                "1 KB, a connection each": Load(lambda port: wrk(port, "small", "-H", "Connection: close"), 1),
+                "100 KB by sendfile": Load(lambda port: wrk(port, "large"), 1, (SPLIT, *MODES)),
             },
         ),
     }
@@ -183,35 +212,50 @@ def run() -> list[dict[str, Any]]:
         return rows
 
 
-def measured(place: Path, server: str, how: Server) -> list[dict[str, Any]]:
-    """The rows of one server."""
-    rows = []
-    with environments(MODES) as environment, ExitStack() as stack:
-        started: dict[str | None, tuple[int, int]] = {}
-        under: dict[str | None, dict[str, str]] = {**environment, SPLIT: split_environment(place)}
-        for mode in {None, *(mode for load in how.loads.values() for mode in load.modes)}:
+@contextmanager
+def running(
+    place: Path, how: Server, under: dict[str | None, dict[str, str]]
+) -> Iterator[dict[str | None, tuple[int, int]]]:
+    """The server in each environment: its port and pid."""
+    with ExitStack() as stack:
+        started = {}
+        for mode, environment in under.items():
             port = free_port()
             command = ["taskset", "-c", last_cpu(), *how.argv(port, place)]
-            program = subprocess.Popen(command, env=under[mode], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            program = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             stack.callback(program.wait)
             stack.callback(program.terminate)
             started[mode] = port, program.pid
             wait_for(port)
-            if server == "memcached":
-                set_value(port)
-        for name, load in how.loads.items():
-            cpu: dict[str | None, list[float]] = {mode: [] for mode in started}
+            how.prepare(port)
+        yield started
 
-            def per_s(mode: str | None, load: Load = load, cpu: dict[str | None, list[float]] = cpu) -> float:
-                port, pid = started[mode]
-                before_ns = cpu_ns_of(pid)
-                seen = load.ask(port)
-                cpu[mode].append((cpu_ns_of(pid) - before_ns) / seen.requests)
-                return seen.per_s
 
-            rates = in_turns(load.modes, load.repeats, per_s)
-            rows += [{"server": server, "load": name, **row_per_s(rates, cpu, mode, GOAL)} for mode in load.modes]
-    return rows
+def measured(place: Path, server: str, how: Server) -> list[dict[str, Any]]:
+    """The rows of one server."""
+    modes: set[str | None] = {mode for load in how.loads.values() for mode in load.modes}
+    rates: dict[str, dict[Any, list[float]]] = {name: defaultdict(list) for name in how.loads}
+    cpu: dict[str, dict[Any, list[float]]] = {name: defaultdict(list) for name in how.loads}
+    with environments(MODES) as environment:
+        under = {mode: environment.get(mode) or reference_environment(place, str(mode)) for mode in {None, *modes}}
+        for _ in range(STARTS):
+            with running(place, how, under) as started:
+                for name, load in how.loads.items():
+
+                    def per_s(mode: str | None, name: str = name, load: Load = load, at: Any = started) -> float:
+                        port, pid = at[mode]
+                        before_ns = cpu_ns_of(pid)
+                        seen = load.ask(port)
+                        cpu[name][mode].append((cpu_ns_of(pid) - before_ns) / seen.requests)
+                        return seen.per_s
+
+                    for mode, values in in_turns(load.modes, load.turns, per_s).items():
+                        rates[name][mode] += values
+    return [
+        {"server": server, "load": name, **row_per_s(rates[name], cpu[name], mode, GOAL, load.turns)}
+        for name, load in how.loads.items()
+        for mode in load.modes
+    ]
 
 
 if __name__ == "__main__":
