@@ -161,6 +161,7 @@ def serve(
         access_log=False,
         log_config=None,
         server_header=False,
+        timeout_keep_alive=60,  # past httpx's 5 s: where both ends give up at once, a request is lost on the way
         timeout_graceful_shutdown=1,  # an idle TLS client does not answer the good-bye
     )
 
