@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -38,12 +38,18 @@ class Grid:
     x: Mapping[str, float] = field(default_factory=dict)
     """Cases that are numbers: the plots' abscissa; else it is the load."""
     plotted: tuple[str, ...] = ("overall mean", "small mean")
+    quick: tuple[str, ...] = ()
+    """Cases of the scale `quick`; empty: all."""
+
+    def of(self, scale: Scale) -> Grid:
+        """With the cases of a scale."""
+        return replace(self, cases=self.quick, quick=()) if self.quick and scale.name == "quick" else self
 
     def runs(self, scale: Scale) -> Runs:
         """A point a case, scheme, load and seed."""
         return {
             (case, scheme, load, seed): self.point(case, scheme, load, scale.flows, seed)
-            for case in self.cases
+            for case in self.of(scale).cases
             for scheme in self.schemes
             for load in scale.loads
             for seed in scale.seeds
@@ -51,6 +57,8 @@ class Grid:
 
     def tell(self, scale: Scale, points: Points) -> Story:
         """Ratios are formed seed by seed, over the same flows."""
+        if self.of(scale) is not self:
+            return self.of(scale).tell(scale, points)
         ratio = Ratios(scale, points)
         rows = [
             {

@@ -118,7 +118,7 @@ PAGE = Page(
     scales={
         "quick": Scale("quick", 500, (1,), (0.1, 0.8)),
         "medium": Scale("medium", 1_500, (1, 2, 3), (0.1, 0.8)),
-        "full": Scale("full", FULL_FROM, (1, 2, 3), (0.1, 0.4, 0.8)),
+        "full": Scale("full", FULL_FROM, (1, 2, 3), (0.1, 0.8)),
     },
     runs=runs,
     tell=tell,

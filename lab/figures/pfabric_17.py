@@ -24,7 +24,7 @@ UNBOUND = [f"{n} queues{LONG_WINDOWS}" for n in (2, 8)]
 SCALES = {
     "quick": Scale("quick", 500, (1,), (0.4, 0.8)),
     "medium": Scale("medium", 1_500, (1, 2, 3), (0.4, 0.8)),
-    "full": Scale("full", FULL_FROM, (1, 2, 3), (0.2, 0.4, 0.6, 0.8)),
+    "full": Scale("full", FULL_FROM, (1, 2, 3), (0.4, 0.8)),
 }
 
 

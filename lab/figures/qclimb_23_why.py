@@ -252,7 +252,7 @@ PAGE = Page(
         "Cells: mean over seeds of a ratio over the same flows, with its 95 % interval.",
     ],
     scales={
-        "quick": Scale("quick", 1_000, (1,), (LOAD,)),
+        "quick": Scale("quick", 400, (1,), (LOAD,)),
         "medium": Scale("medium", 1_500, (1, 2, 3), (LOAD,)),
         "full": Scale("full", 5_000, (1, 2, 3), (LOAD,)),
     },

@@ -18,7 +18,7 @@ from lab.figures.page import Page, Panel, Scale, Story
 
 TICKS_MAX = 6
 """So many places of the abscissa are each named."""
-WIDE = 20
+WIDE = 5
 """Values that differ by more than this factor get a logarithmic axis."""
 COLOURS = ("#0060c0", "#e08a00", "#00a070", "#b03080", "#555555", "#70a000", "#c03020", "#00a8c8", "#7a5230")
 
@@ -85,29 +85,31 @@ def _lines(panel: Panel, axis: Any) -> None:
         axis.errorbar(x, series.y, half, label=series.label, color=_colour(place), marker="o", ms=3, lw=1.3, capsize=2)
     if len(places) <= TICKS_MAX and step >= 0.01 * (places[-1] - places[0]):
         axis.set_xticks(places)
-    _scale_ordinate(axis, [y for series in panel.series for y in series.y if y == y])
+    _scale_of(axis, "y", [y for series in panel.series for y in series.y if y == y])
     axis.set_xlabel(panel.x)
     axis.set_ylabel(panel.y)
 
 
-def _scale_ordinate(axis: Any, shown: Sequence[float]) -> None:
-    """Logarithmic for values that differ much, with plain numbers at 1, 2, 5; linear about 0 where some are 0."""
-    above = [y for y in shown if y > 0]
+def _scale_of(axis: Any, letter: str, shown: Sequence[float]) -> None:
+    """Of x or y: logarithmic for values that differ much, with plain numbers at 1, 2, 5; linear about 0 where some are
+    0. An interval may reach below 0, what is shown can't be there."""
+    one, set_scale, set_limits = (getattr(axis, name.format(letter)) for name in ("{}axis", "set_{}scale", "set_{}lim"))
+    above = [value for value in shown if value > 0]
     if above and min(shown) >= 0 and max(above) > WIDE * min(above):
         named = (1, 2, 5) if max(above) < 500 * min(above) else (1,)
         if min(shown) > 0:
-            axis.set_yscale("log", nonpositive="clip")
-            axis.set_ylim(min(shown) / 2, 2 * max(shown))
-            axis.yaxis.set_major_locator(LogLocator(subs=named))
+            set_scale("log", nonpositive="clip")
+            set_limits(min(shown) / 2, 2 * max(shown))
+            one.set_major_locator(LogLocator(subs=named))
         else:
             least = max(1.0, min(above) / 2)
-            axis.set_yscale("symlog", linthresh=least)
-            axis.set_ylim(0, 2 * max(shown))
-            axis.yaxis.set_major_locator(SymmetricalLogLocator(base=10, linthresh=least, subs=named))
-        axis.yaxis.set_major_formatter(FuncFormatter(lambda value, place: f"{value:,g}"))
-        axis.yaxis.set_minor_formatter(NullFormatter())
-    elif all(y >= 0 for y in shown):  # an interval may reach below 0, what is shown can't be there
-        axis.set_ylim(bottom=max(0.0, axis.get_ylim()[0]))
+            set_scale("symlog", linthresh=least)
+            set_limits(0, 2 * max(shown))
+            one.set_major_locator(SymmetricalLogLocator(base=10, linthresh=least, subs=named))
+        one.set_major_formatter(FuncFormatter(lambda value, place: f"{value:,g}"))
+        one.set_minor_formatter(NullFormatter())
+    elif all(value >= 0 for value in shown):
+        set_limits(max(0.0, getattr(axis, f"get_{letter}lim")()[0]), None)
 
 
 def _dots(panel: Panel, axis: Any) -> None:
@@ -119,8 +121,7 @@ def _dots(panel: Panel, axis: Any) -> None:
         axis.errorbar(series.y, y, xerr=half, label=series.label, color=_colour(place), fmt="o", ms=4, lw=1)
     axis.set_yticks(range(len(panel.names)), panel.names, fontsize=8)
     axis.set_ylim(len(panel.names) - 0.4, -0.6)
-    if all(value >= 0 for series in panel.series for value in series.y if value == value):
-        axis.set_xlim(left=max(0.0, axis.get_xlim()[0]))
+    _scale_of(axis, "x", [y for series in panel.series for y in series.y if y == y])
     axis.set_xlabel(panel.y or panel.x)
 
 

@@ -163,6 +163,8 @@ PAGE = Page(
         "packets a port, least timeout 10 ms. A seed is a window of a recording (Spark's not of K-Means, whose "
         "thousands of flows at one moment an open loop can't carry).",
         "web search, data mining, web server, Hadoop: drawn from tables, Poisson, 16 hosts at 10 Gb/s, DCTCP.",
+        "Load: bytes with headers over the rate of all hosts' links and the length of a trace, to which gaps are "
+        "scaled (lab/workload/trace.py, lab/bounds/replay.py); of tables, in expectation.",
         "Small, medium, large: up to 100 KB, up to 10 MB, above (the lab's mix: a twentieth). Heavy: the largest "
         "flows, which carry half of the bytes. Cells: mean over seeds of a ratio over the same flows, with its 95 % "
         "interval; nan where there are no such flows.",

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from lab.cli import lab
-from lab.figures import points
+from lab.figures import points, render
 from lab.figures.asked import ASKED
 from lab.figures.bigspine_5a import PAGE as BIGSPINE
 from lab.figures.book import PAGES
@@ -103,6 +103,22 @@ def test_the_qclimb_page_holds_each_claim_against_the_paper(tmp_path):
     story = QCLIMB_23.tell(scale, found)
     assert len(story.verdicts) == 6 and story.verdict.startswith("of 6 claims ")
     assert all("PageRank, QCLIMB / " in verdict and ", the paper " in verdict for verdict in story.verdicts)
+
+
+def test_axes_are_logarithmic_where_values_differ_much_and_zero_has_a_place():
+    for values, scale, low in (((1, 2), "linear", 0), ((1, 90), "log", 0.5), ((0, 90, 9000), "symlog", 0)):
+        figure, axis = render.plt.subplots()
+        axis.plot(values, values)
+        for letter in "xy":
+            render._scale_of(axis, letter, values)
+        assert axis.get_xscale() == axis.get_yscale() == scale
+        assert axis.get_ylim()[0] >= 0 and axis.get_ylim()[0] >= low
+        render.plt.close(figure)
+
+
+def test_a_legend_is_no_wider_than_its_figure():
+    assert render._legend_columns(["8 queues, long windows"] * 7, 4.4) == 2
+    assert render._legend_columns(["a"] * 4, 8.8) == 4 and render._legend_columns(["a" * 200], 4.4) == 1
 
 
 def test_commands_name_what_they_do_not_know():
