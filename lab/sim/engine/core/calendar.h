@@ -3,38 +3,33 @@
  *
  * A radix calendar (a hierarchical timing wheel that never rounds). An event stands in the first level whose window
  * holds both now and its time: 2^14 buckets of 2^width ps, then thrice 2^12 buckets, each as wide as the whole level
- * before. Opening a bucket sorts it (a bucket of the first level holds about one event if the width is right) or deals
+ * before. Opening a bucket sorts it (a bucket of the first level holds some ten events if the width is right) or deals
  * it out to the level before. All cost is per event, none per empty bucket: bitmaps say where the next one is.
  *
- * Events are parts of the things that they happen to (a packet, a port, a timer): no allocation, and putting one in
- * touches no other event's memory. None is taken out before its time: one that is no longer wanted becomes
- * Kind::NOTHING. Order does not depend on the width: since a window's events stand in a later level until now enters
- * that window, nothing that is put in later can get in front.
+ * Fetching ahead. A large fabric's packets, ports and flows are in no near cache, and an access to memory takes as long
+ * as some three events. Buckets (core/buckets.h) say where their events are without touching them; so while one bucket is
+ * worked off, of the next one is fetched what its events will touch (`fetch`), of the second the events themselves, of
+ * the third the list of them. It changes no order: a bucket is read again when it is opened.
+ *
+ * Events are parts of the things that they happen to (a packet, a port, a timer): no allocation. None is taken out
+ * before its time: one that is no longer wanted becomes Kind::NOTHING. Order does not depend on the width: since a
+ * window's events stand in a later level until now enters that window, nothing that is put in later can get in front.
  */
 #ifndef QCLIMB_SIM_CALENDAR_H
 #define QCLIMB_SIM_CALENDAR_H
 
-#include "core/units.h"
+#include "core/buckets.h"
 
-#include <vector>
+#include <algorithm>
 
 namespace sim
 {
 
-enum class Kind : uint8_t { PACKET, PORT, TIMER, ARRIVAL, NOTHING };
-
-struct Event {
-	Time time = 0;
-	Event *next = nullptr;
-	Kind kind = Kind::NOTHING;
-	bool is_scheduled = false;
-};
-
 class Calendar
 {
       public:
-	/* width_bits: a bucket of the first level is 2^width_bits ps wide. */
-	explicit Calendar(int width_bits)
+	/* width_bits: a bucket of the first level is 2^width_bits ps wide; at most Entry::TIME_BITS. */
+	explicit Calendar(int width_bits) : offset_mask_((Time(1) << width_bits) - 1), ready_(FEW + LANES)
 	{
 		int shift = width_bits;
 
@@ -52,175 +47,170 @@ class Calendar
 		SIM_CHECK(time >= base_, "no event lies in the past");
 		event->time = time;
 		event->is_scheduled = true;
+		live_++;
+		const Entry entry(event, uint32_t(time & offset_mask_));
 		const uint64_t apart = static_cast<uint64_t>(time ^ base_);
 
 		if (apart >> level_[0].end_shift == 0) {
-			Level &level = level_[0];
-			const uint32_t at = level.bucket_of(time);
-			if (at != open_) {
-				level.push(event, at);
-				return;
-			}
-			insert_sorted(event);
+			const uint32_t at = level_[0].bucket_of(time);
+			if (at != open_)
+				level_[0].add(at, entry, chunks_);
+			else
+				insert_sorted(event);
 			return;
 		}
 		int n = 1;
 		while (apart >> level_[n].end_shift)
 			n++;
-		level_[n].push(event, level_[n].bucket_of(time));
+		level_[n].add(level_[n].bucket_of(time), entry, chunks_);
 	}
 
-	/* The next event, or null. */
-	Event *take()
+	/* The next event, or null. `fetch` is handed events that come soon, and are near by now. */
+	template <class Fetch> Event *take(Fetch fetch)
 	{
-		while (!sorted_)
-			if (!open_next())
+		while (taken_ == ready_count_)
+			if (!open_next(fetch))
 				return nullptr;
-		Event *event = sorted_;
-		sorted_ = event->next;
+		Event *event = ready_[taken_++];
 		event->is_scheduled = false;
+		live_--;
 		return event;
 	}
 
       private:
 	static constexpr int LEVELS = 4;
-	static constexpr uint32_t NONE = UINT32_MAX;
+	static constexpr uint32_t NONE = Buckets::NONE;
+	static constexpr uint32_t FEW = 128, LANES = 8; /* so many are sorted by counting, so many of them at once */
+	static constexpr size_t MANY = 1024; /* events; what belongs to fewer is near anyway */
+	static constexpr uint32_t AHEAD = 8; /* events, where a bucket is dealt out */
 
-	struct Level {
-		int shift = 0, end_shift = 0; /* bits of a time below a bucket, and below the whole level */
-		uint32_t mask = 0;
-		std::vector<Event *> bucket;
-		std::vector<uint64_t> used, used_words; /* a bit a bucket, a bit a word of these */
-
-		void open(int at, int bits)
-		{
-			shift = at;
-			end_shift = at + bits;
-			mask = (1u << bits) - 1;
-			bucket.assign(size_t(1) << bits, nullptr);
-			used.assign((size_t(1) << bits) / 64, 0);
-			used_words.assign((used.size() + 63) / 64, 0);
-		}
-
-		uint32_t bucket_of(Time time) const
-		{
-			return static_cast<uint32_t>(time >> shift) & mask;
-		}
-
-		void push(Event *event, uint32_t at)
-		{
-			event->next = bucket[at];
-			bucket[at] = event;
-			used[at >> 6] |= uint64_t(1) << (at & 63);
-			used_words[at >> 12] |= uint64_t(1) << ((at >> 6) & 63);
-		}
-
-		/* Takes the first used bucket from `from` on; NONE if there is none. The newest event comes first. */
-		uint32_t take_from(uint32_t from, Event **events)
-		{
-			const uint32_t at = next_used(from);
-
-			if (at == NONE)
-				return NONE;
-			used[at >> 6] &= ~(uint64_t(1) << (at & 63));
-			if (!used[at >> 6])
-				used_words[at >> 12] &= ~(uint64_t(1) << ((at >> 6) & 63));
-			*events = bucket[at];
-			bucket[at] = nullptr;
-			return at;
-		}
-
-		uint32_t next_used(uint32_t from) const
-		{
-			if (from > mask)
-				return NONE;
-			uint32_t word = from >> 6;
-			const uint64_t here = used[word] & (~uint64_t(0) << (from & 63));
-			if (here)
-				return (word << 6) | static_cast<uint32_t>(__builtin_ctzll(here));
-			word++;
-			for (size_t group = word >> 6; group < used_words.size(); group++) {
-				uint64_t words = used_words[group];
-				if (group == word >> 6)
-					words &= ~uint64_t(0) << (word & 63);
-				if (words) {
-					const uint32_t at = static_cast<uint32_t>(group << 6) |
-							    static_cast<uint32_t>(__builtin_ctzll(words));
-					return (at << 6) | static_cast<uint32_t>(__builtin_ctzll(used[at]));
-				}
-			}
-			return NONE;
-		}
-	};
-
-	/* Behind the events that are not later. */
+	/* Into the open bucket, behind the events that are not later. */
 	void insert_sorted(Event *event)
 	{
-		Event **at = &sorted_;
-
-		while (*at && (*at)->time <= event->time)
-			at = &(*at)->next;
-		link(event, at);
+		if (ready_count_ == ready_.size())
+			ready_.resize(2 * ready_.size());
+		uint32_t at = ready_count_++;
+		for (; at > taken_ && ready_[at - 1]->time > event->time; at--)
+			ready_[at] = ready_[at - 1];
+		ready_[at] = event;
 	}
 
-	void link(Event *event, Event **at)
+	template <class Fetch> bool open_next(Fetch fetch)
 	{
-		event->next = *at;
-		*at = event;
-	}
-
-	bool open_next()
-	{
-		Event *events = nullptr;
-		const uint32_t at = level_[0].take_from(open_ == NONE ? 0 : open_ + 1, &events);
+		Buckets &level = level_[0];
+		const uint32_t at = level.next_used(open_ + 1);
 
 		if (at == NONE)
 			return deal_out();
 		open_ = at;
-		base_ = (base_ >> level_[0].end_shift << level_[0].end_shift) | (Time(at) << level_[0].shift);
-		while (events) { /* newest first: each goes before those of its own time */
-			Event *event = events;
-			events = event->next;
-			Event **place = &sorted_;
-			while (*place && (*place)->time < event->time)
-				place = &(*place)->next;
-			link(event, place);
-		}
+		base_ = (base_ >> level.end_shift << level.end_shift) | (Time(at) << level.shift);
+		open(level.count(at, chunks_));
+		if (live_ >= MANY && (first_at_ == NONE || at >= first_at_))
+			look_ahead(at, fetch);
 		return true;
+	}
+
+	/* The buckets after `at` move up. */
+	template <class Fetch> void look_ahead(uint32_t at, Fetch fetch)
+	{
+		const Buckets &level = level_[0];
+
+		first_at_ = planned(second_at_, at);
+		second_at_ = planned(third_at_, first_at_);
+		third_at_ = planned(NONE, second_at_);
+		if (third_at_ != NONE)
+			level.fetch(third_at_, chunks_);
+		if (second_at_ != NONE)
+			level.each(second_at_, chunks_, [](const Event &event) { __builtin_prefetch(&event); });
+		if (first_at_ != NONE)
+			level.each(first_at_, chunks_, fetch);
+	}
+
+	/* The bucket that was to come after `before`, or what comes now. */
+	uint32_t planned(uint32_t at, uint32_t before) const
+	{
+		if (before == NONE)
+			return NONE;
+		return at != NONE && at > before ? at : level_[0].next_used(before + 1);
+	}
+
+	/* The events of the open bucket, in order. */
+	void open(uint32_t n)
+	{
+		taken_ = 0;
+		ready_count_ = n;
+		if (n > FEW) {
+			open_many(n);
+			return;
+		}
+		int32_t key[FEW + LANES];
+		Event *event[FEW + LANES];
+		level_[0].empty(open_, n, chunks_, [&](uint32_t i, Entry entry) {
+			key[i] = int32_t(entry.time() * FEW + i);
+			event[i] = entry.event();
+		});
+		if (n == 1) {
+			ready_[0] = event[0];
+			return;
+		}
+		for (uint32_t i = n; i < n + LANES; i++) {
+			key[i] = INT32_MAX; /* these go to ready_[n] */
+			event[i] = nullptr;
+		}
+		for (uint32_t from = 0; from < n; from += LANES) {
+			int32_t before[LANES] = {};
+			for (uint32_t i = 0; i < n; i++)
+				for (uint32_t lane = 0; lane < LANES; lane++)
+					before[lane] += key[i] < key[from + lane];
+			for (uint32_t lane = 0; lane < LANES; lane++)
+				ready_[uint32_t(before[lane])] = event[from + lane];
+		}
+	}
+
+	void open_many(uint32_t n)
+	{
+		entry_.resize(n);
+		level_[0].empty(open_, n, chunks_, [this](uint32_t i, Entry entry) { entry_[i] = entry; });
+		std::stable_sort(entry_.begin(), entry_.end(), [](Entry a, Entry b) { return a.time() < b.time(); });
+		if (ready_.size() < n)
+			ready_.resize(2 * size_t(n));
+		for (uint32_t i = 0; i < n; i++)
+			ready_[i] = entry_[i].event();
 	}
 
 	/* The first level is empty: brings the next bucket of a later one down. */
 	bool deal_out()
 	{
 		for (int n = 1; n < LEVELS; n++) {
-			Level &level = level_[n];
-			Event *newest = nullptr;
-			const uint32_t at = level.take_from(level.bucket_of(base_) + 1, &newest);
+			Buckets &level = level_[n];
+			const uint32_t at = level.next_used(level.bucket_of(base_) + 1);
 			if (at == NONE)
 				continue;
+			const uint32_t count = level.count(at, chunks_);
+			entry_.resize(count + AHEAD);
+			level.empty(at, count, chunks_, [this](uint32_t i, Entry entry) { entry_[i] = entry; });
 			base_ = (base_ >> level.end_shift << level.end_shift) | (Time(at) << level.shift);
-			open_ = NONE;
-			Event *oldest = nullptr;
-			while (newest) {
-				Event *event = newest;
-				newest = event->next;
-				event->next = oldest;
-				oldest = event;
-			}
-			while (oldest) {
-				Event *event = oldest;
-				oldest = event->next;
-				put(event, event->time);
+			open_ = first_at_ = second_at_ = third_at_ = NONE;
+			for (uint32_t i = 0; i < count; i++) {
+				__builtin_prefetch(entry_[i + AHEAD].event());
+				live_--;
+				put(entry_[i].event(), entry_[i].event()->time);
 			}
 			return true;
 		}
 		return false;
 	}
 
-	Event *sorted_ = nullptr; /* what is left of the open bucket */
+	const Time offset_mask_;
+	size_t live_ = 0; /* events that stand in here */
 	uint32_t open_ = NONE; /* the open bucket of the first level */
+	uint32_t taken_ = 0, ready_count_ = 0;
+	std::vector<Event *> ready_; /* the open bucket, sorted; those from taken_ on are still to come */
 	Time base_ = 0; /* where the open bucket begins */
-	Level level_[LEVELS];
+	uint32_t first_at_ = NONE, second_at_ = NONE, third_at_ = NONE; /* buckets after the open one */
+	Chunks chunks_;
+	std::vector<Entry> entry_; /* a bucket that was taken out */
+	Buckets level_[LEVELS];
 };
 
 } // namespace sim

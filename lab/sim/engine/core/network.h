@@ -58,6 +58,22 @@ template <class Queue, class Stored = Packet> class Network
 		forward(packet, topology_.route(*packet));
 	}
 
+	/* Brings a port near that a packet will stand at soon. */
+	void fetch(uint32_t at) const
+	{
+		__builtin_prefetch(&ports_[at]);
+		__builtin_prefetch(reinterpret_cast<const char *>(&ports_[at]) + 64);
+	}
+
+	/* The same of a port that is near and will serve its queue. */
+	void fetch_queue(const Event &event) const
+	{
+		const Port &port = static_cast<const Port &>(event);
+
+		__builtin_prefetch(reinterpret_cast<const char *>(&port) + 64);
+		port.queue.fetch();
+	}
+
 	/* The packet stands at this port. */
 	void forward(Packet *packet, uint32_t at)
 	{
@@ -115,10 +131,11 @@ template <class Queue, class Stored = Packet> class Network
 	void set_timer(FlowBase *flow, Time at)
 	{
 		flow->deadline = at;
-		if (flow->timer && flow->timer->time > at)
+		if (flow->timer && flow->timer_at > at)
 			forget_timer(flow);
 		if (!flow->timer) {
 			flow->timer = timers_.make(flow);
+			flow->timer_at = at;
 			calendar_.put(flow->timer, at);
 		}
 	}
@@ -129,6 +146,7 @@ template <class Queue, class Stored = Packet> class Network
 		FlowBase *flow = timer->flow;
 
 		if (flow->deadline > now && flow->deadline != NEVER) {
+			flow->timer_at = flow->deadline;
 			calendar_.put(timer, flow->deadline);
 			return nullptr;
 		}

@@ -66,6 +66,7 @@ struct FlowBase {
 	uint64_t index = 0;
 	Time start = 0;
 	Time deadline = NEVER; /* of the timer; the event may stand earlier, and is then put in again */
+	Time timer_at = NEVER; /* when the event stands, if there is one */
 	Time received = -1; /* the last byte arrived */
 	Time acked = -1; /* the sender knows */
 	uint64_t size_bytes = 0;

@@ -38,14 +38,14 @@ inline std::string json_list(const uint64_t *values, size_t count)
 	return text + "]";
 }
 
-/* The width at which one or two events fall into a bucket: the time between two packets of all hosts at full load,
- * for each of which there are some ten events, at the loads that are usual. */
+/* The width at which some ten to twenty events fall into a bucket: twice the time between two packets of all hosts at full
+ * load, for each of which there are some ten events, at the loads that are usual. */
 inline int bucket_bits(const Config &config, uint32_t hosts)
 {
 	const Time per_packet = config.number("host_ps_per_byte") * 1500 / Time(hosts);
 	int bits = 4;
 
-	while (bits < 20 && (Time(1) << bits) < per_packet)
+	while (bits < Entry::TIME_BITS && (Time(1) << bits) < 2 * per_packet)
 		bits++;
 	return bits;
 }
@@ -68,7 +68,7 @@ template <class Scheme> class Run
 	{
 		arrival_.kind = Kind::ARRIVAL;
 		next_flow();
-		while (Event *event = calendar_.take()) {
+		while (Event *event = calendar_.take([this](const Event &soon) { fetch(soon); })) {
 			if (event->time > end_)
 				break;
 			if (event->kind == Kind::NOTHING) {
@@ -101,6 +101,31 @@ template <class Scheme> class Run
 	}
 
       private:
+	/* Brings near what an event that is near will touch. */
+	void fetch(const Event &event) const
+	{
+		if (event.kind == Kind::PACKET) {
+			const auto &packet = static_cast<const sim::Packet &>(event);
+			if (packet.hop < packet.hops) {
+				network_.fetch(packet.ahead[packet.hop - 1]);
+				return;
+			}
+			fetch_flow(packet.flow);
+			network_.fetch(topology_.host_after(packet.ahead[packet.hops - 2])); /* it will answer */
+		} else if (event.kind == Kind::PORT) {
+			network_.fetch_queue(event);
+		} else if (event.kind == Kind::TIMER) {
+			fetch_flow(static_cast<const Timer &>(event).flow);
+		}
+	}
+
+	static void fetch_flow(const FlowBase *flow)
+	{
+		const char *at = reinterpret_cast<const char *>(flow);
+		for (size_t i = 0; i < sizeof(Flow); i += 64)
+			__builtin_prefetch(at + i);
+	}
+
 	void at_packet(Packet *packet)
 	{
 		if (packet->hop < packet->hops) {

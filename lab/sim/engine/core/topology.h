@@ -59,6 +59,12 @@ class Topology
 		return hosts_;
 	}
 
+	/* The host, and with it its port, behind a leaf's port towards hosts. */
+	uint32_t host_after(uint32_t leaf_port) const
+	{
+		return leaf_port - hosts_;
+	}
+
 	/* Sets the packet's path; returns its first port. */
 	uint32_t route(Packet &packet)
 	{

@@ -50,6 +50,11 @@ class HomaQueue
 		return packet;
 	}
 
+	void fetch() const
+	{
+		is_host_ ? host_.fetch() : strict_.fetch();
+	}
+
       private:
 	const bool is_host_;
 	BasicRankQueue<PacketsLeft> host_;

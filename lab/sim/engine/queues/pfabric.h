@@ -14,6 +14,7 @@
 #include "queues/fifo.h"
 
 #include <cstring>
+#include <memory>
 
 namespace sim
 {
@@ -57,7 +58,7 @@ template <class Key> class BasicRankQueue
 		uint64_t sum = control_.counted_bytes();
 
 		for (uint32_t i = 0; i < count_; i++)
-			sum += packet_[i]->wire_bytes;
+			sum += waiting()[i].packet->wire_bytes;
 		return sum;
 	}
 
@@ -69,11 +70,10 @@ template <class Key> class BasicRankQueue
 		if (key == 0) {
 			control_.push(packet);
 		} else {
-			if (count_ == rank_.size())
+			if (count_ == room_)
 				grow();
-			rank_[count_] = key;
-			flow_[count_] = packet->flow;
-			packet_[count_++] = packet;
+			rank()[count_] = key;
+			waiting()[count_++] = { packet, packet->flow };
 		}
 		if (bytes_ <= limit_bytes_)
 			return nullptr;
@@ -87,40 +87,47 @@ template <class Key> class BasicRankQueue
 			bytes_ -= packet->wire_bytes;
 			return packet;
 		}
-		const uint32_t *rank = rank_.data();
-		uint32_t best = 0, least = rank[0];
+		const uint32_t *ranks = rank();
+		uint32_t best = 0, least = ranks[0];
 		for (uint32_t i = 1; i < count_; i++) {
-			best = rank[i] < least ? i : best;
-			least = rank[i] < least ? rank[i] : least;
+			best = ranks[i] < least ? i : best;
+			least = ranks[i] < least ? ranks[i] : least;
 		}
-		const FlowBase *flow = flow_[best];
+		const Waiting *of = waiting();
+		const FlowBase *flow = of[best].flow;
 		uint32_t first = 0;
-		while (flow_[first] != flow)
+		while (of[first].flow != flow)
 			first++;
 		return take(first);
+	}
+
+	/* Brings near what pop() looks at, once the queue itself is. */
+	void fetch() const
+	{
+		__builtin_prefetch(line_.get());
+		__builtin_prefetch(waiting());
 	}
 
       private:
 	uint32_t worst() const
 	{
-		const uint32_t *rank = rank_.data();
-		uint32_t found = 0, most = rank[0];
+		const uint32_t *ranks = rank();
+		uint32_t found = 0, most = ranks[0];
 
 		for (uint32_t i = 1; i < count_; i++) {
-			found = rank[i] >= most ? i : found;
-			most = rank[i] >= most ? rank[i] : most;
+			found = ranks[i] >= most ? i : found;
+			most = ranks[i] >= most ? ranks[i] : most;
 		}
 		return found;
 	}
 
 	Packet *take(uint32_t at)
 	{
-		Packet *packet = packet_[at];
+		Packet *packet = waiting()[at].packet;
 		const uint32_t behind = --count_ - at;
 
-		std::memmove(&rank_[at], &rank_[at + 1], behind * sizeof(rank_[0]));
-		std::memmove(&flow_[at], &flow_[at + 1], behind * sizeof(flow_[0]));
-		std::memmove(&packet_[at], &packet_[at + 1], behind * sizeof(packet_[0]));
+		std::memmove(rank() + at, rank() + at + 1, behind * sizeof(uint32_t));
+		std::memmove(waiting() + at, waiting() + at + 1, behind * sizeof(Waiting));
 		bytes_ -= packet->wire_bytes;
 		return packet;
 	}
@@ -133,21 +140,43 @@ template <class Key> class BasicRankQueue
 		return packet;
 	}
 
-	void grow()
-	{
-		const size_t size = rank_.empty() ? 31 : 2 * rank_.size() + 1;
+	/* In one piece of memory, ranks apart: they are what is searched. */
+	struct alignas(64) Line {
+		unsigned char bytes[64];
+	};
+	struct Waiting {
+		Packet *packet;
+		const FlowBase *flow;
+	};
+	static constexpr uint32_t FIRST_ROOM = 16; /* a line of ranks */
 
-		rank_.resize(size);
-		flow_.resize(size);
-		packet_.resize(size);
+	uint32_t *rank() const
+	{
+		return reinterpret_cast<uint32_t *>(line_.get());
+	}
+	Waiting *waiting() const
+	{
+		return reinterpret_cast<Waiting *>(line_.get() + room_ / FIRST_ROOM);
 	}
 
-	const uint64_t limit_bytes_;
+	void grow()
+	{
+		const std::unique_ptr<Line[]> old = std::move(line_);
+		const Line *were = old.get() + room_ / FIRST_ROOM;
+
+		room_ = room_ ? 2 * room_ : FIRST_ROOM;
+		line_.reset(new Line[room_ / FIRST_ROOM * (1 + sizeof(Waiting) / sizeof(uint32_t))]);
+		if (!count_)
+			return;
+		std::memcpy(rank(), old.get(), count_ * sizeof(uint32_t));
+		std::memcpy(waiting(), were, count_ * sizeof(Waiting));
+	}
+
+	/* Of the packets with a rank above 0, in order of arrival. */
+	uint32_t count_ = 0, room_ = 0;
+	std::unique_ptr<Line[]> line_;
 	uint64_t bytes_ = 0;
-	uint32_t count_ = 0;
-	std::vector<uint32_t> rank_; /* of the packets with a rank above 0, in order of arrival */
-	std::vector<const FlowBase *> flow_;
-	std::vector<Packet *> packet_;
+	const uint64_t limit_bytes_;
 	Fifo control_;
 };
 
