@@ -39,8 +39,9 @@ class Snapshot:
 class Switch:
     """The switch's configuration as qclimb holds it. Threads may share it."""
 
-    def __init__(self, db: Database, now_s: Callable[[], float] = time.time) -> None:
+    def __init__(self, db: Database, now_s: Callable[[], float] = time.time, narrow_buffers: bool = False) -> None:
         self.db = db
+        self._narrow_buffers = narrow_buffers
         self._now_s = now_s
         self._lock = threading.RLock()
         self._changed = threading.Condition()
@@ -68,7 +69,7 @@ class Switch:
             try:
                 intent = intent_of(rows)
                 status = status.wants(intent)
-                changes = plan(intent, rows)
+                changes = plan(intent, rows, self._narrow_buffers)
             except (IntentError, Refused) as error:
                 if str(error) != status.last_error:
                     log.warning("refused generation=%s error=%r", status.desired_generation, str(error))
@@ -99,7 +100,7 @@ class Switch:
             self._load_state()
             self._check_ready()
             rows = self.db.get_tables(WATCHED_TABLES)
-            changes = plan(intent, rows)
+            changes = plan(intent, rows, self._narrow_buffers)
             self._apply(intent, self._snapshot.status.wants(intent), changes, intent_changes(intent, rows))
 
     def lost(self, error: DatabaseLost) -> None:

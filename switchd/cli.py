@@ -73,6 +73,7 @@ def loopback(context: click.Context, parameter: click.Parameter, value: str | No
 @click.option(
     "--plain-loopback", callback=loopback, metavar="ADDR:PORT", help="Also serve gNMI without TLS, on loopback only."
 )
+@click.option("--narrow-buffers", is_flag=True, help="Queues before the last may hold no more than is free (README).")
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning"]), default="info", show_default=True)
 def main(
     redis_url: str,
@@ -82,6 +83,7 @@ def main(
     tls_key: Path | None,
     tls_ca: Path | None,
     plain_loopback: str | None,
+    narrow_buffers: bool,
     log_level: str,
 ) -> None:
     """Lay the intent of the QCLIMB_* tables over SONiC's QoS tables, and serve it by gNMI."""
@@ -101,7 +103,7 @@ def main(
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    serve(redis_url, backend, listen, (tls_cert, tls_key, tls_ca), plain_loopback, stop)
+    serve(redis_url, backend, listen, (tls_cert, tls_key, tls_ca), plain_loopback, stop, narrow_buffers)
 
 
 def serve(
@@ -111,13 +113,14 @@ def serve(
     files: tuple[Path | None, Path | None, Path | None],
     plain_loopback: str | None,
     stop: threading.Event,
+    narrow_buffers: bool = False,
 ) -> None:
     """Run until `stop`. Bad files and addresses end the process with status 2."""
     from switchd.gnmi.server import Servicer, Tls, start  # grpc: not for --help
 
     try:
         db = open_database(backend, redis_url)
-        switch = Switch(db)
+        switch = Switch(db, narrow_buffers=narrow_buffers)
         servers, servicers = [], []
         for where, plain in ((listen, False), (plain_loopback, True)):
             if where is None:

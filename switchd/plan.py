@@ -2,9 +2,9 @@
 
 Planning again after them gives none.
 
-Order: remember previous references; create maps, SCHEDULER, WRED_PROFILE; refer from PORT_QOS_MAP,
-then QUEUE. Then in reverse: give references back in QUEUE, then PORT_QOS_MAP; delete objects of ours that nothing
-refers to; forget. Only fields of ours are touched in rows that are not ours (deleting a PORT_QOS_MAP row, say, would
+Order: remember previous references; create maps, SCHEDULER, WRED_PROFILE, BUFFER_PROFILE; refer from PORT_QOS_MAP,
+then BUFFER_QUEUE, then QUEUE. Then in reverse: give references back; delete objects of ours that nothing refers to;
+forget. Only fields of ours are touched in rows that are not ours (deleting a PORT_QOS_MAP row, say, would
 clear the port's PFC).
 """
 
@@ -21,23 +21,25 @@ __all__ = ["READ_TABLES", "Refused", "plan"]
 RowsNow = Mapping[str, Mapping[str, Row]]
 
 
-def plan(intent: SwitchIntent | None, rows: RowsNow) -> tuple[Change, ...]:
+def plan(intent: SwitchIntent | None, rows: RowsNow, narrow_buffers: bool = False) -> tuple[Change, ...]:
     """The changes that bring the QoS tables from `rows` (READ_TABLES of CONFIG_DB) to the intent.
 
-    Raises Refused, with the reason.
+    `narrow_buffers`: those of BUFFER_QUEUE, too. Raises Refused, with the reason.
     """
-    wanted = wanted_of(intent, rows)
+    wanted = wanted_of(intent, rows, narrow_buffers)
     changes = [*_remember(wanted, rows), *_create(wanted, rows), *_refer(wanted, rows), *_give_back(wanted, rows)]
     after = applied(rows, changes)
     return (*changes, *_sweep(wanted, after), *_forget(wanted, rows))
 
 
 def _remember(wanted: Wanted, rows: RowsNow) -> Iterator[Change]:
-    for (table, key), row in wanted.references.items():
+    records: dict[str, Row] = {}
+    for (table, key), row in wanted.references.items():  # a key may be one of QUEUE and one of BUFFER_QUEUE
         before = {name: reference_without_us(table, key, name, rows) for name in row}
-        record = {name: value for name, value in before.items() if value} or EMPTY
-        if rows.get(PREVIOUS, {}).get(key) != record:
-            yield Put(PREVIOUS, key, record)
+        records.setdefault(key, {}).update({name: value for name, value in before.items() if value})
+    for key, record in records.items():
+        if rows.get(PREVIOUS, {}).get(key) != (record or EMPTY):
+            yield Put(PREVIOUS, key, record or EMPTY)
 
 
 def _create(wanted: Wanted, rows: RowsNow) -> Iterator[Change]:
@@ -48,7 +50,7 @@ def _create(wanted: Wanted, rows: RowsNow) -> Iterator[Change]:
 
 
 def _refer(wanted: Wanted, rows: RowsNow) -> Iterator[Change]:
-    for table in ("PORT_QOS_MAP", "QUEUE"):
+    for table in FIELDS:
         for (of_table, key), row in wanted.references.items():
             now = rows.get(table, {}).get(key, {})
             missing = {name: value for name, value in row.items() if now.get(name) != value}
@@ -61,7 +63,7 @@ def _give_back(wanted: Wanted, rows: RowsNow) -> Iterator[Change]:
 
     A previous one that is gone meanwhile is not restored: it would dangle.
     """
-    for table in ("QUEUE", "PORT_QOS_MAP"):
+    for table in reversed(FIELDS):
         for key, row in rows.get(table, {}).items():
             keep = wanted.references.get((table, key), {})
             ours = [name for name in FIELDS[table] if is_own(row.get(name, "")) and name not in keep]

@@ -18,15 +18,20 @@ from switchd.rows import Row, Rows
 PREVIOUS = "QCLIMB_PREVIOUS"
 PORT_FIELDS = {"dscp_to_tc_map": "DSCP_TO_TC_MAP", "tc_to_queue_map": "TC_TO_QUEUE_MAP"}
 QUEUE_FIELDS = {"scheduler": "SCHEDULER", "wred_profile": "WRED_PROFILE"}
-FIELDS = {"PORT_QOS_MAP": PORT_FIELDS, "QUEUE": QUEUE_FIELDS}
-OBJECT_TABLES = ("DSCP_TO_TC_MAP", "TC_TO_QUEUE_MAP", "SCHEDULER", "WRED_PROFILE")
+BUFFER_FIELDS = {"profile": "BUFFER_PROFILE"}
+FIELDS = {"PORT_QOS_MAP": PORT_FIELDS, "BUFFER_QUEUE": BUFFER_FIELDS, "QUEUE": QUEUE_FIELDS}
+"""in the order of reference"""
+OBJECT_TABLES = ("DSCP_TO_TC_MAP", "TC_TO_QUEUE_MAP", "SCHEDULER", "WRED_PROFILE", "BUFFER_PROFILE")
 """in the order of creation"""
 READ_TABLES = (
-    *("PORT", "PORT_QOS_MAP", "QUEUE", PREVIOUS, *OBJECT_TABLES),
+    *("PORT", "PORT_QOS_MAP", "QUEUE", "BUFFER_QUEUE", PREVIOUS, *OBJECT_TABLES),
     *("MAP_PFC_PRIORITY_TO_QUEUE", "DOT1P_TO_TC_MAP", "MPLS_TC_TO_TC_MAP"),
 )
-_LETTER = {"DSCP_TO_TC_MAP": "D", "TC_TO_QUEUE_MAP": "Q", "SCHEDULER": "S", "WRED_PROFILE": "W"}
-_OWN = re.compile(r"QCLIMB_[DQSW]_[0-9a-f]{8}")
+_LETTER = {"DSCP_TO_TC_MAP": "D", "TC_TO_QUEUE_MAP": "Q", "SCHEDULER": "S", "WRED_PROFILE": "W", "BUFFER_PROFILE": "B"}
+_OWN = re.compile(r"QCLIMB_[DQSWB]_[0-9a-f]{8}")
+
+NARROW_TH = 0
+"""dynamic_th of the queues before the last: 2^0, each may hold as much as is free of the buffer (README.md)."""
 
 
 def is_own(name: str) -> bool:
@@ -49,8 +54,13 @@ class Wanted:
         return name
 
 
-def wanted_of(intent: SwitchIntent | None, rows: Mapping[str, Mapping[str, Row]]) -> Wanted:
-    """Expand the intent over the rows now. An absent or disabled intent wants nothing. Raises Refused."""
+def wanted_of(
+    intent: SwitchIntent | None, rows: Mapping[str, Mapping[str, Row]], narrow_buffers: bool = False
+) -> Wanted:
+    """Expand the intent over the rows now. An absent or disabled intent wants nothing. Raises Refused.
+
+    `narrow_buffers`: queues before the last get narrower buffer profiles than the platform's.
+    """
     wanted = Wanted()
     if intent is None or intent.admin_state != "enabled" or not intent.classes:
         return wanted
@@ -66,7 +76,30 @@ def wanted_of(intent: SwitchIntent | None, rows: Mapping[str, Mapping[str, Row]]
         }
         for key in _queue_keys(port, frozenset(queue_of.values()), rows.get("QUEUE", {})):
             wanted.references["QUEUE", key] = queue_row
+        if narrow_buffers:
+            early = frozenset(one.queue for one in intent.classes if one.priority < len(intent.classes) - 1)
+            for key, profile in _narrowed(port, early, rows).items():
+                wanted.references["BUFFER_QUEUE", key] = {"profile": wanted.add("BUFFER_PROFILE", profile)}
     return wanted
+
+
+def _narrowed(port: str, early: frozenset[int], rows: Mapping[str, Mapping[str, Row]]) -> dict[str, Row]:
+    """BUFFER_QUEUE key -> the profile that its queues, all granted and served before the last one, should have.
+
+    Left alone: rows that cover other queues or ports, too (to split one that the platform wrote would have to be taken
+    back exactly), and profiles without a dynamic threshold or with one that is no wider.
+    """
+    found = {}
+    for key in rows.get("BUFFER_QUEUE", {}):
+        name, _, span = key.partition("|")
+        if name != port or not _is_within(span, early):
+            continue
+        before = reference_without_us("BUFFER_QUEUE", key, "profile", rows)
+        profile = rows.get("BUFFER_PROFILE", {}).get(before or "", {})
+        threshold = profile.get("dynamic_th", "")
+        if threshold.isdecimal() and int(threshold) > NARROW_TH:
+            found[key] = {**profile, "dynamic_th": str(NARROW_TH)}
+    return found
 
 
 def reference_without_us(table: str, key: str, name: str, rows: Mapping[str, Mapping[str, Row]]) -> str | None:
@@ -129,7 +162,7 @@ def _queue_keys(port: str, granted: frozenset[int], queue_rows: Mapping[str, Row
         ports, _, span = key.partition("|")
         if port not in ports.split(","):
             continue
-        queues = _span(key, span)
+        queues = _span(f"QUEUE|{key}", span)
         if not queues & granted:
             continue
         if queues - granted or ports != port:
@@ -141,13 +174,21 @@ def _queue_keys(port: str, granted: frozenset[int], queue_rows: Mapping[str, Row
     return sorted({*covering, *singles})
 
 
-def _span(key: str, span: str) -> frozenset[int]:
+def _is_within(span: str, queues: frozenset[int]) -> bool:
+    try:
+        found = _span("", span)
+    except Refused:  # no row for us to judge
+        return False
+    return bool(found) and found <= queues
+
+
+def _span(row: str, span: str) -> frozenset[int]:
     """Queue numbers of "3" or "3-5"; a VOQ key (host|asic|port|queue) is no port's here and is left alone."""
     low, _, high = span.partition("-")
     try:
         return frozenset(range(int(low), int(high or low) + 1))
     except ValueError as error:
-        raise Refused(f"QUEUE|{key}: expected <port>|<queue> or <port>|<low>-<high>") from error
+        raise Refused(f"{row}: expected <port>|<queue> or <port>|<low>-<high>") from error
 
 
 def _wred(min_bytes: int, max_bytes: int) -> Row:

@@ -35,7 +35,8 @@ def rows_of(topology: Topology, switch: str, gnmi_roles: Mapping[str, str]) -> R
             "mtu": "1500",
             "speed": str(port.rate_bps // 1_000_000),
         }
-        rows[f"BUFFER_QUEUE|{port.name}|0-{QUEUES - 1}"] = {"profile": PROFILE}
+        for queue in range(QUEUES):  # a row each: switchd splits no row that the platform wrote
+            rows[f"BUFFER_QUEUE|{port.name}|{queue}"] = {"profile": PROFILE}
     for common_name, granted in gnmi_roles.items():
         rows[f"GNMI_CLIENT_CERT|{common_name}"] = {"role@": granted}
     return rows

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from qclimb.intent import PathWeights, QueueClass, SwitchIntent
 
 from switchd.plan import Refused, plan
-from switchd.rows import Delete, Merge, Put, Rows, applied
-from switchd.wanted import OBJECT_TABLES, PORT_FIELDS, PREVIOUS, QUEUE_FIELDS, is_own
+from switchd.rows import Change, Delete, Merge, Put, Rows, applied
+from switchd.wanted import BUFFER_FIELDS, OBJECT_TABLES, PORT_FIELDS, PREVIOUS, QUEUE_FIELDS, is_own
 
 
 def classes(*queues: int) -> tuple[QueueClass, ...]:
@@ -89,6 +89,86 @@ def test_a_disabled_intent_gives_back_what_was_there() -> None:
     assert on[PREVIOUS]["Ethernet0|7"] == {"NULL": "NULL"}
     for off in (SwitchIntent(2, "disabled", classes(*FREE)), None):
         assert applied(on, plan(off, on)) == AZURE
+
+
+LOSSY = {"pool": "egress_lossy_pool", "size": "1518", "dynamic_th": "3"}
+BUFFERED: Rows = {
+    **AZURE,
+    "BUFFER_PROFILE": {"lossy": LOSSY, "lossless": {"pool": "egress_lossless_pool", "size": "0", "static_th": "9000"}},
+    "BUFFER_QUEUE": {
+        f"{port}|{queue}": {"profile": "lossless" if queue in (3, 4) else "lossy"}
+        for port in BARE["PORT"]
+        for queue in range(8)
+    },
+}
+
+
+def profile_of(rows: Rows, queue: int | str, port: str = "Ethernet0") -> dict[str, str]:
+    return rows["BUFFER_PROFILE"][rows["BUFFER_QUEUE"][f"{port}|{queue}"]["profile"]]
+
+
+def narrowed(wanted: SwitchIntent | None, rows: Rows) -> tuple[Change, ...]:
+    return plan(wanted, rows, narrow_buffers=True)
+
+
+def test_queues_before_the_last_may_hold_as_much_as_is_free_and_the_last_what_it_could() -> None:
+    after = applied(BUFFERED, narrowed(intent(*FREE), BUFFERED))
+    for port in BARE["PORT"]:
+        for queue in FREE[:-1]:
+            assert profile_of(after, queue, port) == {**LOSSY, "dynamic_th": "0"}
+        for queue in {*range(8)} - {*FREE[:-1]}:
+            assert after["BUFFER_QUEUE"][f"{port}|{queue}"] == BUFFERED["BUFFER_QUEUE"][f"{port}|{queue}"]
+    assert after["BUFFER_PROFILE"].items() >= BUFFERED["BUFFER_PROFILE"].items()
+    assert narrowed(intent(*FREE), after) == ()
+    assert applied(after, narrowed(None, after)) == BUFFERED
+
+
+def test_the_last_queue_follows_the_intent() -> None:
+    before = applied(BUFFERED, narrowed(intent(7, 5, 2), BUFFERED))
+    after = applied(before, narrowed(intent(7, 5), before))
+    assert (profile_of(before, 5), profile_of(before, 2)) == ({**LOSSY, "dynamic_th": "0"}, LOSSY)
+    assert (profile_of(after, 7), profile_of(after, 5)) == ({**LOSSY, "dynamic_th": "0"}, LOSSY)
+    assert applied(after, narrowed(None, after)) == BUFFERED
+
+
+def test_a_class_alone_is_the_last_and_keeps_its_buffer() -> None:
+    assert not any(change.table.startswith("BUFFER") for change in narrowed(intent(7), BUFFERED))
+
+
+def test_buffers_are_the_platforms_unless_told_and_given_back_when_told_no_more() -> None:
+    on = applied(BUFFERED, narrowed(intent(*FREE), BUFFERED))
+    assert not any(change.table.startswith("BUFFER") for change in plan(intent(*FREE), BUFFERED))
+    kept = applied(on, plan(intent(*FREE), on))
+    assert (kept["BUFFER_QUEUE"], kept["BUFFER_PROFILE"]) == (BUFFERED["BUFFER_QUEUE"], BUFFERED["BUFFER_PROFILE"])
+    assert kept["QUEUE"] == on["QUEUE"]
+
+
+def test_another_profile_of_the_platforms_is_followed_and_given_back() -> None:
+    on = applied(BUFFERED, narrowed(intent(*FREE), BUFFERED))
+    on["BUFFER_PROFILE"]["lossy"] = {**LOSSY, "size": "3036"}
+    again = applied(on, narrowed(intent(*FREE), on))
+    assert profile_of(again, 7) == {**LOSSY, "size": "3036", "dynamic_th": "0"}
+    assert sum(is_own(name) for name in again["BUFFER_PROFILE"]) == 1
+    assert profile_of(applied(again, narrowed(None, again)), 7) == {**LOSSY, "size": "3036"}
+
+
+@pytest.mark.parametrize(
+    ("span", "threshold"),
+    [("0-2", "3"), ("5-7", "3"), ("7-5", "3"), ("7", "0"), ("7", "-2"), ("7", ""), ("7", "x"), ("x", "3")],
+)
+def test_a_buffer_row_that_is_no_matter_of_ours_is_left_alone(span: str, threshold: str) -> None:
+    """Rows that cover other queues, too, thresholds no wider than ours, and what can't be read."""
+    rows = {
+        **BUFFERED,
+        "BUFFER_PROFILE": {"lossy": {**LOSSY, "dynamic_th": threshold}},
+        "BUFFER_QUEUE": {f"Ethernet0|{span}": {"profile": "lossy"}, "Ethernet0,Ethernet4|7": {"profile": "lossy"}},
+    }
+    assert not any(change.table.startswith("BUFFER") for change in narrowed(intent(*FREE), rows))
+
+
+def test_a_range_of_queues_before_the_last_is_one_row() -> None:
+    rows = {**BUFFERED, "BUFFER_QUEUE": {"Ethernet0|1-2": {"profile": "lossy"}}}
+    assert profile_of(applied(rows, narrowed(intent(*FREE), rows)), "1-2") == {**LOSSY, "dynamic_th": "0"}
 
 
 def test_a_previous_map_that_is_gone_is_not_restored() -> None:
@@ -251,6 +331,13 @@ SWITCHES = st.fixed_dictionaries(
             st.tuples(st.sampled_from(PORTS), st.sampled_from("01234567")).map("|".join),
             maybe(scheduler=NAMES, wred_profile=NAMES).filter(bool),
         ),
+        "BUFFER_PROFILE": st.dictionaries(NAMES, maybe(dynamic_th=st.sampled_from(["3", "1", "0", "-2"])).filter(bool)),
+        "BUFFER_QUEUE": st.dictionaries(
+            st.tuples(st.sampled_from(PORTS), st.sampled_from(["0", "3", "4", "5", "6", "7", "1-2", "5-6"])).map(
+                "|".join
+            ),
+            maybe(profile=NAMES).filter(bool),
+        ),
     }
 ).map(lambda rows: {table: entries for table, entries in rows.items() if entries})
 
@@ -275,14 +362,15 @@ INTENTS = st.one_of(
 )
 
 
-TARGET = {**PORT_FIELDS, **QUEUE_FIELDS}
+TARGET = {**PORT_FIELDS, **QUEUE_FIELDS, **BUFFER_FIELDS}
+REFERRING = ("QUEUE", "BUFFER_QUEUE", "PORT_QOS_MAP")
 
 
 def dangling(rows: Rows) -> set[str]:
     """References of ours to objects that are not there."""
     return {
         row[field]
-        for table in ("PORT_QOS_MAP", "QUEUE")
+        for table in REFERRING
         for row in rows.get(table, {}).values()
         for field, target in TARGET.items()
         if is_own(row.get(field, "")) and row[field] not in rows.get(target, {})
@@ -292,13 +380,13 @@ def dangling(rows: Rows) -> set[str]:
 def tried(wanted: SwitchIntent | None, rows: Rows) -> Rows:
     """The rows after the plan, checked at every step; a refused plan changes nothing."""
     try:
-        changes = plan(wanted, rows)
+        changes = plan(wanted, rows, narrow_buffers=True)
     except Refused:
         return rows
     for count in range(len(changes) + 1):
         assert not dangling(applied(rows, changes[:count])), changes[count - 1]
     after = applied(rows, changes)
-    assert plan(wanted, after) == ()
+    assert plan(wanted, after, narrow_buffers=True) == ()
     return after
 
 
@@ -309,10 +397,10 @@ def test_any_sequence_of_intents_holds_and_can_be_taken_back(before: Rows, inten
     for wanted in intents:
         rows = tried(wanted, rows)
     without = applied(rows, plan(None, rows))
-    assert {t: e for t, e in without.items() if t not in ("QUEUE", "PORT_QOS_MAP")} == {
-        t: e for t, e in before.items() if t not in ("QUEUE", "PORT_QOS_MAP")
+    assert {t: e for t, e in without.items() if t not in REFERRING} == {
+        t: e for t, e in before.items() if t not in REFERRING
     }
-    for table in ("QUEUE", "PORT_QOS_MAP"):
+    for table in REFERRING:
         existing = {key: restorable(row, before) for key, row in before.get(table, {}).items()}
         got = {key: restorable(row, before) for key, row in without.get(table, {}).items()}
         assert {k: v for k, v in got.items() if v} == {k: v for k, v in existing.items() if v}
