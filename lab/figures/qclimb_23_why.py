@@ -10,7 +10,7 @@ from lab.figures.grid import Ratios
 from lab.figures.intervals import shown
 from lab.figures.page import FULL_FROM, Page, Panel, Points, Runs, Scale, Series, Story
 from lab.figures.qclimb_23 import BDP_PACKETS, DELAY, FABRIC, FORECAST, SIZES_SAID, TRACES, at_40g
-from lab.figures.qclimb_jobs import DEFAULT, OURS, SHARP, THIRD
+from lab.figures.qclimb_jobs import OURS, SHARP, THIRD
 from lab.sim import (
     Bursty,
     Experiment,
@@ -100,7 +100,6 @@ VARIANTS = (
     Variant("thresholds", "PIAS 2016, web search", thresholds=PIAS_2016_WEB_SEARCH),
     Variant("thresholds", "PIAS 2015, data mining", thresholds=PIAS_2015_DATA_MINING),
     Variant("thresholds", "ours, mean slowdown", thresholds=OURS["PageRank"]),
-    Variant("thresholds", "ours, the default", thresholds=DEFAULT["PageRank"]),
     Variant("thresholds", "ours, PIAS's cost", thresholds=OURS_PIAS_COST),
     Variant("buffers", "146 KB a port", tcp=(("buffer_bytes", 146_000), ("host_buffer_bytes", 146_000))),
     Variant("buffers", "1 MB a port", tcp=(("buffer_bytes", 10**6), ("host_buffer_bytes", 10**6))),

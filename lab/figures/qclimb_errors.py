@@ -56,8 +56,7 @@ PAGE = Page(
         "with an initial window of 10 packets few are out when a flow climbs, and that a round trip of 14 us soon "
         "mends what TCP sends again.",
         "Fig. 25: what pFabric loses by wrong sizes hangs on single flows, those of which one in a thousand gets a "
-        "much smaller flow's forecast: hence intervals as wide as the values, and values beyond the paper's. Page "
-        "qclimb-28 has the same without such flows.",
+        "much smaller flow's forecast: hence intervals as wide as the values, and values beyond the paper's.",
     ],
     scales={
         "quick": Scale("quick", 480, (1,), (0.5, 0.7)),

@@ -164,7 +164,7 @@ PAGE = Page(
         WHY,
         "Fig. 14: -FP and -PP go by the forest's mean, which is nearer to large flows' sizes than a lower bound of "
         "all leaves: better for the mean where large flows are many (training), worse for small ones. Fig. 25: "
-        "pFabric with that mean lets a large flow that outgrew it pass all others (page qclimb-28 tries it without).",
+        "pFabric with that mean lets a large flow that outgrew it pass all others.",
     ],
     runs=GRID.runs,
     tell=tell,

@@ -33,11 +33,9 @@ KINDS: dict[str, tuple[bool, Leaves]] = {
     "jobs, to a hundredth": (False, SHARP),
     "jobs, to a tenth": (False, FORECAST),
     "independent, to a tenth": (True, FORECAST),
-    "independent, to a hundredth": (True, SHARP),
-    "independent, none outgrown": (True, Leaves(width=0.1, miss=0.0, number="upper")),
 }
 """How flows begin, and to within what their place among all sizes is known."""
-IN_JOBS, INDEPENDENT, CLOSER, SAFE = tuple(KINDS)[:2], tuple(KINDS)[2:3], tuple(KINDS)[3:4], tuple(KINDS)[4:]
+IN_JOBS, INDEPENDENT = tuple(KINDS)[:2], tuple(KINDS)[2:]
 
 
 def beside_homa(case: str, title: str, load: float, count: int, seed: int) -> Experiment:
@@ -90,8 +88,6 @@ GRID_28 = Grid(
         for kind, cases in (
             ("jobs", IN_JOBS),
             ("independent", INDEPENDENT),
-            ("independent, to a hundredth", CLOSER),
-            ("independent, none outgrown", SAFE),
         )
         for figure, scheme, base, name, which, low, high in (
             ("Fig. 28", "Homa", "QCLIMB", "mean", "all", 0.875, 1.0),
@@ -106,7 +102,6 @@ GRID_28 = Grid(
             ("Fig. 29", "QCLIMB", "pFabric, forecasts", "p99", "small", 0.024, 0.034),
             ("Fig. 29", "QCLIMB", "Homa, forecasts", "p99", "small", 0.053, 0.07),
         )
-        if figure == "Fig. 29" or kind in ("jobs", "independent")
     ),
     "flows, sizes known",
 )
@@ -181,8 +176,6 @@ PAGE_28 = Page(
         "Kinds of flows. `jobs`: as above. `independent`: Poisson arrivals, uniform pairs, sizes drawn one by "
         "one, an initial window of 50 packets, as on page qclimb-23; a claim about Homa may hold for one and not for "
         "the other.",
-        "`None outgrown`: sizes known to within a tenth, never another flow's, and the one number is the upper end of "
-        "what is known, so that no flow is larger than its forecast.",
         "With forecasts: pFabric and Homa take the forecast's one number for the size. A place known to within a "
         "hundredth puts 6 % of the flows off by more than 100 KB and 0.7 MB on average, to within a tenth 25 % and "
         "1.1 MB; the paper's forest 34 % and 0.82 MB (Fig. 1). Where the paper says `up to`, its range here goes from "

@@ -43,8 +43,7 @@ class Leaves:
     """A predictor whose leaves hold flows alike: the flow's place among all flows (its share in the table, 0 to 1) is
     known to within a window of `width`, reflected at the ends; the bounds are the sizes at the window's two ends. The
     number is the mean of the window's sizes, as a regression forest says it (a leaf that holds a few large flows says
-    so of its small ones), the size at its middle, or at its upper end, which few flows outgrow. With probability `miss`
-    the window is another flow's.
+    so of its small ones), or the size at its middle. With probability `miss` the window is another flow's.
 
     width 0.1 and miss 0.001 give coverage 99.9 %, tight bounds for small flows and loose ones for large, as QCLIMB's
     observations O1 to O5 have them; it is a model of a forest, not one.
@@ -52,14 +51,14 @@ class Leaves:
 
     width: float = 0.1
     miss: float = 0.001
-    number: Literal["mean", "middle", "upper"] = "mean"
+    number: Literal["mean", "middle"] = "mean"
 
     def __post_init__(self) -> None:
         for name in ("width", "miss"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ExperimentError(f"workload.forecast.{name} is {getattr(self, name)}, expected 0 to 1")
-        if self.number not in ("mean", "middle", "upper"):
-            raise ExperimentError(f"workload.forecast.number is {self.number!r}, expected mean, middle or upper")
+        if self.number not in ("mean", "middle"):
+            raise ExperimentError(f"workload.forecast.number is {self.number!r}, expected mean or middle")
 
     def fill(self, flows: Flows, table: SizeTable, random: np.random.Generator) -> None:
         """As above."""
@@ -72,8 +71,6 @@ class Leaves:
         flows["upper_bytes"] = np.maximum(1, np.ceil(upper))
         if self.number == "mean" and self.width > 0:
             middle = _mean_sizes(table, low, low + self.width)
-        if self.number == "upper":
-            middle = np.ceil(upper)
         flows["forecast_bytes"] = np.maximum(1, np.rint(middle))
 
 
