@@ -117,7 +117,7 @@ def tell(scale: Scale, points: Points) -> Story:
     found = verdicts(against(TCP), against(TOLERANT), lost)
     alone = [case for case in CASES if case.endswith(ALONE)]
     found += [f"With independent flows: {line}" for line in verdicts(against(TCP, alone), against(TOLERANT, alone), {})]
-    return Story(rows, panels, found, " ".join(found[:3]))
+    return Story(rows, panels, found, " ".join((*found[:2], *found[-2:-1], *found[2:-2])))
 
 
 def verdicts(strict: Sequence[float], tolerant: Sequence[float], lost: dict[str, tuple[float, float]]) -> list[str]:
