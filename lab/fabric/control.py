@@ -36,11 +36,15 @@ def redis_socket(fabric: Fabric, switch: str) -> Path:
     return fabric.directory / "switches" / switch / "redis.sock"
 
 
-def start_control(fabric: Fabric, progress: Callable[[str], None], serve: Sequence[str] = ("--keep-bounds",)) -> None:
+AS_ROLLED_OUT = ("--keep-bounds", "--on-drift", "flag", "--drift-every-s", "3600")
+"""Experiments mean the bounds that they roll out, also bad ones; and a forest that is grown anew beside a pass takes one
+of the machine's cores for some 20 s, from QCLIMB's passes alone."""
+
+
+def start_control(fabric: Fabric, progress: Callable[[str], None], serve: Sequence[str] = AS_ROLLED_OUT) -> None:
     """Brings the control plane of a fabric up, as far as every daemon serves and every device is registered.
 
-    `serve`: further options of `qclimb-orchestrator serve`; experiments mean the bounds that they roll out, also bad
-    ones.
+    `serve`: further options of `qclimb-orchestrator serve`.
 
     Raises:
         FabricError: a daemon ended or did not serve in time; carries the end of its log.
