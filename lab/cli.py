@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, NoReturn, ParamSpec, TypeVar
 
 import click
@@ -98,10 +98,8 @@ def up(
     topology = Topology(leaves, spines, hosts_per_leaf, *rates, buffer_bytes)
     from lab.fabric.control import start_control
 
-    with (
-        progress() as say,
-        Fabric(topology, prefix, control=None if no_control else start_control, progress=say) as fabric,
-    ):
+    control = None if no_control else partial(start_control, serve=())  # as an operator runs it
+    with progress() as say, Fabric(topology, prefix, control=control, progress=say) as fabric:
         checks = []
         if calibrate:
             say("calibration: one bulk flow between racks")

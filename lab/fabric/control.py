@@ -37,8 +37,8 @@ def redis_socket(fabric: Fabric, switch: str) -> Path:
 
 
 AS_ROLLED_OUT = ("--keep-bounds", "--on-drift", "flag", "--drift-every-s", "3600")
-"""Experiments mean the bounds that they roll out, also bad ones; and a forest that is grown anew beside a pass takes one
-of the machine's cores for some 20 s, from QCLIMB's passes alone."""
+"""Experiments mean the bounds that they roll out, also bad ones; and a forest that is grown anew beside a pass takes a
+core of the machine for some 20 s, from QCLIMB's passes alone."""
 
 
 def start_control(fabric: Fabric, progress: Callable[[str], None], serve: Sequence[str] = AS_ROLLED_OUT) -> None:
