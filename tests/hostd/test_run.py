@@ -70,9 +70,10 @@ def test_nothing_but_the_asked_variables_changes(tmp_path: Path) -> None:
 
 
 def test_options_become_the_librarys_variables(tmp_path: Path) -> None:
-    found = seen_environment("--mode", "observe", "--log", "x.log", "--run-dir", tmp_path / "none")
+    log = os.path.relpath(tmp_path / "x.log")
+    found = seen_environment("--mode", "observe", "--log", log, "--run-dir", tmp_path / "none")
     assert found["QCLIMB_MODE"] == "observe"
-    assert found["QCLIMB_LOG"] == str(Path("x.log").absolute())
+    assert found["QCLIMB_LOG"] == str(Path(log).absolute())
     assert found["QCLIMB_RUN"] == str(tmp_path / "none")
     assert "QCLIMB_POLICY" not in found
     assert seen_environment("--log", "stderr")["QCLIMB_LOG"] == "stderr"
