@@ -9,7 +9,7 @@ import click
 
 from lab.bounds.figures import FIGURES, Wanted
 from lab.bounds.replay import SOURCES
-from lab.workload.cli import Numbers, one_sentence
+from lab.workload.cli import Numbers, one_sentence, seeds_option
 
 KNOWN = sorted({number for figure in FIGURES for number in figure.numbers})
 
@@ -22,13 +22,7 @@ KNOWN = sorted({number for figure in FIGURES for number in figure.numbers})
     "--figures", type=Numbers(int), default=",".join(map(str, KNOWN)), show_default=True, help="Of the paper."
 )
 @click.option("--loads", type=Numbers(float), default="0.5,0.7", show_default=True, help="Where a figure has it.")
-@click.option(
-    "--seeds",
-    type=Numbers(int, ordinal=True),
-    default="3",
-    show_default=True,
-    help="How many, or a list; `31,` is one.",
-)
+@seeds_option
 @click.option("--schemes", default="", help="Only these, with commas.")
 @click.option("--quick", is_flag=True, help="Two minutes: web, load 0.5, PIAS, QCLIMB and QCLIMB-PS, one window.")
 @click.option("--own/--no-own", default=True, help="Also by the orchestrator's thresholds, beside the published ones.")

@@ -52,6 +52,15 @@ class Numbers(click.ParamType[Any]):
         return found
 
 
+seeds_option = click.option(
+    "--seeds",
+    type=Numbers(int, ordinal=True),
+    default="3",
+    show_default=True,
+    help="How many, or a list; `31,` is one.",
+)
+
+
 class SchemeList(click.ParamType[Any]):
     """Names of schemes with commas."""
 
@@ -97,13 +106,7 @@ def run() -> None:
 
 
 @run.command(epilog="\b\nExample:\n  qclimb lab run fct --seeds 3 --loads 0.4,0.6,0.8 --schemes tcp,pias,qclimb")
-@click.option(
-    "--seeds",
-    type=Numbers(int, ordinal=True),
-    default="3",
-    show_default=True,
-    help="How many, or a list; `31,` is one.",
-)
+@seeds_option
 @click.option("--loads", type=Numbers(float), default="0.4,0.6,0.8", show_default=True)
 @click.option("--schemes", type=SchemeList(), default=SCHEME_NAMES, show_default=True)
 @click.option("--seconds", type=SECONDS, default=25.0, show_default=True, help="Of arrivals in a pass.")
@@ -161,13 +164,7 @@ def deadline(as_json: bool, **options: Any) -> None:
 
 
 @run.command(epilog="\b\nExample:\n  qclimb lab run tagger --seeds 3 --flows 100 --document docs/results/tagger.md")
-@click.option(
-    "--seeds",
-    type=Numbers(int, ordinal=True),
-    default="3",
-    show_default=True,
-    help="How many, or a list; `31,` is one.",
-)
+@seeds_option
 @click.option("--flows", type=click.IntRange(1, 10_000), default=100, show_default=True, help="In each cell.")
 @click.option(
     "--results", "folder", type=click.Path(path_type=Path), default=Path("lab-results/tagger"), show_default=True
