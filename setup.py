@@ -7,9 +7,14 @@ from pathlib import Path
 from setuptools import setup
 from setuptools.command.build_py import build_py
 
+try:
+    from setuptools.command.editable_wheel import _StaticPth, editable_wheel
+except ImportError:  # then setuptools does it its own way
+    editable_wheel = None
+
 HERE = Path(__file__).parent
 
-HOST = ["click>=8.1", "pyelftools>=0.31"]
+HOST = ["click>=8.1", "pyelftools>=0.31", "numpy>=1.26"]
 SWITCH = [
     "grpcio>=1.66",
     "protobuf>=5.29",
@@ -22,6 +27,8 @@ SWITCH = [
 ORCHESTRATOR = [
     "fastapi>=0.115",
     "uvicorn>=0.30",
+    "uvloop>=0.19",
+    "httptools>=0.6",
     "sqlalchemy>=2.0",
     "numpy>=1.26",
     "scikit-learn>=1.4",
@@ -56,6 +63,7 @@ DEV = [
     "pytest-timeout>=2.3",
     "hypothesis>=6.100",
     "trustme>=1.1",
+    "jsonschema>=4",
     "schemathesis>=4",
     "quantile-forest>=1.4",
     "pyang>=2.6",
@@ -92,6 +100,22 @@ class BuildWithPrograms(build_py):
         target.mkdir(parents=True, exist_ok=True)
         self.copy_file(str(HERE / folder / "build" / made), str(target / made))
 
+
+COMMANDS = {"build_py": BuildWithPrograms}
+
+if editable_wheel is not None:
+
+    class EditableByPath(editable_wheel):
+        """Installs a checkout as the two folders on the path in which its packages lie, as PYTHONPATH would.
+
+        By itself setuptools puts a finder before all imports for a `package_dir` of several entries, which type
+        checkers can't follow, and warns of it: a folder of a package's name in the working directory would come first.
+        """
+
+        def _select_strategy(self, name: str, tag: str, build_lib: str) -> _StaticPth:
+            return _StaticPth(self.distribution, name, [HERE, HERE / "gnmi-models"])
+
+    COMMANDS["editable_wheel"] = EditableByPath
 
 setup(
     name="qclimb",
@@ -165,5 +189,5 @@ setup(
             "model = orchestrator.model_cli:model",
         ],
     },
-    cmdclass={"build_py": BuildWithPrograms},
+    cmdclass=COMMANDS,
 )

@@ -1,10 +1,16 @@
 /*
- * `ask PORT CONNECTIONS ROUNDS REQUEST BYTES`: what a service carries: in each round REQUEST (\n for a line's end) goes
- * out on every connection, then an answer of BYTES is read from each. Prints requests a second. For
+ * `ask PORT CONNECTIONS ROUNDS REQUEST BYTES [sleep]`: what a service carries: in each round REQUEST (\n for a line's
+ * end) goes out on every connection, then an answer of BYTES is read from each. Prints requests a second. For
  * bench/shim_programs.py; knows nothing of qclimb.
+ *
+ * It asks again and again for what has not come. A load that sleeps must be woken, on one machine at the cost of the
+ * server that answers, and the more often the slower the server is. A client on another machine is not its server's to
+ * wake. `sleep` has it sleep.
  */
 #include <arpa/inet.h>
+#include <errno.h>
 #include <netinet/tcp.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +21,7 @@
 #include "program.h"
 
 #define MOST 256
+#define FIRST_ROUNDS 20 /* not timed */
 
 static double now_s(void)
 {
@@ -41,6 +48,18 @@ static size_t request_of(const char *text, char *request)
 	return len;
 }
 
+static void take(int fd, char *answer, size_t bytes, bool sleeps)
+{
+	size_t got = 0;
+
+	while (got < bytes) {
+		const ssize_t part = recv(fd, answer, bytes - got, sleeps ? MSG_WAITALL : MSG_DONTWAIT);
+
+		must(part > 0 || (part < 0 && errno == EAGAIN), "answer");
+		got += part > 0 ? (size_t)part : 0;
+	}
+}
+
 int main(int count, char **argument)
 {
 	struct sockaddr_in to = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
@@ -49,9 +68,10 @@ int main(int count, char **argument)
 	long rounds, bytes;
 	size_t len;
 	double start = 0;
+	const bool sleeps = count == 7 && !strcmp(argument[6], "sleep");
 
-	must(count == 6 && strlen(argument[4]) < sizeof(request) / 2,
-	     "usage: ask PORT CONNECTIONS ROUNDS REQUEST BYTES");
+	must((count == 6 || sleeps) && strlen(argument[4]) < sizeof(request) / 2,
+	     "usage: ask PORT CONNECTIONS ROUNDS REQUEST BYTES [sleep]");
 	to.sin_port = htons((uint16_t)atoi(argument[1]));
 	connections = atoi(argument[2]);
 	rounds = atol(argument[3]);
@@ -64,13 +84,13 @@ int main(int count, char **argument)
 		must(!connect(fd[i], (struct sockaddr *)&to, sizeof(to)), "connect");
 		setsockopt(fd[i], IPPROTO_TCP, TCP_NODELAY, &(int){ 1 }, sizeof(int));
 	}
-	for (long round = -20; round < rounds; round++) {
+	for (long round = -FIRST_ROUNDS; round < rounds; round++) {
 		if (round == 0)
 			start = now_s();
 		for (int i = 0; i < connections; i++)
 			must(send(fd[i], request, len, 0) == (ssize_t)len, "send");
 		for (int i = 0; i < connections; i++)
-			must(recv(fd[i], answer, (size_t)bytes, MSG_WAITALL) == bytes, "answer");
+			take(fd[i], answer, (size_t)bytes, sleeps);
 	}
 	printf("%.1f\n", (double)rounds * connections / (now_s() - start));
 	return 0;

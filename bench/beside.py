@@ -2,6 +2,7 @@
 
 import os
 import random
+import socket
 import statistics
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
@@ -128,3 +129,9 @@ def row_per_s(
 def last_cpu() -> str:
     """The processor that programs are bound to."""
     return str(max(os.sched_getaffinity(0)))
+
+
+def free_port() -> int:
+    """One that was free a moment ago."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])

@@ -17,7 +17,7 @@ from tabulate import tabulate
 from lab.fabric.sigterm import exits_on_sigterm
 
 HERE = Path(__file__).parent
-NAMES = ("shim", "shim_connections", "shim_programs", "shim_link", "forest", "sim")
+NAMES = ("shim", "shim_connections", "shim_programs", "shim_inside", "shim_link", "hostd", "forest", "sim", "control")
 LONG = ("sim_growth", "drain", "forest_sizes")
 """Run when they are named."""
 

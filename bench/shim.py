@@ -4,7 +4,8 @@ Both ends of the connection are one thread's, and CPU time is counted: no schedu
 
 inside  no call starts a flow (goal: at most 1.03 of bare)
 flow    each message is a flow of its own: the most that an application can ask for; nobody takes the records
-taken   the same, and somebody takes each record
+taken   the same, and somebody takes each record, woken by each datagram
+hostd   the same, and qclimb-hostd takes the records
 full    the same, and the socket that the records go to is full: they are counted as dropped, nobody waits
 other   a descriptor that is none of ours, on the cheapest call there is: read the difference in ns
 """
@@ -24,8 +25,9 @@ from qclimb.policy import Mode
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 from beside import HOSTLIB, environments, in_turns, last_cpu, row_ns  # noqa: E402
+from hostd import hostds  # noqa: E402
 
-KINDS = {"inside": 40_000, "flow": 20_000, "taken": 20_000, "full": 20_000, "other": 300_000}
+KINDS = {"inside": 40_000, "flow": 20_000, "taken": 20_000, "hostd": 20_000, "full": 20_000, "other": 300_000}
 MODES = (Mode.OBSERVE, Mode.PIAS, Mode.QCLIMB)
 REPEATS = 15
 GOALS = {"inside": "<= 1.03"}
@@ -64,7 +66,16 @@ def taken_socket(run_dir: Path) -> Iterator[None]:
             taker.join()
 
 
-HOSTDS: dict[str, Callable[[Path], AbstractContextManager[object]]] = {"full": full_socket, "taken": taken_socket}
+def real_hostd(run_dir: Path) -> AbstractContextManager[object]:
+    """qclimb-hostd, with an orchestrator that takes what it delivers."""
+    return hostds({None: run_dir})
+
+
+HOSTDS: dict[str, Callable[[Path], AbstractContextManager[object]]] = {
+    "full": full_socket,
+    "taken": taken_socket,
+    "hostd": real_hostd,
+}
 
 
 def run() -> list[dict[str, Any]]:

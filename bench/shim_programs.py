@@ -34,6 +34,7 @@ from beside import (  # noqa: E402
     SPLIT,
     cpu_ns_of,
     environments,
+    free_port,
     in_turns,
     last_cpu,
     reference_environment,
@@ -46,13 +47,15 @@ GOAL = ">= 0.98"
 STARTS = 8
 CONNECTIONS = 20
 VALUE = 100
+ASK_FIRST_ROUNDS = 20
+"""Of ask.c, before its clock starts."""
 SMALL_BYTES, LARGE_BYTES = 1000, 100_000
 
 NGINX = """
 worker_processes 1; daemon off; pid {place}/pid; error_log /dev/null;
 events {{ worker_connections 512; }}
 http {{
-  access_log off; keepalive_requests 1000000000; sendfile on;
+  access_log off; keepalive_requests 1000000000; sendfile on; {more}
   client_body_temp_path {place}/b; proxy_temp_path {place}/p; fastcgi_temp_path {place}/f; uwsgi_temp_path {place}/u;
   scgi_temp_path {place}/s;
   server {{ listen {address}:{port}; root {place}; }}
@@ -65,7 +68,7 @@ class Seen:
     """What one load saw."""
 
     per_s: float
-    requests: int
+    requests: int  # answered in all
 
 
 @dataclass(frozen=True)
@@ -85,12 +88,6 @@ class Server:
     argv: Callable[[int, Path], list[str]]
     loads: dict[str, Load]
     prepare: Callable[[int], None] = lambda port: None
-
-
-def free_port() -> int:
-    """One that was free a moment ago."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
 
 
 def wait_for(port: int) -> None:
@@ -129,19 +126,19 @@ def memcached_argv(port: int, place: Path) -> list[str]:
     return ["memcached", "-l", "127.0.0.1", "-p", str(port), "-t", "1", "-u", "nobody"]
 
 
-def ask(place: Path, port: int, request: str, answer_bytes: int, rounds: int = 1000) -> Seen:
+def ask(place: Path, port: int, request: str, answer_bytes: int, rounds: int, *more: str) -> Seen:
     """By the load of ask.c."""
-    argv = [str(place / "ask"), str(port), str(CONNECTIONS), str(rounds), request, str(answer_bytes)]
-    return Seen(float(said(argv)), rounds * CONNECTIONS)
+    argv = [str(place / "ask"), str(port), str(CONNECTIONS), str(rounds), request, str(answer_bytes), *more]
+    return Seen(float(said(argv)), (rounds + ASK_FIRST_ROUNDS) * CONNECTIONS)
 
 
-def nginx_argv(port: int, place: Path, address: str = "127.0.0.1") -> list[str]:
-    """Files of the folder."""
+def nginx_argv(port: int, place: Path, address: str = "127.0.0.1", more: str = "") -> list[str]:
+    """Files of the folder; `more`: directives."""
     folder = place / f"nginx{port}"
     folder.mkdir(exist_ok=True)  # a port may come again
     (folder / "small").write_bytes(bytes(SMALL_BYTES))
     (folder / "large").write_bytes(bytes(LARGE_BYTES))
-    (folder / "conf").write_text(NGINX.format(place=folder, address=address, port=port))
+    (folder / "conf").write_text(NGINX.format(place=folder, address=address, port=port, more=more))
     return ["nginx", "-p", str(folder), "-c", str(folder / "conf")]
 
 
@@ -154,14 +151,14 @@ def wrk(port: int, path: str, *more: str) -> Seen:
     return Seen(float(rate[1]), int(requests[1]))
 
 
-def nginx_small(place: Path, port: int) -> Seen:
-    """1 KB on kept connections, by ask.c: wrk takes whole seconds for a turn."""
+def nginx_small(place: Path, port: int, *more: str) -> Seen:
+    """1 KB on kept connections, by ask.c: wrk takes whole seconds for a turn, and sleeps."""
     answer = b""
     with socket.create_connection(("127.0.0.1", port)) as connection:
         connection.sendall(b"GET /small HTTP/1.1\r\nHost: x\r\n\r\n")
         while len(answer.partition(b"\r\n\r\n")[2]) < SMALL_BYTES:
             answer += connection.recv(65536)
-    return ask(place, port, r"GET /small HTTP/1.1\nHost: x\n\n", len(answer), 600)
+    return ask(place, port, r"GET /small HTTP/1.1\nHost: x\n\n", len(answer), 600, *more)
 
 
 def set_value(port: int) -> None:
@@ -175,6 +172,13 @@ def servers(place: Path) -> dict[str, Server]:
     """By name; ask.c is built into `place`."""
     subprocess.run(["cc", "-O2", "-o", place / "ask", HERE / "ask.c"], check=True)
     value_bytes = len(b"VALUE k 0 %d\r\n" % VALUE) + VALUE + len(b"\r\nEND\r\n")
+
+    def nginx(name: str, *more: str) -> dict[str, Load]:
+        return {name: Load(lambda port: nginx_small(place, port, *more), 5, LEAST)}
+
+    def memcached(name: str, *more: str) -> dict[str, Load]:
+        return {name: Load(lambda port: ask(place, port, r"get k\n", value_bytes, 1000, *more), 5, LEAST)}
+
     return {
         "redis": Server(
             ("redis-server", "redis-benchmark"), redis_argv, {"GET, kept connections": Load(redis_load, 5)}
@@ -182,34 +186,43 @@ def servers(place: Path) -> dict[str, Server]:
         "memcached": Server(
             ("memcached",),
             memcached_argv,
-            {"get, kept connections": Load(lambda port: ask(place, port, r"get k\n", value_bytes), 5, LEAST)},
+            memcached("get, kept connections") | memcached("the same, a load that sleeps", "sleep"),
             set_value,
         ),
         "nginx": Server(
             ("nginx", "wrk"),
             nginx_argv,
-            {
-                "1 KB, kept connections": Load(lambda port: nginx_small(place, port), 5, LEAST),
+            nginx("1 KB, kept connections")
+            | nginx("the same, a load that sleeps", "sleep")
+            | {
                 "1 KB, a connection each": Load(lambda port: wrk(port, "small", "-H", "Connection: close"), 1),
                 "100 KB by sendfile": Load(lambda port: wrk(port, "large"), 1, (SPLIT, *MODES)),
             },
         ),
+        "nginx, tcp_nopush on": Server(
+            ("nginx",),
+            lambda port, place: nginx_argv(port, place, more="tcp_nopush on;"),  # as Debian's nginx.conf has it
+            nginx("1 KB, kept connections"),
+        ),
     }
+
+
+def installed(place: Path) -> Iterator[tuple[str, Server]]:
+    """The servers whose programs are here; the others are said."""
+    for name, how in servers(place).items():
+        if missing := [program for program in how.needs if not shutil.which(program)]:
+            click.echo(f"[bench] {name} skipped: {', '.join(missing)} not installed", err=True)
+        else:
+            yield name, how
 
 
 def run() -> list[dict[str, Any]]:
     """Rows of the benchmark."""
     subprocess.run(["make", "-s", "-C", str(HOSTLIB), "lib"], check=True)
-    with tempfile.TemporaryDirectory(prefix="qclimb-bench-") as name:
-        place = Path(name)
+    with tempfile.TemporaryDirectory(prefix="qclimb-bench-") as folder:
+        place = Path(folder)
         place.chmod(0o755)
-        rows: list[dict[str, Any]] = []
-        for server, how in servers(place).items():
-            if missing := [program for program in how.needs if not shutil.which(program)]:
-                click.echo(f"[bench] {server} skipped: {', '.join(missing)} not installed", err=True)
-                continue
-            rows += measured(place, server, how)
-        return rows
+        return [row for name, how in installed(place) for row in measured(place, name, how)]
 
 
 @contextmanager
@@ -231,6 +244,12 @@ def running(
         yield started
 
 
+def turned(under: dict[str | None, dict[str, str]], by: int) -> dict[str | None, dict[str, str]]:
+    """The same, in another order: who starts first may have the better place in memory."""
+    order = sorted(under, key=str)
+    return {mode: under[mode] for mode in order[by % len(order) :] + order[: by % len(order)]}
+
+
 def measured(place: Path, server: str, how: Server) -> list[dict[str, Any]]:
     """The rows of one server."""
     modes: set[str | None] = {mode for load in how.loads.values() for mode in load.modes}
@@ -238,8 +257,8 @@ def measured(place: Path, server: str, how: Server) -> list[dict[str, Any]]:
     cpu: dict[str, dict[Any, list[float]]] = {name: defaultdict(list) for name in how.loads}
     with environments(MODES) as environment:
         under = {mode: environment.get(mode) or reference_environment(place, str(mode)) for mode in {None, *modes}}
-        for _ in range(STARTS):
-            with running(place, how, under) as started:
+        for start in range(STARTS):
+            with running(place, how, turned(under, start)) as started:
                 for name, load in how.loads.items():
 
                     def per_s(mode: str | None, name: str = name, load: Load = load, at: Any = started) -> float:

@@ -14,8 +14,9 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from lab.bounds.replay import SOURCES, part_of, read, replay, wire_bytes
+from lab.bounds.replay import part_of, read, replay, wire_bytes
 from lab.bounds.schemes import PUBLISHED_SLACK_BYTES, PUBLISHED_THRESHOLDS
+from lab.bounds.sources import SOURCES
 from lab.figures.forests import recorded
 from lab.figures.threshold_cases import CASES, HOSTS
 from lab.sim import Experiment, FlowList, run

@@ -32,6 +32,7 @@ Examples:
 
 @click.command(
     epilog=EXAMPLE,
+    no_args_is_help=True,
     context_settings={
         "help_option_names": ["-h", "--help"],
         "ignore_unknown_options": False,

@@ -17,7 +17,7 @@ from lab.bounds.cli import bounds
 from lab.drift.cli import drift
 from lab.fabric import Fabric, FabricError, Topology, guard, state
 from lab.record.cli import record
-from lab.sim.cli import sim
+from lab.sim_cli import sim
 from lab.workload.cli import demo, run, trace
 
 P = ParamSpec("P")
@@ -62,19 +62,26 @@ Example:
 
 @click.group(context_settings=SETTINGS, epilog=EXAMPLE)
 def lab() -> None:
-    """A leaf-spine fabric of network namespaces on this machine (root only), and a simulated one."""
+    """A leaf-spine fabric: of namespaces (root only), or simulated."""
 
 
 @lab.command(epilog="\b\nExample:\n  sudo qclimb lab up --no-control --hosts-per-leaf 2")
 @prefix_option
 @click.option("--no-control", is_flag=True, help="Links and queues only: no redis, switchd, orchestrator, hostd.")
-@click.option("--leaves", default=Topology.leaves, show_default=True)
-@click.option("--spines", default=Topology.spines, show_default=True)
-@click.option("--hosts-per-leaf", default=Topology.hosts_per_leaf, show_default=True)
+@click.option("--leaves", default=Topology.leaves, show_default=True, help="Leaf switches.")
+@click.option(
+    "--spines", default=Topology.spines, show_default=True, help="Spine switches; each leaf has a link to each."
+)
+@click.option("--hosts-per-leaf", default=Topology.hosts_per_leaf, show_default=True, help="Hosts at each leaf.")
 @click.option(
     "--host-mbps", default=Topology.host_rate_bps // 1_000_000, show_default=True, help="Mb/s of a host's port."
 )
-@click.option("--uplink-mbps", default=Topology.uplink_rate_bps // 1_000_000, show_default=True)
+@click.option(
+    "--uplink-mbps",
+    default=Topology.uplink_rate_bps // 1_000_000,
+    show_default=True,
+    help="Mb/s of a link between leaf and spine.",
+)
 @click.option("--buffer-bytes", default=Topology.buffer_bytes, show_default=True, help="Buffer of each switch port.")
 @click.option(
     "--calibrate/--no-calibrate", default=True, show_default=True, help="Check that a bulk flow gets its rate."
@@ -93,7 +100,10 @@ def up(
     calibrate: bool,
     as_json: bool,
 ) -> None:
-    """Bring the fabric up and leave it up; what was there under the prefix goes first."""
+    """Bring the fabric up and leave it up.
+
+    What was there under the prefix goes first.
+    """
     rates = host_mbps * 1_000_000, uplink_mbps * 1_000_000
     topology = Topology(leaves, spines, hosts_per_leaf, *rates, buffer_bytes)
     from lab.fabric.control import start_control
@@ -161,7 +171,10 @@ def progress() -> Iterator[Callable[[str], None]]:
 @click.option("--all", "everything", is_flag=True, help="Every fabric on this machine, whoever owns it.")
 @sentences
 def down(prefix: str, everything: bool) -> None:
-    """Remove a fabric, also one that a killed run left behind; again is harmless."""
+    """Remove a fabric, also what a killed run left behind.
+
+    Again is harmless.
+    """
     if os.geteuid() != 0:
         raise FabricError("removing a fabric needs root; run it with sudo")
     for name in state.prefixes() if everything else [prefix]:
@@ -181,7 +194,10 @@ def down(prefix: str, everything: bool) -> None:
 @click.argument("command", nargs=-1, required=True)
 @sentences
 def exec_(prefix: str, bare: bool, node: str, command: tuple[str, ...]) -> None:
-    """Run COMMAND in NODE; on a host under libqclimb.so and with the host's QCLIMB_RUN."""
+    """Run COMMAND in NODE.
+
+    On a host under libqclimb.so and with the host's QCLIMB_RUN.
+    """
     fabric = attached(prefix)
     argv = fabric.exec_argv(node, command[1:] if command[0] == "--" else command)
     if fabric.topology.nodes[node].role != "host":
@@ -208,7 +224,10 @@ def attached(prefix: str) -> Fabric:
 @click.argument("what", default="status", type=click.Choice(["status", "classes", "paths", "counters"]))
 @sentences
 def show(prefix: str, as_json: bool, switch: str, what: str) -> None:
-    """What SWITCH's `show qclimb` says, by the plug-in that a SONiC switch would run."""
+    """What SWITCH's `show qclimb` says.
+
+    By the plug-in that a SONiC switch would run. WHAT of it: the status unless told.
+    """
     fabric = attached(prefix)
     if switch not in fabric.topology.switches:
         raise FabricError(f"there is no switch {switch!r}; expected one of {', '.join(fabric.topology.switches)}")

@@ -28,9 +28,6 @@ from lab.workload.programs import build_applications
 from lab.workload.services import CHUNK_BYTES, MEDIUM_BYTES, SCALE, SERVICES, SMALL_BYTES
 from lab.workload.trace import Trace, describe, make_trace
 
-WIDTH = 150
-"""Columns of the printed tables where the terminal does not say how wide it is."""
-
 
 @dataclass(frozen=True)
 class DemoSettings:
@@ -65,12 +62,6 @@ class Teller:
         with Progress(*columns, console=self.console, transient=True, disable=not self.console.is_terminal) as bar:
             task = bar.add_task(text, total=1.0)
             yield lambda share: bar.update(task, completed=share)
-
-
-def console_for_tables() -> Console:
-    """A console that does not cut the tables where output goes to a file."""
-    console = Console()
-    return console if console.is_terminal else Console(width=WIDTH)
 
 
 def about(fabric: Fabric, calibration: Calibration) -> dict[str, Any]:

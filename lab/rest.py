@@ -44,7 +44,7 @@ class NetnsTransport(httpx.HTTPTransport):
 class Rest:
     """JSON in, JSON out; a status of 400 or above raises RestError."""
 
-    def __init__(self, base_url: str, ca: Path, token: str, namespace: str, timeout_s: float = 120) -> None:
+    def __init__(self, base_url: str, ca: Path, token: str, namespace: str, timeout_s: float = 600) -> None:
         self.base_url = base_url
         self.http = httpx.Client(
             base_url=base_url,

@@ -1,37 +1,62 @@
 """The REST door: parses, checks who asks, calls; what is decided, is decided elsewhere.
 
-Refusals are `{"detail": "one sentence that names the field"}`. Handlers are plain functions, run by FastAPI's threads.
+Handlers of hosts' requests, which come every second, run on the event loop; the others in FastAPI's threads.
 """
 
 import logging
-import time
-from collections.abc import Awaitable, Callable
+from array import array
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from fastapi import Depends, FastAPI, Header, Path, Query, Request, Response
+from fastapi import FastAPI, Header, Path, Query, Request, Response
+from fastapi.concurrency import run_in_threadpool
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse
-from qclimb.errors import QclimbError
+from pydantic import ValidationError
+from qclimb import record_rows
+from qclimb.delivery import ACCEPT_POST, MEDIA_TYPE, decode_delivery
+from qclimb.errors import RecordError
 from qclimb.histogram import SizeHistogram
-from qclimb.policy import Policy
 from qclimb.record import FlowRecord
-from qclimb.schema import validate_gnmi
-from starlette.exceptions import HTTPException
 
-from . import auth, drift, revision, thresholds
-from .auth import Caller, Role
+from . import auth, drift
 from .errors import ConflictError, MissingError
-from .flows import DEFAULT_LABEL, Recordings
-from .metrics import Metrics
-from .once import once, once_delivered
+from .flows import DEFAULT_LABEL, Recordings, pack_rows
+from .intake import Delivery, Intake
+from .known import Known
+from .metrics import Measured, Metrics
+from .once import Keep, fingerprint, once
+from .rest_access import REFUSALS, Admin, NamePath, Operator, Reader, ThisHost, Viewer, answer_refusals
+from .rest_answers import (
+    NOT_CHANGED,
+    DeliveryAnswer,
+    DriftAnswer,
+    HostAnswer,
+    MadeModelAnswer,
+    MadeRevisionAnswer,
+    ModelAnswer,
+    NoteAnswer,
+    PolicyAnswer,
+    RecordingAnswer,
+    Refusal,
+    RevisionAnswer,
+    RevokedAnswer,
+    RolloutAnswer,
+    StartedAnswer,
+    StateAnswer,
+    StatisticsAnswer,
+    SwitchAnswer,
+    TokenAnswer,
+    answers,
+)
+from .rest_revision import describe
 from .rest_types import (
     SQLITE_MAX,
+    Body,
     HostBody,
     Label,
     ModelBody,
-    Name,
     RecordingBody,
     RecordsBody,
     RevisionBody,
@@ -40,26 +65,41 @@ from .rest_types import (
     TokenBody,
 )
 from .runner import Runner
+from .share import RECORDS_PER_S
 from .store import Store
 from .trainer import Trainer
+from .unchanged import Unchanged
 from .watch import Watch
 
 log = logging.getLogger(__name__)
 
 Json = dict[str, Any]
 Id = Annotated[int, Path(ge=1, le=SQLITE_MAX)]
-NamePath = Annotated[Name, Path()]
 Asked = Annotated[str | None, Header(alias="If-None-Match")]
 Once = Annotated[str | None, Header(alias="Idempotency-Key", min_length=1, max_length=200)]
 
-REFUSALS: dict[int | str, dict[str, Any]] = {
-    400: {"description": "The request can't be read"},
-    401: {"description": "No known token"},
-    403: {"description": "The token's role does not include this"},
-    404: {"description": "Named, but not there"},
-    409: {"description": "The present state forbids it"},
-    422: {"description": "A field is wrong; the sentence names it"},
+LARGE_BYTES = 65_536
+"""Longer JSON is read in a thread."""
+
+RECORDS_CONTENT: Json = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/json": {"schema": RecordsBody.model_json_schema()},
+            MEDIA_TYPE: {"schema": {"type": "string", "format": "binary", "description": "see qclimb.delivery"}},
+        },
+    }
 }
+
+
+class Application(FastAPI):
+    """Its document has Refusal: by `model` a refusal would have the content type of the route's other answers."""
+
+    def openapi(self) -> Json:
+        """The document."""
+        found = super().openapi()
+        found["components"]["schemas"]["Refusal"] = Refusal.model_json_schema()
+        return found
 
 
 class BinaryFile(Response):
@@ -78,6 +118,13 @@ class Service:
     trainer: Trainer
     metrics: Metrics
     watch: Watch
+    records_per_s: int = RECORDS_PER_S
+    known: Known = field(init=False)
+    intake: Intake = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.known = Known(self.store)
+        self.intake = Intake(self.store, self.recordings, self.metrics, self.runner.host_reported, self.records_per_s)
 
 
 def make_app(service: Service) -> FastAPI:
@@ -92,7 +139,7 @@ def make_app(service: Service) -> FastAPI:
         service.runner.close()
         service.trainer.close()
 
-    app = FastAPI(
+    app = Application(
         title="qclimb orchestrator",
         version="1",
         description="Flow sizes in; thresholds, forests, switch intents and host policies out.",
@@ -100,77 +147,33 @@ def make_app(service: Service) -> FastAPI:
         lifespan=life,
     )
     app.state.service = service
-    _refusals(app)
+    answer_refusals(app)
     for add in (_devices, _hosts, _recordings, _models, _revisions, _rollouts, _rest):
         add(app, service)
 
-    @app.middleware("http")
-    async def measure(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
-        begun = time.monotonic()
-        response = await call_next(request)
-        service.metrics.request(request, response.status_code, time.monotonic() - begun)
-        return response
-
+    app.add_middleware(Measured, metrics=service.metrics)
+    app.add_middleware(Unchanged, known=service.known, metrics=service.metrics)
     return app
 
 
-def needs(*roles: Role) -> Any:
-    """The caller, whose role includes one of `roles`; else 401 or 403."""
-
-    def caller(request: Request, authorization: Annotated[str | None, Header()] = None) -> Caller:
-        found = auth.identify(request.app.state.service.store, authorization)
-        if found is None:
-            raise HTTPException(401, "Authorization: expected Bearer and a known token", {"WWW-Authenticate": "Bearer"})
-        if not any(found.may(role) for role in roles):
-            wanted = " or ".join(roles)
-            raise HTTPException(403, f"role of token {found.name!r} is {found.role}, expected {wanted}")
-        return found
-
-    return Depends(caller)
+def read_body(content: bytes) -> RecordsBody:
+    """A delivery's JSON; raises RequestValidationError."""
+    try:
+        return RecordsBody.model_validate_json(content)
+    except ValidationError as error:
+        found = [{**each, "loc": ("body", *each["loc"])} for each in error.errors(include_url=False)]
+        raise RequestValidationError(found) from None
 
 
-def this_host(name: NamePath, caller: Annotated[Caller, needs(Role.HOST)]) -> Caller:
-    """A host's own token, or an admin's."""
-    if caller.role is Role.HOST and caller.name != name:
-        raise HTTPException(403, f"token {caller.name!r} acts for host {caller.name!r} alone, not for {name!r}")
-    return caller
-
-
-Viewer = Annotated[Caller, needs(Role.VIEWER)]
-Operator = Annotated[Caller, needs(Role.OPERATOR)]
-Admin = Annotated[Caller, needs(Role.ADMIN)]
-Reader = Annotated[Caller, needs(Role.VIEWER, Role.HOST)]
-ThisHost = Annotated[Caller, Depends(this_host)]
-
-
-def _refusals(app: FastAPI) -> None:
-    def sentence(status: int) -> Callable[[Request, Exception], JSONResponse]:
-        return lambda request, error: JSONResponse({"detail": str(error)}, status)
-
-    app.add_exception_handler(MissingError, sentence(404))
-    app.add_exception_handler(ConflictError, sentence(409))
-    app.add_exception_handler(QclimbError, sentence(422))
-
-    @app.exception_handler(RequestValidationError)
-    def wrong_field(request: Request, error: RequestValidationError) -> JSONResponse:
-        return JSONResponse({"detail": "; ".join(_described(each) for each in error.errors())}, 422)
-
-
-def _described(error: Any) -> str:
-    """One of pydantic's findings as place, value, expectation."""
-    place = ".".join(str(part) for part in error["loc"])
-    if error["type"] == "extra_forbidden":
-        return f"{place}: unknown field"
-    if error["type"] == "missing":
-        return f"{place}: is missing"
-    found = repr(error.get("input"))
-    return f"{place} is {found if len(found) <= 80 else found[:77] + '...'}: {error['msg']}"
+def _asked(request: Request, body: Body) -> str:
+    """What a request asks, as an Idempotency-Key is held to it."""
+    return fingerprint(request.method, request.url.path, body.model_dump(mode="json"))
 
 
 def _devices(app: FastAPI, service: Service) -> None:
     store = service.store
 
-    @app.put("/v1/switches/{name}", tags=["devices"])
+    @app.put("/v1/switches/{name}", tags=["devices"], **answers(SwitchAnswer))
     def put_switch(name: NamePath, body: SwitchBody, caller: Admin) -> Json:
         """Registers a switch, or says where it is now."""
         store.put_switch(name, body.address, body.role, body.server_name)
@@ -178,7 +181,7 @@ def _devices(app: FastAPI, service: Service) -> None:
         log.info("switch name=%s address=%s event=registered by=%s", name, body.address, caller.name)
         return store.switches()[name]
 
-    @app.get("/v1/switches", tags=["devices"])
+    @app.get("/v1/switches", tags=["devices"], **answers(list[SwitchAnswer]))
     def get_switches(caller: Viewer) -> list[Json]:
         """All switches."""
         return list(store.switches().values())
@@ -190,14 +193,14 @@ def _devices(app: FastAPI, service: Service) -> None:
         store.remove_device("switches", name)
         store.note(caller.name, "delete-switch", name)
 
-    @app.put("/v1/hosts/{name}", tags=["devices"])
+    @app.put("/v1/hosts/{name}", tags=["devices"], **answers(HostAnswer))
     def put_host(name: NamePath, caller: Admin, body: HostBody | None = None) -> Json:
         """Registers a host."""
         if store.put_host(name):
             store.note(caller.name, "put-host", name)
         return store.hosts()[name]
 
-    @app.get("/v1/hosts", tags=["devices"])
+    @app.get("/v1/hosts", tags=["devices"], **answers(list[HostAnswer]))
     def get_hosts(caller: Viewer) -> list[Json]:
         """All hosts, with the policy generation that each last reported."""
         return list(store.hosts().values())
@@ -209,14 +212,14 @@ def _devices(app: FastAPI, service: Service) -> None:
         store.remove_device("hosts", name)
         store.note(caller.name, "delete-host", name)
 
-    @app.post("/v1/tokens", status_code=201, tags=["devices"])
+    @app.post("/v1/tokens", tags=["devices"], **answers(TokenAnswer, 201))
     def post_token(body: TokenBody, caller: Admin) -> Json:
         """Makes a token. It is shown this once."""
         token = auth.issue(store, body.name, body.role)
         store.note(caller.name, "make-token", f"{body.role} {body.name}")
         return {"token": token, "role": body.role, "name": body.name}
 
-    @app.delete("/v1/tokens/{name}", tags=["devices"])
+    @app.delete("/v1/tokens/{name}", tags=["devices"], **answers(RevokedAnswer))
     def delete_tokens(name: NamePath, caller: Admin) -> Json:
         """Revokes all tokens of a name."""
         revoked = store.revoke_tokens(name)
@@ -230,62 +233,88 @@ def _refuse_while_running(service: Service) -> None:
 
 
 def _hosts(app: FastAPI, service: Service) -> None:
-    store = service.store
+    @app.post("/v1/hosts/{name}/records", tags=["hosts"], openapi_extra=RECORDS_CONTENT, **answers(DeliveryAnswer, 202))
+    async def post_records(name: NamePath, request: Request, caller: ThisHost, key: Once = None) -> JSONResponse:
+        """Finished flows since the last delivery; without any it is a heartbeat.
 
-    @app.post("/v1/hosts/{name}/records", status_code=202, tags=["hosts"])
-    def post_records(name: NamePath, body: RecordsBody, caller: ThisHost, key: Once = None) -> Json:
-        """Finished flows since the last delivery; without any it is a heartbeat."""
-        store.host_seen(name, body.policy_generation)
-        try:
-            return taken(name, body, key)
-        finally:  # after its flows: they were bounded before the host took up what it now reports
-            service.runner.host_reported(name, body.policy_generation)
+        The answer says how many records the next delivery may hold; their sizes are counted in its histogram anyway.
+        """
+        known(name)
+        with service.intake.room_for(_length(request)):
+            content = await request.body()
+            packed = request.headers.get("content-type", "").partition(";")[0].strip().lower() == MEDIA_TYPE
+            if packed or len(content) < LARGE_BYTES:
+                taken = delivery(name, content, packed, key)
+            else:  # JSON takes some 50 us a record
+                taken = await run_in_threadpool(delivery, name, content, packed, key)
+            return JSONResponse(await service.intake.take(taken), 202, {"Accept-Post": ACCEPT_POST})
 
-    def taken(name: str, body: RecordsBody, key: str | None) -> Json:
-        records = [FlowRecord.from_json(record) for record in body.records]
-        sizes = None if body.histogram is None else SizeHistogram.from_json(body.histogram)
-        label = body.label or store.setting("recording") or DEFAULT_LABEL
-
-        def take() -> Json:
-            service.recordings.add(label, name, records, sizes, body.dropped)
-            service.metrics.flows(name, len(records), body.dropped, body.unobserved)
-            return {"label": label, "records": len(records)}
-
-        return once_delivered(store, name, key, take)
-
-    @app.get("/v1/hosts/{name}/policy", tags=["hosts"], responses={304: {"description": "Still the asked one"}})
-    def get_policy(name: NamePath, caller: ThisHost, asked: Asked = None) -> Response:
-        """The policy in force; its ETag is the generation. 404 before the first rollout."""
-        if name not in store.hosts():
+    def known(name: str) -> None:
+        if not service.known.has_host(name):
             raise MissingError(f"hosts: no {name!r} is registered, PUT /v1/hosts/{name} first")
-        found = store.setting("policy")
-        if found is None:
+
+    def delivery(name: str, content: bytes, packed: bool, key: str | None) -> Delivery:
+        line, rows = decode_delivery(content) if packed else (content, None)
+        body = read_body(line)
+        if rows is None:
+            rows = record_rows.from_records(FlowRecord.from_json(record) for record in body.records)
+        elif body.records:
+            raise RecordError("records: stand in the line of JSON, expected after it")
+        flows = pack_rows(rows)
+        if body.histogram is None:
+            sizes = SizeHistogram.of(rows["size_bytes"].tolist())
+        else:
+            sizes = SizeHistogram.from_json(body.histogram)
+        told = (sizes.total_bytes, body.dropped, body.unobserved, body.label)
+        counts = array("q", sizes.counts).tobytes() + array("Q", sizes.counts.values()).tobytes()
+        return Delivery(
+            host=name,
+            label=body.label or service.known.label or DEFAULT_LABEL,
+            rows=flows,
+            sizes=sizes,
+            dropped=body.dropped,
+            unobserved=body.unobserved,
+            generation=body.policy_generation,
+            key=key,
+            asked="" if key is None else fingerprint(told, counts, flows.tobytes()),
+        )
+
+    @app.get("/v1/hosts/{name}/policy", tags=["hosts"], responses={200: {"model": PolicyAnswer}, **NOT_CHANGED})
+    async def get_policy(name: NamePath, caller: ThisHost, asked: Asked = None) -> Response:
+        """The policy in force; its ETag is the generation. 404 before the first rollout."""
+        known(name)
+        policy = service.known.policy
+        if policy is None:
             raise MissingError("policy: none is in force yet, roll a revision out first")
-        policy = Policy.from_json(found)
-        etag = f'"{policy.generation}"'
-        if asked is not None and etag in (part.strip().removeprefix("W/") for part in asked.split(",")):
-            return Response(status_code=304, headers={"ETag": etag})
-        return JSONResponse(policy.to_json(), headers={"ETag": etag})
+        headers = {"ETag": policy.etag}
+        if asked is not None and policy.etag in (part.strip().removeprefix("W/") for part in asked.split(",")):
+            return Response(status_code=304, headers=headers)
+        return Response(policy.content, headers=headers, media_type="application/json")
+
+
+def _length(request: Request) -> int:
+    """As told, or, of what comes in chunks, what a full delivery has: the server has no other limit."""
+    return int(request.headers.get("content-length", 1 << 20))
 
 
 def _recordings(app: FastAPI, service: Service) -> None:
-    @app.get("/v1/flows/statistics", tags=["flows"])
+    @app.get("/v1/flows/statistics", tags=["flows"], **answers(StatisticsAnswer))
     def get_statistics(caller: Viewer, label: Annotated[Label | None, Query()] = None) -> Json:
         """Sizes of the flows of one recording, or of all."""
         return service.recordings.statistics(label)
 
-    @app.get("/v1/flows/drift", tags=["flows"])
+    @app.get("/v1/flows/drift", tags=["flows"], **answers(DriftAnswer))
     def get_drift(caller: Viewer, label: Annotated[Label | None, Query()] = None) -> Json:
         """Coverage and fallbacks of the bounds in force, by window; why they no longer hold, or null."""
         windows = drift.reported(service.recordings.rows(label)[0])
         return {"label": label, "windows": [each.to_json() for each in windows], "drifted": drift.drifted(windows)}
 
-    @app.get("/v1/recording", tags=["flows"])
+    @app.get("/v1/recording", tags=["flows"], **answers(RecordingAnswer))
     def get_recording(caller: Viewer) -> Json:
         """The label under which records are filed now."""
         return {"label": service.store.setting("recording"), "labels": service.recordings.labels()}
 
-    @app.put("/v1/recording", tags=["flows"])
+    @app.put("/v1/recording", tags=["flows"], **answers(RecordingAnswer))
     def put_recording(body: RecordingBody, caller: Operator) -> Json:
         """Begins, or with null ends, a recording."""
         service.store.set_setting("recording", body.label)
@@ -297,11 +326,11 @@ def _recordings(app: FastAPI, service: Service) -> None:
 def _models(app: FastAPI, service: Service) -> None:
     store = service.store
 
-    @app.post("/v1/models", status_code=201, tags=["models"])
-    def post_model(body: ModelBody, caller: Operator, key: Once = None) -> Json:
+    @app.post("/v1/models", tags=["models"], **answers(MadeModelAnswer, 201))
+    def post_model(body: ModelBody, request: Request, caller: Operator, key: Once = None) -> Json:
         """Trains a forest on a recording, checks it, and answers with how well it bounds the flows it was not shown."""
 
-        def make() -> Json:
+        def make(keep: Keep) -> Json:
             rows, hosts = service.recordings.rows(body.label)
             generation = store.reserve_model()
             wanted = body.model_dump(exclude={"label"})
@@ -309,19 +338,21 @@ def _models(app: FastAPI, service: Service) -> None:
             if policy is not None and policy["model_generation"]:
                 wanted["rival"] = bytes(store.model(policy["model_generation"])["forest"])
             made = service.trainer.train(rows, hosts, generation, wanted)
-            store.add_model(generation, body.label, made.report, made.onnx, made.forest)
-            store.note(caller.name, "train-model", f"{generation} {body.label}")
+            with store.writing():
+                store.add_model(generation, body.label, made.report, made.onnx, made.forest)
+                store.note(caller.name, "train-model", f"{generation} {body.label}")
+                answer = keep({"generation": generation, "label": body.label, "report": made.report})
             log.info("model generation=%d label=%r coverage=%s", generation, body.label, made.report["coverage"])
-            return {"generation": generation, "label": body.label, "report": made.report}
+            return answer
 
-        return once(store, caller.name, key, "models", make)
+        return once(store, caller.name, key, _asked(request, body), make)
 
-    @app.get("/v1/models", tags=["models"])
+    @app.get("/v1/models", tags=["models"], **answers(list[ModelAnswer]))
     def get_models(caller: Viewer) -> list[Json]:
         """All models with their reports."""
         return store.models()
 
-    @app.get("/v1/models/{generation}", tags=["models"])
+    @app.get("/v1/models/{generation}", tags=["models"], **answers(ModelAnswer))
     def get_model(generation: Id, caller: Viewer) -> Json:
         """A model's report."""
         row = store.model(generation)
@@ -345,67 +376,28 @@ def _models(app: FastAPI, service: Service) -> None:
 def _revisions(app: FastAPI, service: Service) -> None:
     store = service.store
 
-    @app.post("/v1/revisions", status_code=201, tags=["rollouts"])
-    def post_revision(body: RevisionBody, caller: Operator, key: Once = None) -> Json:
+    @app.post("/v1/revisions", tags=["rollouts"], **answers(MadeRevisionAnswer, 201))
+    def post_revision(body: RevisionBody, request: Request, caller: Operator, key: Once = None) -> Json:
         """Makes a revision: thresholds are computed, everything is checked, nothing is changed in the fabric."""
 
-        def make() -> Json:
-            document = revision_document(service, body)
-            number = store.add_revision(caller.name, document)
-            store.note(caller.name, "make-revision", str(number))
-            return {"id": number, **document}
+        def make(keep: Keep) -> Json:
+            document = describe(body, service.recordings, store)
+            with store.writing():
+                number = store.add_revision(caller.name, document)
+                store.note(caller.name, "make-revision", str(number))
+                return keep({"id": number, **document})
 
-        return once(store, caller.name, key, "revisions", make)
+        return once(store, caller.name, key, _asked(request, body), make)
 
-    @app.get("/v1/revisions", tags=["rollouts"])
+    @app.get("/v1/revisions", tags=["rollouts"], **answers(list[RevisionAnswer]))
     def get_revisions(caller: Viewer) -> list[Json]:
         """All revisions."""
         return [_flat(row) for row in store.revisions()]
 
-    @app.get("/v1/revisions/{number}", tags=["rollouts"])
+    @app.get("/v1/revisions/{number}", tags=["rollouts"], **answers(RevisionAnswer))
     def get_revision(number: Id, caller: Viewer) -> Json:
         """One revision."""
         return _flat(store.revision(number))
-
-
-def revision_document(service: Service, body: RevisionBody) -> Json:
-    """The revision that a request describes, as it is stored."""
-    chosen: Json | None
-    if body.thresholds == "optimise":
-        sizes = thresholds.SizeDistribution.from_histogram(service.recordings.histogram(body.label))
-        found = thresholds.optimise(
-            sizes, body.priorities, body.load, body.objective, body.last_share, body.segment_bytes
-        )
-        threshold_bytes = found.threshold_bytes
-        chosen = {"objective": body.objective, "load": body.load, "label": body.label}
-        chosen |= {"last_share": body.last_share, "segment_bytes": body.segment_bytes}
-        chosen |= {"cost": found.cost, "thresholds_needed": found.used}
-    else:
-        threshold_bytes = tuple(body.thresholds)
-        chosen = None
-    if body.model is not None:
-        service.store.model(body.model)
-    made = revision.compose(
-        body.mode,
-        threshold_bytes,
-        body.priorities,
-        None if body.queues is None else tuple(body.queues),
-        tuple(body.ports or ()),
-        body.ecn_bytes,
-        # As many as PIAS's first threshold: a forest that knows nothing is then PIAS, neither better nor worse.
-        slack_bytes=threshold_bytes[0] if body.slack_bytes is None and threshold_bytes else body.slack_bytes or 0,
-        small_coflow_bytes=body.small_coflow_bytes,
-        flow_gap_us=body.flow_gap_us,
-        promote_wait_us=body.promote_wait_us,
-        deadline_step_us=body.deadline_step_us,
-        optax=body.optax,
-        use_forest=body.use_forest,
-        use_footprint=body.use_footprint,
-        quickack=body.quickack,
-        model_generation=body.model or 0,
-    )
-    validate_gnmi(made.intent.to_gnmi())
-    return {"threshold_bytes": list(threshold_bytes), "optimised": chosen, **made.to_json()}
 
 
 def _flat(row: Json) -> Json:
@@ -415,23 +407,28 @@ def _flat(row: Json) -> Json:
 def _rollouts(app: FastAPI, service: Service) -> None:
     store = service.store
 
-    @app.post("/v1/rollouts", status_code=202, tags=["rollouts"])
-    def post_rollout(body: RolloutBody, caller: Operator, key: Once = None) -> Json:
+    @app.post("/v1/rollouts", tags=["rollouts"], **answers(StartedAnswer, 202))
+    def post_rollout(body: RolloutBody, request: Request, caller: Operator, key: Once = None) -> Json:
         """Begins to bring a revision into force: switches first, then hosts. One at a time (409)."""
 
-        def make() -> Json:
-            number = service.runner.start(body.revision, caller.name)
-            store.note(caller.name, "start-rollout", f"{number} revision {body.revision}")
-            return {"id": number, "generation": number, "revision": body.revision}
+        def make(keep: Keep) -> Json:
+            def begun(number: int) -> Json:
+                return {"id": number, "generation": number, "revision": body.revision}
 
-        return once(store, caller.name, key, "rollouts", make)
+            def also(number: int) -> None:
+                store.note(caller.name, "start-rollout", f"{number} revision {body.revision}")
+                keep(begun(number))
 
-    @app.get("/v1/rollouts", tags=["rollouts"])
+            return begun(service.runner.start(body.revision, caller.name, also=also))
+
+        return once(store, caller.name, key, _asked(request, body), make)
+
+    @app.get("/v1/rollouts", tags=["rollouts"], **answers(list[RolloutAnswer]))
     def get_rollouts(caller: Viewer) -> list[Json]:
         """All rollouts."""
         return [_shown(row) for row in store.rollouts()]
 
-    @app.get("/v1/rollouts/{number}", tags=["rollouts"])
+    @app.get("/v1/rollouts/{number}", tags=["rollouts"], **answers(RolloutAnswer))
     def get_rollout(number: Id, caller: Viewer) -> Json:
         """How far a rollout has got, by device."""
         return _shown(store.rollout(number))
@@ -459,7 +456,7 @@ def _shown(row: Json) -> Json:
 def _rest(app: FastAPI, service: Service) -> None:
     store = service.store
 
-    @app.get("/v1/state", tags=["state"])
+    @app.get("/v1/state", tags=["state"], **answers(StateAnswer))
     def get_state(caller: Viewer) -> Json:
         """The whole fabric at a glance."""
         policy, rollouts = store.setting("policy"), store.rollouts()
@@ -474,7 +471,7 @@ def _rest(app: FastAPI, service: Service) -> None:
             "hosts": store.hosts(),
         }
 
-    @app.get("/v1/audit", tags=["state"])
+    @app.get("/v1/audit", tags=["state"], **answers(list[NoteAnswer]))
     def get_audit(caller: Admin, last: Annotated[int, Query(ge=1, le=1000)] = 100) -> list[Json]:
         """Who changed what, the latest first."""
         return store.notes(last)

@@ -74,7 +74,11 @@ def bootstrap(store: Store, file: Path) -> bool:
     try:
         handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
-        if identify(store, f"Bearer {file.read_text(encoding='ascii').strip()}") is None:
+        try:
+            held = file.read_text(encoding="ascii")
+        except (OSError, ValueError) as error:
+            raise StoreError(f"{file}: {error}, expected the first admin token") from error
+        if identify(store, f"Bearer {held.strip()}") is None:
             raise StoreError(
                 f"{file}: holds no token of this database, expected the one written at its first start; "
                 "remove the file to get a new admin token"

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any, Self
 
+from .defaults import DAY_S
 from .drift import WINDOW_FLOWS, Window, outside
-from .model_age import DAY_S
 
 
 class Due(Enum):

@@ -9,9 +9,12 @@ from ipaddress import ip_address
 from pathlib import Path
 
 import click
+from qclimb import pem
 from qclimb.errors import QclimbError
+from qclimb.options import Finite
 
-from .model_age import DAY_S, MAX_AGE_DAYS
+from .defaults import DAY_S, DRIFT_EVERY_S, HOSTS_DEADLINE_S, MAX_AGE_DAYS, MAX_RECORDS, SWITCH_DEADLINE_S
+from .share import RECORDS_PER_S
 
 log = logging.getLogger("orchestrator")
 
@@ -44,12 +47,21 @@ class Listen(click.ParamType[tuple[str, int]]):
         return host, int(port)
 
 
+def bound_to(host: str, port: int) -> socket.socket:
+    """A listening socket. Raises QclimbError."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=2048)
+    except OSError as error:
+        raise QclimbError(f"can't listen at {host}:{port}: {error.strerror}") from error
+
+
 @click.group(epilog=EXAMPLE, context_settings={"help_option_names": ["-h", "--help"]})
 def main() -> None:
     """Flow sizes in; thresholds, forests, switch intents and host policies out."""
 
 
-@main.command(epilog=EXAMPLE)
+@main.command(epilog=EXAMPLE, no_args_is_help=True)
 @click.option("--listen", type=Listen(), required=True, help="Where REST is served.")
 @click.option("--database", required=True, help="sqlite:///PATH; made if it is not there.")
 @click.option("--tls-cert", type=EXISTING, help="Certificate (chain) of the REST server, PEM.")
@@ -65,25 +77,57 @@ def main() -> None:
     help="The first admin token is written here (0600) at the first start.",
 )
 @click.option("--plain-loopback", is_flag=True, help="No TLS; only on a loopback address.")
-@click.option("--max-records", type=click.IntRange(1), default=200_000, show_default=True, help="Kept of a label.")
-@click.option("--switch-deadline-s", type=click.FloatRange(0.1), default=30.0, show_default=True)
-@click.option("--hosts-deadline-s", type=click.FloatRange(0.1), default=60.0, show_default=True)
+@click.option(
+    "--max-records",
+    type=click.IntRange(1, 2**31 - 1),
+    default=MAX_RECORDS,
+    show_default=True,
+    help="Flow records that are kept of a label.",
+)
+@click.option(
+    "--records-per-s",
+    type=click.IntRange(1, 2**31 - 1),
+    default=RECORDS_PER_S,
+    show_default=True,
+    help="About so many flow records are asked for, of all hosts together; the sizes of the others are counted.",
+)
+@click.option(
+    "--switch-deadline-s",
+    type=Finite(0.1),
+    default=SWITCH_DEADLINE_S,
+    show_default=True,
+    help="How long a switch may take to confirm an intent.",
+)
+@click.option(
+    "--hosts-deadline-s",
+    type=Finite(0.1),
+    default=HOSTS_DEADLINE_S,
+    show_default=True,
+    help="How long hosts may take to report a policy before the rollout counts as failed.",
+)
 @click.option(
     "--on-drift",
     type=click.Choice(["flag", "offer", "rollout"]),
     default="offer",
     show_default=True,
-    help="When the bounds in force no longer hold: say so; and train a model and offer a better one; and roll it out.",
+    help="Towards a new model, when the bounds in force no longer hold: flag says so; offer trains one, offered if "
+    "it is better; rollout rolls it out. Bounds too old or wrong are switched off meanwhile, with each of them.",
 )
 @click.option(
     "--model-max-age-days",
-    type=click.FloatRange(0, min_open=True),
+    type=Finite(0, min_open=True),
     default=MAX_AGE_DAYS,
     show_default=True,
     help="Older bounds are switched off, as are those whose coverage is demonstrably below its target.",
 )
-@click.option("--keep-bounds", is_flag=True, help="Never switch them off.")
-@click.option("--drift-every-s", type=click.FloatRange(0.1), default=30.0, show_default=True, help="A look at it.")
+@click.option("--keep-bounds", is_flag=True, help="Never switch bounds off, however old or wrong.")
+@click.option(
+    "--drift-every-s",
+    type=Finite(0.1),
+    default=DRIFT_EVERY_S,
+    show_default=True,
+    help="From one look at the bounds in force to the next.",
+)
 def serve(
     listen: tuple[str, int],
     database: str,
@@ -96,6 +140,7 @@ def serve(
     bootstrap_token_file: Path,
     plain_loopback: bool,
     max_records: int,
+    records_per_s: int,
     switch_deadline_s: float,
     hosts_deadline_s: float,
     on_drift: str,
@@ -132,13 +177,17 @@ def serve(
     from .watch import OnDrift, Watch
 
     try:
+        fleet = Fleet(switch_cert, switch_key, switch_ca)
+        if tls_cert and tls_key:
+            pem.check(tls_cert, tls_key, client_ca)
+        door = bound_to(host, port)  # before anything is done to the fabric
         store = Store(database)
         if auth.bootstrap(store, bootstrap_token_file):
             log.info("bootstrap token-file=%s event=written", bootstrap_token_file)
         metrics = Metrics(store)
         runner = Runner(
             store,
-            Fleet(switch_cert, switch_key, switch_ca),
+            fleet,
             switch_deadline_s=switch_deadline_s,
             hosts_deadline_s=hosts_deadline_s,
             observe_push=metrics.push,
@@ -149,11 +198,9 @@ def serve(
     recordings, trainer = Recordings(store, max_records), Trainer(metrics.trained)
     max_age_s = None if keep_bounds else model_max_age_days * DAY_S
     watch = Watch(store, recordings, runner, trainer, OnDrift(on_drift), drift_every_s, max_age_s=max_age_s)
-    service = Service(store, recordings, runner, trainer, metrics, watch)
+    service = Service(store, recordings, runner, trainer, metrics, watch, records_per_s)
     config = uvicorn.Config(
         make_app(service),
-        host=host,
-        port=port,
         ssl_certfile=tls_cert,
         ssl_keyfile=tls_key,
         ssl_ca_certs=None if client_ca is None else str(client_ca),
@@ -170,12 +217,12 @@ def serve(
 
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
-            bound = self.servers[0].sockets[0].getsockname()[1] if self.started and self.servers else port
-            log.info("ready listen=%s:%d tls=%s database=%s", host, bound, "no" if plain_loopback else "yes", database)
+            tls = "no" if plain_loopback else "yes"
+            log.info("ready listen=%s:%d tls=%s database=%s", host, door.getsockname()[1], tls, database)
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)  # uvicorn raises it once more when it has shut down; the end is ours
-    Server(config).run()
+    Server(config).run([door])
     store.close()
 
 

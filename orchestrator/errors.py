@@ -6,7 +6,9 @@ QclimbError
     |-- TrainingError    records that make no model, or a model that fails its check
     |-- MissingError     something named that is not there (HTTP 404)
     |-- ConflictError    a request that the present state forbids (HTTP 409)
-    |-- StoreError       a database that this version can't use
+    |-- ReusedKeyError   an Idempotency-Key that came with another request before (HTTP 422)
+    |-- BusyError        more at once than there is room for (HTTP 503, Retry-After)
+    |-- StoreError       a database that this version can't use, or that can't be read or written now (HTTP 503)
     `-- FleetError       a switch that did not take, or did not confirm, its intent
 """
 
@@ -33,8 +35,25 @@ class ConflictError(OrchestratorError):
     """The present state forbids the request."""
 
 
+class ReusedKeyError(OrchestratorError):
+    """The key came with another request before."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(
+            f"Idempotency-Key {key!r}: came with another request before, expected the same one again or a new key"
+        )
+
+
+class BusyError(OrchestratorError):
+    """There is no room for it now. `retry_after_s`: there should be then."""
+
+    def __init__(self, message: str, retry_after_s: int) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
 class StoreError(OrchestratorError):
-    """The database is not one that this version can use."""
+    """The database is not one that this version can use, or can't be read or written now."""
 
 
 class FleetError(OrchestratorError):

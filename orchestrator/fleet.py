@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from qclimb import pem
 from qclimb.errors import IntentError
 from qclimb.intent import SwitchIntent
 
@@ -46,9 +47,8 @@ class Fleet:
     """mTLS to any switch of the fabric, with one client certificate."""
 
     def __init__(self, certificate: Path, key: Path, ca: Path, connect_timeout_s: float = 3.0) -> None:
-        for path in (certificate, key, ca):
-            if not path.is_file():
-                raise FleetError(f"{path}: no such file, expected a PEM file for mTLS to the switches", changed=False)
+        """Raises QclimbError where the files make no client certificate, or no CA."""
+        pem.check(certificate, key, ca)
         self.certificate, self.key, self.ca = certificate, key, ca
         self.connect_timeout_s = connect_timeout_s
 
@@ -60,8 +60,11 @@ class Fleet:
             return None
         try:
             return SwitchIntent.from_gnmi(found)
-        except IntentError:
-            return None  # not even a generation in it: never configured
+        except IntentError as error:
+            if isinstance(found, dict) and not _generation(found):
+                return None  # never configured
+            reason = f"{error}; so it could not be given back"
+            raise FleetError(f"switch {switch.name}: has an intent of another kind: {reason}", changed=False) from error
 
     def apply(self, switch: Switch, intent: SwitchIntent | None, deadline_s: float) -> int:
         """Sets the intent (None: takes everything of qclimb away) and waits until the switch reports it as applied.
@@ -133,6 +136,12 @@ class Fleet:
             raise FleetError(f"{place}: no answer within {self.connect_timeout_s} s", changed=False) from error
         except OSError as error:  # ssl.SSLError is one
             raise FleetError(f"{place}: {error.strerror or error}", changed=False) from error
+
+
+def _generation(tree: Any) -> Any:
+    """That of a configuration as a switch tells it, with or without module prefixes; None where there is none."""
+    members = {name.rpartition(":")[2]: value for name, value in tree.items()}
+    return {name.rpartition(":")[2]: value for name, value in members.get("config", {}).items()}.get("generation")
 
 
 def _await_applied(switch: Switch, session: Any, generation: int, deadline_s: float) -> int:

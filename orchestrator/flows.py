@@ -5,17 +5,21 @@ is trained on, the latest `max_records` of a label (older batches age out, and a
 """
 
 import time
+from collections import deque
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from qclimb.histogram import SizeHistogram
+from qclimb import record_rows
+from qclimb.histogram import GAMMA, LAST_BUCKET, SizeHistogram
 from qclimb.record import HAD_FOREST_BOUNDS, FlowRecord
-from sqlalchemy import Connection, delete, func, select
+from sqlalchemy import Connection, bindparam, delete, func, insert, select
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from . import schema
+from .defaults import MAX_RECORDS
 from .errors import MissingError
 from .store import Store
 
@@ -36,73 +40,175 @@ Rows = npt.NDArray[np.void]
 DEFAULT_LABEL = "default"
 """Flows that arrive while nothing is being recorded under a name."""
 
+COUNTED_MAX = 2**63 - 1
+"""SQLite's largest integer, at which a count stays."""
+
+BUCKET_TEXTS = tuple(map(str, range(LAST_BUCKET + 1)))
+
 QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 0.999, 1.0)
 
 
-def feature_rows(records: Iterable[FlowRecord]) -> npt.NDArray[np.float32]:
-    """float32 [records, 12]: what the shim computes when the flow starts, rounded once (to nearest even)."""
-    return np.array([record.features() for record in records], dtype=np.uint64).reshape(-1, 12).astype(np.float32)
-
-
-def pack(records: Sequence[FlowRecord]) -> Rows:
-    """The records as ROWs."""
-    rows = np.zeros(len(records), dtype=ROW)
+def pack_rows(rows: record_rows.Rows) -> Rows:
+    """Records as they come from hosts, as ROWs."""
+    packed = np.zeros(len(rows), dtype=ROW)
     for name in ("start_ns", "size_bytes", "lower_bytes", "upper_bytes", "flags"):
-        rows[name] = np.array([getattr(record, name) for record in records], dtype=ROW[name])
-    rows["features"] = feature_rows(records)
-    return rows
+        packed[name] = rows[name]
+    packed["features"] = record_rows.features(rows)
+    return packed
+
+
+def pack(records: Iterable[FlowRecord]) -> Rows:
+    """The same of records one by one."""
+    return pack_rows(record_rows.from_records(records))
+
+
+@dataclass(frozen=True)
+class Arrived:
+    """Flows of a host; `sizes` are those of all of them, `dropped` counts those of which there is no row."""
+
+    label: str
+    host: str
+    rows: Rows
+    sizes: SizeHistogram
+    dropped: int
+
+
+@dataclass
+class _Of:
+    """What is known of all flows of a label at a host, as its row has it; buckets are decimal texts, as in JSON."""
+
+    counts: dict[str, int]
+    total_bytes: int
+    received: int
+    dropped_at_host: int
+    aged_out: int
+
+    def add(self, arrived: Arrived) -> None:
+        counts, so_far = self.counts, self.counts.get
+        for bucket, count in arrived.sizes.counts.items():  # some hundred of a busy host
+            name = BUCKET_TEXTS[bucket]
+            counts[name] = so_far(name, 0) + count
+        self.total_bytes += arrived.sizes.total_bytes
+        self.received += len(arrived.rows)
+        self.dropped_at_host = min(self.dropped_at_host + arrived.dropped, COUNTED_MAX)
+
+    def row(self, label: str, host: str) -> dict[str, Any]:
+        histogram = {"gamma": GAMMA, "counts": self.counts, "total_bytes": self.total_bytes}
+        counted = {"received": self.received, "dropped_at_host": self.dropped_at_host, "aged_out": self.aged_out}
+        return {"label": label, "host": host, "histogram": histogram, **counted}
+
+
+@dataclass
+class _Kept:
+    """The batches of a label that are kept, the oldest first: (id, host, flows)."""
+
+    flows: int
+    batches: deque[tuple[int, str, int]]
 
 
 class Recordings:
-    """The flows in a store."""
+    """The flows in a store.
 
-    def __init__(self, store: Store, max_records: int = 200_000) -> None:
+    Of what is added to, a copy is in memory, so that a delivery only writes: nobody else writes these tables.
+    """
+
+    def __init__(self, store: Store, max_records: int = MAX_RECORDS) -> None:
         self.store = store
         self.max_records = max_records
+        self.forget()
+
+    def forget(self) -> None:
+        """Reads anew what is in memory when it is needed next: after a transaction that failed."""
+        self._of_host: dict[tuple[str, str], _Of] = {}
+        self._of_label: dict[str, _Kept] = {}
+        self._last_id: int | None = None
 
     def add(
         self, label: str, host: str, records: Sequence[FlowRecord], histogram: SizeHistogram | None, dropped: int
     ) -> None:
         """Takes in what a host saw since its last batch. Without a histogram the records stand for all flows."""
-        if histogram is None:
-            histogram = SizeHistogram.of(record.size_bytes for record in records)
-        if not (records or histogram.flows or dropped):
-            return
-        rows = pack(records)
-        with self.store.writing() as connection:
-            aged_out: dict[str, int] = {}
-            if len(rows):
-                values = {"label": label, "host": host, "received_at": time.time(), "flows": len(rows)}
-                connection.execute(schema.batches.insert().values(rows=rows.tobytes(), **values))
-                aged_out = self._age_out(connection, label)
-            aged_out.setdefault(host, 0)
-            for name, aged in aged_out.items():
-                fresh = name == host
-                _count(
-                    connection,
-                    label,
-                    name,
-                    histogram if fresh else SizeHistogram(),
-                    len(rows) if fresh else 0,
-                    dropped if fresh else 0,
-                    aged,
-                )
+        sizes = SizeHistogram.of(record.size_bytes for record in records) if histogram is None else histogram
+        try:
+            with self.store.writing(known=False) as connection:
+                self.add_all(connection, [Arrived(label, host, pack(records), sizes, dropped)])
+        except Exception:
+            self.forget()
+            raise
 
-    def _age_out(self, connection: Connection, label: str) -> dict[str, int]:
-        """Forgets a label's oldest batches beyond the limit; returns the records lost by host."""
-        batches = schema.batches.c
-        kept = int(connection.scalar(select(func.sum(batches.flows)).where(batches.label == label)) or 0)
-        lost: dict[str, int] = {}
-        if kept <= self.max_records:
-            return lost
-        oldest = select(batches.id, batches.host, batches.flows).where(batches.label == label).order_by(batches.id)
-        for row in connection.execute(oldest).all():
-            if kept <= self.max_records:
-                break
-            connection.execute(delete(schema.batches).where(batches.id == row.id))
-            lost[row.host] = lost.get(row.host, 0) + row.flows
-            kept -= row.flows
-        return lost
+    def add_all(self, connection: Connection, arrived: Iterable[Arrived]) -> None:
+        """Takes in what hosts saw, in a transaction of the caller's, who calls `forget` where that fails."""
+        changed: dict[tuple[str, str], _Of] = {}
+        batches: list[dict[str, Any]] = []
+        labels: set[str] = set()
+        now = time.time()
+        for each in arrived:
+            if not (len(each.rows) or each.sizes.flows or each.dropped):
+                continue
+            of = changed[each.label, each.host] = self._of_a_host(connection, each.label, each.host)
+            of.add(each)
+            if len(each.rows):
+                kept = self._of_a_label(connection, each.label)
+                number = self._next_id(connection)
+                kept.batches.append((number, each.host, len(each.rows)))
+                kept.flows += len(each.rows)
+                labels.add(each.label)
+                values = {"id": number, "label": each.label, "host": each.host, "received_at": now}
+                batches.append({**values, "flows": len(each.rows), "rows": each.rows.tobytes()})
+        if batches:
+            connection.execute(insert(schema.batches), batches)
+        for label in labels:
+            for host in self._age_out(connection, label):
+                changed[label, host] = self._of_a_host(connection, label, host)
+        if changed:
+            row = upsert(schema.recordings)
+            told = {name: row.excluded[name] for name in ("histogram", "received", "dropped_at_host", "aged_out")}
+            connection.execute(
+                row.on_conflict_do_update(index_elements=["label", "host"], set_=told),
+                [of.row(label, host) for (label, host), of in changed.items()],
+            )
+
+    def _age_out(self, connection: Connection, label: str) -> set[str]:
+        """Forgets a label's oldest batches beyond the limit, and counts them; returns whose they were."""
+        kept = self._of_label[label]
+        gone: list[dict[str, int]] = []
+        hosts: set[str] = set()
+        while kept.flows > self.max_records:
+            number, host, flows = kept.batches.popleft()
+            kept.flows -= flows
+            gone.append({"gone": number})
+            self._of_a_host(connection, label, host).aged_out += flows
+            hosts.add(host)
+        if gone:
+            connection.execute(delete(schema.batches).where(schema.batches.c.id == bindparam("gone")), gone)
+        return hosts
+
+    def _of_a_host(self, connection: Connection, label: str, host: str) -> _Of:
+        found = self._of_host.get((label, host))
+        if found is None:
+            table = schema.recordings
+            row = connection.execute(select(table).where((table.c.label == label) & (table.c.host == host))).first()
+            if row is None:
+                found = _Of({}, 0, 0, 0, 0)
+            else:
+                counted = row.received, row.dropped_at_host, row.aged_out
+                found = _Of(dict(row.histogram["counts"]), row.histogram["total_bytes"], *counted)
+            self._of_host[label, host] = found
+        return found
+
+    def _of_a_label(self, connection: Connection, label: str) -> _Kept:
+        found = self._of_label.get(label)
+        if found is None:
+            columns = schema.batches.c
+            query = select(columns.id, columns.host, columns.flows).where(columns.label == label).order_by(columns.id)
+            batches = deque((row.id, row.host, row.flows) for row in connection.execute(query))
+            found = self._of_label[label] = _Kept(sum(flows for _, _, flows in batches), batches)
+        return found
+
+    def _next_id(self, connection: Connection) -> int:
+        if self._last_id is None:
+            self._last_id = int(connection.scalar(select(func.max(schema.batches.c.id))) or 0)
+        self._last_id += 1
+        return self._last_id
 
     def labels(self) -> list[str]:
         """All labels under which flows are known."""
@@ -136,13 +242,13 @@ class Recordings:
         packed = np.frombuffer(b"".join(row.rows for row in found), dtype=ROW)
         return packed, [row.host for row in found for _ in range(row.flows)]
 
-    def newest(self, flows: int, since: float = 0.0) -> tuple[Rows, list[str]]:
+    def newest(self, flows: int, after: int = 0) -> tuple[Rows, list[str]]:
         """At least the newest so many kept records of any label, whole batches, in the order of arrival; their hosts.
 
-        `since`: of those that arrived after that time (s since 1970) alone.
+        `after`: of those that came after the batch of that number alone.
         """
         columns = schema.batches.c
-        query = select(columns.host, columns.flows, columns.rows).where(columns.received_at > since)
+        query = select(columns.host, columns.flows, columns.rows).where(columns.id > after)
         found: list[Any] = []
         with self.store.reading() as connection:
             for row in connection.execute(query.order_by(columns.id.desc())):
@@ -191,20 +297,3 @@ class Recordings:
                 for host in sorted({row.host for row in found})
             },
         }
-
-
-def _count(
-    connection: Connection, label: str, host: str, sizes: SizeHistogram, received: int, dropped: int, aged_out: int
-) -> None:
-    """Adds to what is known of a label at a host."""
-    table = schema.recordings
-    of_it = (table.c.label == label) & (table.c.host == host)
-    before = connection.execute(select(table).where(of_it)).first()
-    if before is not None:
-        sizes += SizeHistogram.from_json(before.histogram)
-        received += before.received
-        dropped += before.dropped_at_host
-        aged_out += before.aged_out
-    values = {"histogram": sizes.to_json(), "received": received, "dropped_at_host": dropped, "aged_out": aged_out}
-    row = upsert(table).values(label=label, host=host, **values)
-    connection.execute(row.on_conflict_do_update(index_elements=["label", "host"], set_=values))

@@ -2,8 +2,8 @@
 
 import time
 
-from fastapi import Request
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .rollout import Phase
 from .store import Store
@@ -35,10 +35,9 @@ class Metrics:
         self._switch = Gauge("qclimb_switch_applied_generation", "Last confirmed generation", ["switch"], registry=on)
         self._rollout = Gauge("qclimb_last_rollout_phase", "1 at the last rollout's phase", ["phase"], registry=on)
 
-    def request(self, request: Request, status: int, seconds: float) -> None:
+    def request(self, method: str, route: str, status: int, seconds: float) -> None:
         """A REST request was answered."""
-        route = getattr(request.scope.get("route"), "path", "unknown")
-        self._requests.labels(request.method, route, str(status)).inc()
+        self._requests.labels(method, route, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
 
     def flows(self, host: str, records: int, dropped: int, unobserved: int) -> None:
@@ -70,3 +69,29 @@ class Metrics:
         for phase in Phase:
             self._rollout.labels(phase).set(bool(rollouts) and rollouts[-1]["phase"] == phase)
         return generate_latest(self._registry)
+
+
+class Measured:
+    """Counts each request. Plain ASGI: Starlette's BaseHTTPMiddleware takes tasks and queues for each."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self.app, self.metrics = app, metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """A request, or whatever else the server has to say."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        begun, status = time.monotonic(), 500
+
+        async def note(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self.app(scope, receive, note)
+        finally:
+            route = getattr(scope.get("route"), "path", "unknown")
+            self.metrics.request(scope["method"], route, status, time.monotonic() - begun)

@@ -9,12 +9,26 @@ from pathlib import Path
 from typing import Any
 
 import click
+from qclimb.options import Finite
 
 from .forest_size import DEPTH, TREES, UNCALIBRATED_TREES
 
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 120}
 EXAMPLE = "\b\nExample:\n  qclimb model train lab/recordings/kv.parquet -o models/\n  qclimb model check models/kv.onnx"
 RECORDINGS = click.argument("recordings", nargs=-1, required=True, type=click.Path(path_type=Path))
+depth_option = click.option(
+    "--depth", type=click.IntRange(1, 16), default=DEPTH, show_default=True, help="Of each tree, at most."
+)
+trees_option = click.option(
+    "--trees", type=click.IntRange(1, 1024), default=TREES, show_default=True, help="Of a forest."
+)
+seed_option = click.option(
+    "--seed",
+    type=click.IntRange(0, 2**31 - 1),
+    default=0,
+    show_default=True,
+    help="Of what trees choose from; equal seeds, equal forests.",
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="For programs.")
 
 
@@ -32,6 +46,9 @@ def _one_sentence() -> Iterator[None]:
     except QclimbError as error:
         click.echo(f"Error: {error}", err=True)
         sys.exit(2)
+    except OSError as error:
+        click.echo(f"Error: {error.filename}: {error.strerror}, expected a place to write to", err=True)
+        sys.exit(2)
 
 
 def _progress() -> Callable[[str], None]:
@@ -46,10 +63,10 @@ def _progress() -> Callable[[str], None]:
     type=click.IntRange(1, 1024),
     help=f"Default: {TREES}; {UNCALIBRATED_TREES} where too few flows are held back to calibrate.",
 )
-@click.option("--depth", type=click.IntRange(1, 16), default=DEPTH, show_default=True)
-@click.option("--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True)
+@depth_option
+@seed_option
 @click.option("--features", help="Names with commas; default: the paper's, which leaves out first_write_bytes.")
-@click.option("--beta", type=click.FloatRange(0, 1, min_open=True), default=1.0, show_default=True, help="Level.")
+@click.option("--beta", type=Finite(0, 1, min_open=True), default=1.0, show_default=True, help="Level.")
 @click.option("--generation", type=click.IntRange(1), default=1, show_default=True, help="Of the model.")
 @click.option("--report", "how", type=click.Choice(["short", "full"]), default="short", help="full: + depths, curve.")
 @click.option("-o", "--output", type=click.Path(path_type=Path, file_okay=False), help="Folder for NAME.onnx, .forest.")
@@ -66,7 +83,10 @@ def train(
     output: Path | None,
     as_json: bool,
 ) -> None:
-    """Train a forest on RECORDINGS, test it on their later flows, check it by onnxruntime."""
+    """Train a forest on RECORDINGS, test it, check it.
+
+    Tested on their later flows, checked by onnxruntime.
+    """
     with _one_sentence():
         import numpy as np
         from qclimb import recording
@@ -74,6 +94,8 @@ def train(
         from . import recorded
         from .training import train as make
 
+        if output is not None:  # before minutes of training
+            output.mkdir(parents=True, exist_ok=True)
         say = _progress()
         rows: list[Any] = []
         hosts: list[str] = []
@@ -102,7 +124,6 @@ def train(
         )
         report = {**made.report, "refused": refused}
         if output is not None:
-            output.mkdir(parents=True, exist_ok=True)
             stem = "-".join(path.stem for path in recordings)
             (output / f"{stem}.onnx").write_bytes(made.onnx)
             if made.quantile_onnx is not None:
@@ -142,8 +163,8 @@ def _described(report: dict[str, Any]) -> str:
 
 @model.command(epilog="\b\nExample:\n  qclimb model ladder lab/recordings/*.parquet -o ladder.json")
 @RECORDINGS
-@click.option("--trees", type=click.IntRange(1, 1024), default=TREES, show_default=True)
-@click.option("--depth", type=click.IntRange(1, 16), default=DEPTH, show_default=True)
+@trees_option
+@depth_option
 @click.option("--seeds", type=click.IntRange(1, 20), default=3, show_default=True, help="How many forests.")
 @click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="For all numbers, as JSON.")
 @click.option("--plot", type=click.Path(path_type=Path, dir_okay=False), help="For a picture (needs matplotlib).")
@@ -159,7 +180,10 @@ def ladder(
     markdown: bool,
     as_json: bool,
 ) -> None:
-    """Measure each rung of the ladder of bounds on every traffic of RECORDINGS."""
+    """Measure each rung of the ladder of bounds on RECORDINGS.
+
+    Every traffic of them is measured by itself.
+    """
     with _one_sentence():
         from . import recorded
         from .ladder import RUNGS, climb
@@ -169,12 +193,12 @@ def ladder(
         for sentence in told:
             say(sentence)
         found = [climb(each, trees, depth, range(seeds), say=say) for each in flows]
-    if output is not None:
-        output.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    if plot is not None:
-        from .ladder_page import draw
+        if output is not None:
+            output.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        if plot is not None:
+            from .ladder_page import draw
 
-        draw(found, plot)
+            draw(found, plot)
     if as_json:
         click.echo(json.dumps(found, indent=1))
         return
@@ -202,26 +226,29 @@ def ladder(
 
 @model.command(epilog="\b\nExample:\n  qclimb model foretell lab/recordings/web.parquet --depth 5 -o web-bounds.npz")
 @click.argument("path", metavar="RECORDING", type=click.Path(path_type=Path))
-@click.option("--trees", type=click.IntRange(1, 1024), default=TREES, show_default=True)
-@click.option("--depth", type=click.IntRange(1, 16), default=DEPTH, show_default=True)
-@click.option("--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True)
+@trees_option
+@depth_option
+@seed_option
 @click.option("--features", help="Names with commas; default: the paper's, which leaves out first_write_bytes.")
 @click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), required=True, help="NumPy's .npz.")
 def foretell(path: Path, trees: int, depth: int, seed: int, features: str | None, output: Path) -> None:
-    """Write what forests that saw only earlier flows say of each later flow of a RECORDING: bounds, one number."""
+    """Write what is said of each flow of a RECORDING before it ends.
+
+    By forests that saw only earlier flows: bounds, and one number.
+    """
     with _one_sentence():
         import numpy as np
         from qclimb import recording
 
         from . import bounds, forward, recorded
 
+        output.parent.mkdir(parents=True, exist_ok=True)
         ids = bounds.feature_ids(None if features is None else features.split(","))
         say, read = _progress(), recording.read(path)
         for sentence in recorded.left_out(path, read):
             say(sentence)
         flows = recorded.flows_of(read, path.stem)
         found = forward.foretell(flows, ids, trees, depth, seed, say=say)
-        output.parent.mkdir(parents=True, exist_ok=True)
         with output.open("wb") as file:
             np.savez_compressed(file, **vars(found))
 
@@ -232,7 +259,10 @@ def foretell(path: Path, trees: int, depth: int, seed: int, features: str | None
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="PATH.onnx and PATH.forest of a better model.")
 @json_option
 def drift(forest: Path, recording: Path, output: Path | None, as_json: bool) -> None:
-    """Tell whether a model still holds for a RECORDING; if not, train another and offer it if it is better."""
+    """Tell whether the model FOREST still holds for a RECORDING.
+
+    If not, train another and offer it if it is better.
+    """
     with _one_sentence():
         from qclimb import recording as recordings
         from qclimb.hostfile import decode_forest
@@ -262,8 +292,8 @@ def drift(forest: Path, recording: Path, output: Path | None, as_json: bool) -> 
             )
             found["offer"] = made.report["offer"]
             if output is not None and made.report["offer"]["offered"]:
-                output.with_suffix(".onnx").write_bytes(made.onnx)
-                output.with_suffix(".forest").write_bytes(made.forest)
+                Path(f"{output}.onnx").write_bytes(made.onnx)  # with_suffix would take kv.2 for kv
+                Path(f"{output}.forest").write_bytes(made.forest)
     if as_json:
         click.echo(json.dumps(found, indent=1))
         return
@@ -288,7 +318,11 @@ def _name(feature: int) -> str:
 @click.argument("forest", type=click.Path(path_type=Path, exists=True, dir_okay=False), required=False)
 @json_option
 def check(onnx: Path, forest: Path | None, as_json: bool) -> None:
-    """Tell what a model is; refuse one whose metadata, checksum or answers do not fit its host file's (exit 2)."""
+    """Tell what a model is, and whether it fits its host file.
+
+    One whose metadata, checksum or answers do not is refused (exit 2). ONNX is the model's file, FOREST the host's;
+    unless given, the one beside it of the same name.
+    """
     with _one_sentence():
         from .onnx_export import validated
 

@@ -1,6 +1,7 @@
 """Carries rollouts out: takes the steps that rollout.py names, keeps each outcome in the store before the next step.
 
-One rollout at a time, in a thread of its own; switches are spoken to by a few threads at once.
+One rollout at a time, in a thread of its own; switches are spoken to by a few threads at once. While the store can't
+keep an outcome (a full disk), no further step is taken: it is tried again until it can.
 """
 
 import logging
@@ -13,13 +14,16 @@ from dataclasses import replace
 from qclimb.errors import QclimbError
 from qclimb.intent import SwitchIntent
 
-from .errors import ConflictError, FleetError
+from .defaults import HOSTS_DEADLINE_S, SWITCH_DEADLINE_S
+from .errors import ConflictError, FleetError, StoreError
 from .fleet import Fleet, Switch
 from .revision import Revision
 from .rollout import HostStep, Phase, Rollout, SwitchStep
 from .store import Store
 
 log = logging.getLogger(__name__)
+
+UNSTORED_RETRY_S = 1.0
 
 
 class Runner:
@@ -31,8 +35,8 @@ class Runner:
         fleet: Fleet,
         *,
         switches_at_once: int = 16,
-        switch_deadline_s: float = 30.0,
-        hosts_deadline_s: float = 60.0,
+        switch_deadline_s: float = SWITCH_DEADLINE_S,
+        hosts_deadline_s: float = HOSTS_DEADLINE_S,
         observe_push: Callable[[float, bool], None] = lambda seconds, good: None,
     ) -> None:
         self.store = store
@@ -44,14 +48,24 @@ class Runner:
         self._pool = ThreadPoolExecutor(switches_at_once, thread_name_prefix="switch")
         self._changed = threading.Condition(self._lock)
         self._current: tuple[int, Rollout] | None = None
+        self._unstored = False
         self._thread: threading.Thread | None = None
         self._stop = False
 
-    def start(self, revision_id: int, actor: str, *, instead_of: int | None = None) -> int:
+    def start(
+        self,
+        revision_id: int,
+        actor: str,
+        *,
+        instead_of: int | None = None,
+        also: Callable[[int], object] = lambda number: None,
+    ) -> int:
         """Begins a rollout of a stored revision; returns its id. ConflictError while another one runs.
 
         `instead_of`: the generation in force, whose intent the revision shares. No switch is spoken to then, so that
         none that is away can hold up what is for hosts alone; ConflictError where another one is in force by now.
+
+        `also`: what else the store keeps once there is a rollout of that number; all of it or nothing.
         """
         revision = Revision.from_json(self.store.revision(revision_id)["document"])
         if revision.policy.use_forest:  # a damaged model must not keep bounds from being switched off
@@ -66,7 +80,9 @@ class Runner:
                 switches={name: SwitchStep() for name in self.store.switches()} if instead_of is None else {},
                 hosts={name: HostStep() for name in self.store.hosts()},
             )
-            number = self.store.add_rollout(revision_id, actor, first.to_json())
+            with self.store.writing():
+                number = self.store.add_rollout(revision_id, actor, first.to_json())
+                also(number)
             rollout = Rollout(number, switches=first.switches, hosts=first.hosts)
             self._begin(number, rollout, revision_id)
         log.info("rollout id=%d revision=%d event=started by=%s", number, revision_id, actor)
@@ -95,7 +111,18 @@ class Runner:
         for row in self.store.rollouts():
             if row["phase"] != Phase.RUNNING.value:
                 continue
-            rollout = Rollout.from_json({**row["document"], "generation": row["id"]}).interrupted()
+            try:
+                rollout = Rollout.from_json({**row["document"], "generation": row["id"]}).interrupted()
+            except (
+                KeyError,
+                TypeError,
+                ValueError,
+            ) as error:  # damaged: nobody knows any more what switches had before
+                reason = f"its document in the database can't be read ({error!r}); nothing was given back"
+                log.error("rollout id=%d event=unreadable reason=%r", row["id"], reason)
+                lost = Rollout(row["id"], phase=Phase.FAILED, error=reason)
+                self.store.save_rollout(row["id"], lost.phase.value, lost.to_json())
+                continue
             log.warning("rollout id=%d event=recovered phase=%s reason=%r", row["id"], rollout.phase, rollout.error)
             with self._lock:
                 self._begin(row["id"], rollout, row["revision"])
@@ -151,11 +178,15 @@ class Runner:
         started: dict[tuple[str, str], Future[None]] = {}
         end: float | None = None
         with self._lock:
-            while self._rollout.phase is Phase.RUNNING and not self._stop:
+            while (self._rollout.phase is Phase.RUNNING or self._unstored) and not self._stop:
+                if self._unstored:
+                    self._changed.wait(UNSTORED_RETRY_S)
+                    self._save()
+                    continue
                 steps = self._rollout.next_steps()
                 if steps.activate:
                     self._activate(revision)
-                    end = time.monotonic() + self.hosts_deadline_s
+                    end = time.monotonic() + self.hosts_deadline_s if self._rollout.active else None
                     continue
                 for what, names in (("push", steps.push), ("restore", steps.restore)):
                     for name in names:
@@ -169,28 +200,36 @@ class Runner:
 
     def _activate(self, revision: Revision) -> None:
         """The policy is in force from here on; after the switches, before any host."""
-        self.store.set_setting("policy", revision.policy.to_json())
-        self._take(lambda rollout: rollout.activated())
+        assert self._current is not None
+        number, rollout = self._current[0], self._rollout.activated()
+        try:
+            self.store.activate(revision.policy.to_json(), number, rollout.phase.value, rollout.to_json())
+        except StoreError as error:
+            self._say_unstored(error)
+            return
+        self._current = (number, rollout)
         log.info("policy generation=%d mode=%s event=in-force", revision.policy.generation, revision.policy.mode)
 
     def _push(self, switch: Switch, revision: Revision) -> None:
-        name, begun = switch.name, time.monotonic()
+        name, begun, sent = switch.name, time.monotonic(), False
+        if self._rollout.turned_back or self._stop:
+            return
         try:
-            if self._rollout.turned_back or self._stop:
-                return
             before = self.fleet.intent(switch)
-            self._take(lambda rollout: rollout.pushing(name, None if before is None else before.to_gnmi()))
+            self._take(lambda rollout: rollout.pushing(name, None if before is None else before.to_gnmi()), needed=True)
+            sent = True
             generation = self.fleet.apply(switch, revision.intent, self.switch_deadline_s)
-            self.store.switch_applied(name, generation)
-            self._take(lambda rollout: rollout.pushed(name, generation))
-            self._observe_push(time.monotonic() - begun, True)
-            log.info("switch name=%s generation=%d event=applied", name, generation)
         except Exception as error:
-            changed = error.changed if isinstance(error, FleetError) else not isinstance(error, QclimbError)
+            changed = error.changed if isinstance(error, FleetError) else sent
             reason = str(error) if isinstance(error, QclimbError) else f"switch {name}: {error!r}"
             self._take(lambda rollout: rollout.push_failed(name, reason, changed=changed))
             self._observe_push(time.monotonic() - begun, False)
             log.warning("switch name=%s generation=%d event=failed reason=%r", name, revision.intent.generation, reason)
+            return
+        self._take(lambda rollout: rollout.pushed(name, generation))
+        self._note_applied(name, generation)
+        self._observe_push(time.monotonic() - begun, True)
+        log.info("switch name=%s generation=%d event=applied", name, generation)
 
     def _restore(self, switch: Switch, revision: Revision) -> None:
         name = switch.name
@@ -199,32 +238,59 @@ class Runner:
             previous = self._rollout.switches[name].previous
             intent = None if previous is None else SwitchIntent.from_gnmi(previous)
             generation = self.fleet.apply(switch, intent, self.switch_deadline_s)
-            self.store.switch_applied(name, generation)
-            self._take(lambda rollout: rollout.restored(name, generation))
-            log.warning("switch name=%s generation=%d event=restored", name, generation)
         except Exception as error:
             reason = str(error) if isinstance(error, QclimbError) else f"switch {name}: {error!r}"
             self._take(lambda rollout: rollout.restore_failed(name, reason))
             log.error("switch name=%s event=stranded reason=%r", name, reason)
+            return
+        self._take(lambda rollout: rollout.restored(name, generation))
+        self._note_applied(name, generation)
+        log.warning("switch name=%s generation=%d event=restored", name, generation)
+
+    def _note_applied(self, name: str, generation: int) -> None:
+        """For lists of switches; a rollout does not depend on it."""
+        try:
+            self.store.switch_applied(name, generation)
+        except StoreError as error:
+            log.error("switch name=%s generation=%d event=unstored reason=%r", name, generation, str(error))
 
     @property
     def _rollout(self) -> Rollout:
         assert self._current is not None
         return self._current[1]
 
-    def _take(self, change: Callable[[Rollout], Rollout]) -> None:
-        """Takes an outcome in, and keeps it."""
+    def _take(self, change: Callable[[Rollout], Rollout], *, needed: bool = False) -> None:
+        """Takes an outcome in, and keeps it, or has `_carry_out` do so.
+
+        `needed`: what follows must not be done before it is kept; else nothing is taken in, and StoreError.
+        """
         with self._lock:
             if self._current is None:
                 return
             number, before = self._current
             after = change(before)
-            if after != before:
+            if after == before:
+                return
+            if needed:
+                self.store.save_rollout(number, after.phase.value, after.to_json())
+                self._current = (number, after)
+            else:
                 self._current = (number, after)
                 self._save()
-                self._changed.notify_all()
+            self._changed.notify_all()
 
     def _save(self) -> None:
+        """Keeps the rollout as it stands, or remembers that it is not kept."""
         assert self._current is not None
         number, rollout = self._current
-        self.store.save_rollout(number, rollout.phase.value, rollout.to_json())
+        try:
+            self.store.save_rollout(number, rollout.phase.value, rollout.to_json())
+            self._unstored = False
+        except StoreError as error:
+            self._say_unstored(error)
+
+    def _say_unstored(self, error: StoreError) -> None:
+        assert self._current is not None
+        if not self._unstored:
+            log.error("rollout id=%d event=unstored reason=%r; trying again", self._current[0], str(error))
+        self._unstored = True

@@ -101,7 +101,7 @@ answers = Table(
     Column("status", Integer, nullable=False),
     Column("body", JSON, nullable=False),
 )
-"""What a request with an Idempotency-Key was answered, so that its repetition gets the same."""
+"""What a request with an Idempotency-Key was answered, so that its repetition gets the same; once.py."""
 
 audit = Table(
     "audit",

@@ -3,14 +3,33 @@
 SQLAlchemy Core over SQLite (WAL). Any thread may call; writes go one at a time. Revisions are only ever inserted.
 """
 
+import fcntl
+import json
+import os
+import sqlite3
 import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, delete, event, func, insert, inspect, select, update
+from sqlalchemy import (
+    Connection,
+    Engine,
+    bindparam,
+    create_engine,
+    delete,
+    event,
+    func,
+    insert,
+    inspect,
+    select,
+    update,
+)
 from sqlalchemy.dialects.sqlite import insert as upsert
+from sqlalchemy.engine import make_url
 from sqlalchemy.exc import SQLAlchemyError
 
 from . import schema
@@ -21,47 +40,99 @@ Row = dict[str, Any]
 ANSWERS_KEPT_S = 24 * 3600
 
 
+@dataclass(frozen=True)
+class Taken:
+    """A delivery with an Idempotency-Key; `asked` digests what was delivered, None where an older version took it."""
+
+    key: str
+    asked: str | None
+    answer: Row
+
+
 class Store:
-    """One open database."""
+    """One open database, of this process alone. What it can't do (a full disk, a damaged file) is a StoreError.
+
+    `changes` counts the transactions that may have changed settings, tokens, or which hosts there are.
+    """
 
     def __init__(self, url: str) -> None:
         """Opens, or makes, the database at `url` (`sqlite:///path`); raises StoreError, also for another schema."""
-        if not url.startswith("sqlite:///"):
-            raise StoreError(f"database is {url.split(':')[0]!r}, expected sqlite:///PATH")
+        path = _path(url)
+        self._lock = _locked(path)
+        self.url, self.path = url, path
         self.engine: Engine = create_engine(url, connect_args={"timeout": 10})
         event.listen(self.engine, "connect", _set_up)
         self._writing = threading.RLock()
+        self._open: Connection | None = None
+        self._known = False
+        self.changes = 0
         try:
             self._check_schema()
-        except SQLAlchemyError as error:
-            raise StoreError(f"database {url}: {error.__cause__ or error}") from error
+        except BaseException:
+            self.close()
+            raise
 
     def _check_schema(self) -> None:
-        present = inspect(self.engine).get_table_names()
+        with self.reading() as connection:
+            present = inspect(connection).get_table_names()
         if present and "settings" not in present:
-            raise StoreError("database: holds tables that are not qclimb's, expected an empty or a qclimb database")
-        schema.metadata.create_all(self.engine)
-        found = self.setting("schema_version")
+            raise StoreError(
+                f"database {self.path}: holds tables that are not qclimb's, expected an empty or a qclimb database"
+            )
+        found = self.setting("schema_version") if present else None
+        if found not in (None, schema.VERSION):
+            raise StoreError(
+                f"database {self.path}: schema version is {found}, this qclimb-orchestrator expects {schema.VERSION}"
+            )
+        with self.writing() as connection:
+            schema.metadata.create_all(connection)
         if found is None:
             self.set_setting("schema_version", schema.VERSION)
-        elif found != schema.VERSION:
-            raise StoreError(f"database: schema version is {found}, this qclimb-orchestrator expects {schema.VERSION}")
 
     def close(self) -> None:
         """Lets go of the file."""
         self.engine.dispose()
+        os.close(self._lock)
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """A connection to select with."""
-        with self.engine.connect() as connection:
+        """A connection to select with. Raises StoreError."""
+        with self._said(), self.engine.connect() as connection:
             yield connection
 
     @contextmanager
-    def writing(self) -> Iterator[Connection]:
-        """A transaction; the only writer while it lasts."""
-        with self._writing, self.engine.begin() as connection:
-            yield connection
+    def writing(self, *, known: bool = True) -> Iterator[Connection]:
+        """A transaction; the only writer while it lasts. Raises StoreError; then nothing of it was written.
+
+        Within one of the same thread it is a part of that one, so that several calls here are done, or not, together.
+
+        `known`: it may touch what known.py keeps in memory.
+        """
+        with self._writing:
+            if self._open is not None:
+                self._known |= known
+                with self._said():
+                    yield self._open
+                return
+            self._known = known
+            try:
+                with self._said(), self.engine.begin() as connection:
+                    self._open = connection
+                    yield connection
+            finally:
+                self._open = None
+            if self._known:
+                self.changes += 1
+
+    @contextmanager
+    def _said(self) -> Iterator[None]:
+        """What SQLite, or the JSON in it, has against a call, in one sentence."""
+        try:
+            yield
+        except json.JSONDecodeError as error:
+            raise StoreError(f"database {self.path}: holds damaged JSON: {error}") from error
+        except (SQLAlchemyError, sqlite3.Error) as error:
+            raise StoreError(f"database {self.path}: {getattr(error, 'orig', None) or error}") from error
 
     # settings
 
@@ -122,12 +193,14 @@ class Store:
             of_it = schema.switches.c.name == name
             connection.execute(update(schema.switches).where(of_it).values(applied_generation=generation))
 
-    def host_seen(self, name: str, generation: int) -> None:
-        """Notes a sign of life and the policy generation that the host follows; MissingError for an unknown host."""
-        with self.writing() as connection:
-            change = update(schema.hosts).where(schema.hosts.c.name == name)
-            if connection.execute(change.values(policy_generation=generation, seen_at=time.time())).rowcount == 0:
-                raise MissingError(f"hosts: no {name!r} is registered, PUT /v1/hosts/{name} first")
+    def hosts_seen(self, connection: Connection, generations: Mapping[str, int], at: float) -> None:
+        """Notes a sign of life of hosts, and the policy generation that each follows; one that is gone stays gone."""
+        if generations:
+            of_it = schema.hosts.c.name == bindparam("of_host")
+            change = update(schema.hosts).where(of_it).values(policy_generation=bindparam("follows"), seen_at=at)
+            connection.execute(
+                change, [{"of_host": host, "follows": generation} for host, generation in generations.items()]
+            )
 
     # tokens
 
@@ -154,9 +227,13 @@ class Store:
     # models, revisions, rollouts
 
     def reserve_model(self) -> int:
-        """The next model generation: larger than any before."""
-        with self.reading() as connection:
-            return int(connection.scalar(select(func.max(schema.models.c.generation))) or 0) + 1
+        """The next model generation: larger than any before, and nobody else's even if no model comes of it."""
+        with self._writing:
+            with self.reading() as connection:
+                made = connection.scalar(select(func.max(schema.models.c.generation))) or 0
+            generation = int(max(made, self.setting("last_model") or 0)) + 1
+            self.set_setting("last_model", generation)
+        return generation
 
     def add_model(self, generation: int, label: str, report: Row, onnx: bytes, forest: bytes) -> None:
         """Keeps a checked model."""
@@ -197,7 +274,15 @@ class Store:
 
     def save_rollout(self, number: int, phase: str, document: Row) -> None:
         """Keeps where a rollout has got to."""
+        with self.writing(known=False) as connection:
+            change = update(schema.rollouts).where(schema.rollouts.c.id == number)
+            connection.execute(change.values(phase=phase, document=document))
+
+    def activate(self, policy: Row, number: int, phase: str, document: Row) -> None:
+        """Puts a policy in force, and keeps that its rollout has got there: both or neither."""
         with self.writing() as connection:
+            row = upsert(schema.settings).values(key="policy", value=policy)
+            connection.execute(row.on_conflict_do_update(index_elements=["key"], set_={"value": policy}))
             change = update(schema.rollouts).where(schema.rollouts.c.id == number)
             connection.execute(change.values(phase=phase, document=document))
 
@@ -222,28 +307,47 @@ class Store:
 
     # answers and audit
 
-    def answer(self, key: str) -> tuple[int, Any] | None:
-        """(status, body) that the request with this key was answered before."""
+    def answer(self, key: str) -> tuple[str, Any] | None:
+        """What was asked with this key (once.fingerprint), and what was answered."""
+        found = self._answer(key)
+        return None if found is None else (str(found["asked"]), found["answer"])
+
+    def _answer(self, key: str) -> Any:
         columns = schema.answers.c
         with self.reading() as connection:
-            row = connection.execute(select(columns.status, columns.body).where(columns.key == key)).first()
-        return None if row is None else (row.status, row.body)
+            return connection.scalar(select(columns.body).where(columns.key == key))
 
-    def keep_answer(self, key: str, status: int, body: Any, *, replace: bool = False) -> None:
-        """Keeps an answer for a day; one under the same key stays, or is replaced."""
+    def keep_answer(self, key: str, asked: str, answer: Row) -> Row:
+        """Keeps an answer for a day; one under the same key stays. Returns it."""
         now = time.time()
-        values = {"created_at": now, "status": status, "body": body}
-        with self.writing() as connection:
+        values = {"created_at": now, "status": 200, "body": {"asked": asked, "answer": answer}}
+        with self.writing(known=False) as connection:
             connection.execute(delete(schema.answers).where(schema.answers.c.created_at < now - ANSWERS_KEPT_S))
             row = upsert(schema.answers).values(key=key, **values)
-            same = [schema.answers.c.key]
+            connection.execute(row.on_conflict_do_nothing())
+        return answer
+
+    def delivery(self, host: str) -> Taken | None:
+        """A host's last delivery that had a key."""
+        found = self._answer(_place_of(host))
+        return None if found is None else Taken(str(found["key"]), found.get("asked"), found["answer"])
+
+    def keep_deliveries(self, connection: Connection, taken: Mapping[str, Taken]) -> None:
+        """Keeps hosts' last deliveries."""
+        if taken:
+            row = upsert(schema.answers)
+            told = {name: row.excluded[name] for name in ("created_at", "status", "body")}
             connection.execute(
-                row.on_conflict_do_update(same, set_=values) if replace else row.on_conflict_do_nothing()
+                row.on_conflict_do_update([schema.answers.c.key], set_=told),
+                [
+                    {"key": _place_of(host), "created_at": time.time(), "status": 202, "body": asdict(last)}
+                    for host, last in taken.items()
+                ],
             )
 
     def note(self, actor: str, action: str, subject: str) -> None:
         """Adds a line to the audit log."""
-        with self.writing() as connection:
+        with self.writing(known=False) as connection:
             values = {"at": time.time(), "actor": actor, "action": action, "subject": subject}
             connection.execute(insert(schema.audit).values(values))
 
@@ -254,9 +358,46 @@ class Store:
             return [dict(row) for row in connection.execute(query).mappings()]
 
 
+def _path(url: str) -> Path:
+    """The file of `sqlite:///PATH`; a database in memory would forget the fabric at its end."""
+    if not url.startswith("sqlite:///"):
+        raise StoreError(f"database is {url.split(':')[0]!r}, expected sqlite:///PATH")
+    named = make_url(url).database
+    if not named or named == ":memory:":
+        raise StoreError(f"database {url} names no file, expected sqlite:///PATH")
+    return Path(named)
+
+
+def _locked(path: Path) -> int:
+    """A lock file beside the database, held while this process lives: a second orchestrator would turn back rollouts.
+
+    Not the database itself: SQLite's own locks would go when a descriptor of that file is closed.
+    """
+    lock = path.with_name(path.name + ".lock")
+    try:
+        handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise StoreError(f"database {path}: {lock}: {error.strerror}, expected a folder to write in") from error
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        raise StoreError(f"database {path}: in use by another qclimb-orchestrator, expected one at a time") from None
+    return handle
+
+
+def _place_of(host: str) -> str:
+    return f"last delivery of {host}"
+
+
 def _set_up(connection: Any, _: Any) -> None:
+    """A commit survives a power failure, too (FULL); deliveries share theirs, so that few wait for the disk.
+
+    A rollout that the store forgot would give its generation to another one, which hosts that know the first would then
+    never fetch.
+    """
     cursor = connection.cursor()
-    for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "busy_timeout=10000"):
+    for pragma in ("journal_mode=WAL", "synchronous=FULL", "busy_timeout=10000"):
         cursor.execute(f"PRAGMA {pragma}")
     cursor.close()
 

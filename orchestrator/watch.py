@@ -8,7 +8,8 @@ with a revision that differs from the one in force in nothing else, if it is bet
 Bounds that are too old or demonstrably wrong are switched off meanwhile (bounds_off.py), by a rollout to hosts alone.
 
 Windows begin `SETTLE_S` after the first look that sees the rollout at its end: until then hosts report flows of the
-model before, too.
+model before, too. That wait is by a clock that nobody sets, and where windows begin is the number of a batch, not a
+time: a clock that is set back hides no flows. A restart waits anew.
 
 The newest window alone tells nothing new of a traffic that has just changed, for it is what is tested on. So a try that
 led to no offer is made again with each further window, and after an offer only when all that it learned from is older.
@@ -17,6 +18,7 @@ led to no offer is made again with each further window, and after an offer only 
 import logging
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from enum import StrEnum
 from typing import Any
@@ -26,9 +28,9 @@ from qclimb.errors import QclimbError
 from . import drift
 from .bounds import TARGET_COVERAGE
 from .bounds_off import Due, Off, due, why_off
+from .defaults import DAY_S, DRIFT_EVERY_S, MAX_AGE_DAYS
 from .errors import ConflictError, TrainingError
 from .flows import Recordings
-from .model_age import DAY_S, MAX_AGE_DAYS
 from .revision import Revision
 from .rollout import Phase
 from .runner import Runner
@@ -51,7 +53,11 @@ ACTOR = "drift"
 
 
 class OnDrift(StrEnum):
-    """How far the orchestrator goes by itself."""
+    """How far the orchestrator goes by itself towards a new model.
+
+    Switching off bounds that are too old or demonstrably wrong is no part of it: that is a fall-back, as a host's that
+    has no policy, whoever looks after new models.
+    """
 
     FLAG = "flag"
     OFFER = "offer"
@@ -59,10 +65,10 @@ class OnDrift(StrEnum):
 
 
 class Watch:
-    """Keeps the setting `drift`: {model, trained_at, target, since, windows, drifted, off, tried: {batch, at, why},
+    """Keeps the setting `drift`: {model, trained_at, target, after, windows, drifted, off, tried: {batch, at, why},
     offer}.
 
-    since: flows that arrived later count, s since 1970; None while the model is being rolled out.
+    after: flows count that came after the batch of that number; None until hosts have taken the model up.
 
     off: {why, at, generation}, of bounds that were switched off; windows and drifted then stay as they were.
 
@@ -76,14 +82,17 @@ class Watch:
         runner: Runner,
         trainer: Trainer,
         on_drift: OnDrift = OnDrift.OFFER,
-        every_s: float = 30.0,
+        every_s: float = DRIFT_EVERY_S,
         settle_s: float = SETTLE_S,
         max_age_s: float | None = MAX_AGE_DAYS * DAY_S,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`max_age_s`: None never switches bounds off, whatever is found."""
+        """`max_age_s`: None never switches bounds off, whatever is found. `clock`: s, runs on whatever is set."""
         self.store, self.recordings, self.runner, self.trainer = store, recordings, runner, trainer
         self.on_drift, self.every_s, self.settle_s = on_drift, every_s, settle_s
         self.max_age_s = max_age_s
+        self._clock = clock
+        self._settling: tuple[int, float] | None = None  # the generation that hosts take up, and the time when they did
         self._ends = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -99,7 +108,7 @@ class Watch:
             self._thread.join(timeout=5)
 
     def _run(self) -> None:
-        while not self._ends.wait(self.every_s):
+        while not self._ends.wait(self.wait_s()):
             try:
                 self.look()
             except ConflictError as error:  # somebody trains or rolls out: the next look will do
@@ -108,6 +117,11 @@ class Watch:
                 log.warning("drift event=failed reason=%r", str(error))
             except Exception:
                 log.exception("drift event=failed")
+
+    def wait_s(self) -> float:
+        """How long until the next look: the one that finds the hosts settled is not late."""
+        left_s = 0.0 if self._settling is None else self._settling[1] - self._clock()
+        return min(left_s, self.every_s) if left_s > 0 else self.every_s
 
     def look(self) -> Json | None:
         """What is found now, also kept; None while no model is in force. Raises what training and rollouts raise."""
@@ -133,6 +147,9 @@ class Watch:
         found = self.store.setting("drift")
         number = policy["model_generation"]
         if found is not None and found["model"] == number and "off" in found:
+            found = {"after": None} | {
+                key: value for key, value in found.items() if key != "since"
+            }  # of older versions
             off = Off.from_json(found["off"])
             if self._due_of(off, policy) is not Due.FORGET:
                 return dict(found)
@@ -143,17 +160,17 @@ class Watch:
             "trained_at": model["created_at"],
             "target": model["report"].get("target_coverage", TARGET_COVERAGE),
         }
-        return told | dict.fromkeys(("since", "drifted", "off", "tried", "offer")) | {"windows": []}
+        return told | dict.fromkeys(("after", "drifted", "off", "tried", "offer")) | {"windows": []}
 
     def _due_of(self, off: Off | None, policy: Json) -> Due:
         return due(off, policy["use_forest"], policy["generation"], self.runner.running)
 
     def _count(self, policy: Json, found: Json) -> None:
         """The windows of what hosts reported, and whether bounds are to be off."""
-        if found["since"] is None and self.store.rollout(policy["generation"])["phase"] != Phase.RUNNING.value:
-            found["since"] = time.time() + self.settle_s
-        since = found["since"]
-        windows = [] if since is None else drift.reported(self.recordings.newest(LEARNED_FLOWS, since)[0])
+        if found["after"] is None and self._settled(policy["generation"]):
+            found["after"] = self.recordings.last_batch()
+        after = found["after"]
+        windows = [] if after is None else drift.reported(self.recordings.newest(LEARNED_FLOWS, after)[0])
         was, found["drifted"] = found["drifted"], drift.drifted(windows, found["target"])
         found["windows"] = [each.to_json() for each in windows]
         if found["drifted"] and not was:
@@ -164,14 +181,25 @@ class Watch:
             found["off"] = None if why is None else vars(Off(why, time.time(), policy["generation"]))
         self.store.set_setting("drift", found)
 
+    def _settled(self, generation: int) -> bool:
+        """Whether it is `settle_s` since this first saw the rollout of that policy at its end."""
+        if self.store.rollout(generation)["phase"] == Phase.RUNNING.value:
+            return False
+        if self._settling is None or self._settling[0] != generation:
+            self._settling = (generation, self._clock() + self.settle_s)
+        return self._clock() >= self._settling[1]
+
     def _switch_off(self, policy: Json, found: Json) -> None:
         """Brings the policy in force without bounds into force, where that is due. Raises ConflictError."""
         off = Off.from_json(found["off"])
         if off is None or self.max_age_s is None or self._due_of(off, policy) is not Due.SWITCH_OFF:
             return
         revision = self._revised(policy, found["model"], use_forest=False)
-        number = self.runner.start(revision, ACTOR, instead_of=policy["generation"])
-        self.store.note(ACTOR, "bounds-off", f"model {found['model']} rollout {number}")
+
+        def also(number: int) -> None:
+            self.store.note(ACTOR, "bounds-off", f"model {found['model']} rollout {number}")
+
+        number = self.runner.start(revision, ACTOR, instead_of=policy["generation"], also=also)
         log.warning("bounds model=%d event=off rollout=%d reason=%r", found["model"], number, off.why)
 
     def _due(self, found: Json) -> bool:
@@ -205,11 +233,14 @@ class Watch:
         log.info("drift model=%d event=tried offered=%s reason=%r", generation, offer["offered"], offer["why"])
         found["tried"] = {"batch": batch, "at": time.time(), "why": offer["why"]}
         if offer["offered"]:
-            self.store.add_model(generation, f"drift of {found['model']}", made.report, made.onnx, made.forest)
-            revision = self._revised(policy, generation, use_forest=True)
-            self.store.note(ACTOR, "offer-model", f"{generation} revision {revision}")
-            found["offer"] = {"model": generation, "revision": revision, "why": offer["why"], "rollout": None}
-        self.store.set_setting("drift", found)
+            with self.store.writing():
+                self.store.add_model(generation, f"drift of {found['model']}", made.report, made.onnx, made.forest)
+                revision = self._revised(policy, generation, use_forest=True)
+                self.store.note(ACTOR, "offer-model", f"{generation} revision {revision}")
+                found["offer"] = {"model": generation, "revision": revision, "why": offer["why"], "rollout": None}
+                self.store.set_setting("drift", found)
+        else:
+            self.store.set_setting("drift", found)
 
     def _revised(self, policy: Json, generation: int, use_forest: bool) -> int:
         """The revision in force with another model, or without bounds."""

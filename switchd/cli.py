@@ -1,13 +1,16 @@
 """`qclimb-switchd`: follows the QCLIMB_* rows of a switch's redis and serves gNMI."""
 
 import logging
+import re
 import signal
 import sys
 import threading
 from ipaddress import ip_address
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import click
+from qclimb import pem
 from qclimb.errors import QclimbError
 
 from switchd.apply import Switch
@@ -46,6 +49,25 @@ def loopback(context: click.Context, parameter: click.Parameter, value: str | No
     return value
 
 
+def redis_address(_context: click.Context, _parameter: click.Parameter, value: str) -> str:
+    """unix:///PATH or redis://ADDR:PORT."""
+    try:
+        found = urlsplit(value)
+        good = (found.scheme == "unix" and not found.netloc.rpartition("@")[2] and len(found.path) > 1) or (
+            found.scheme == "redis" and bool(found.hostname) and found.port != 0
+        )
+    except ValueError:  # a port that is no number, or beyond 65535
+        good = False
+    if not good:
+        raise click.BadParameter(f"{without_password(value)!r}: expected unix:///PATH or redis://ADDR:PORT")
+    return value
+
+
+def without_password(url: str) -> str:
+    """A redis URL as logs may have it."""
+    return re.sub(r"(?<=//)[^/]*@", "***@", url)
+
+
 @click.command(
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Example: qclimb-switchd --redis unix:///var/run/redis/redis.sock --listen 198.18.0.11:9339 "
@@ -56,6 +78,7 @@ def loopback(context: click.Context, parameter: click.Parameter, value: str | No
     "redis_url",
     default=DEFAULT_REDIS,
     show_default=True,
+    callback=redis_address,
     metavar="URL",
     help="unix:///PATH or redis://ADDR:PORT.",
 )
@@ -74,7 +97,13 @@ def loopback(context: click.Context, parameter: click.Parameter, value: str | No
     "--plain-loopback", callback=loopback, metavar="ADDR:PORT", help="Also serve gNMI without TLS, on loopback only."
 )
 @click.option("--narrow-buffers", is_flag=True, help="Queues before the last may hold no more than is free (README).")
-@click.option("--log-level", type=click.Choice(["debug", "info", "warning"]), default="info", show_default=True)
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning"]),
+    default="info",
+    show_default=True,
+    help="What stderr gets; info: what changes on the switch.",
+)
 def main(
     redis_url: str,
     backend: str,
@@ -98,8 +127,6 @@ def main(
     missing = [name for name, value in files.items() if value is None]
     if listen and missing:
         raise click.UsageError(f"--listen needs {', '.join(missing)}: a switch is never served without mutual TLS")
-    if not redis_url.startswith(("unix:///", "redis://")):
-        raise click.UsageError(f"--redis {redis_url!r}: expected unix:///PATH or redis://ADDR:PORT")
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
@@ -125,11 +152,16 @@ def serve(
         for where, plain in ((listen, False), (plain_loopback, True)):
             if where is None:
                 continue
-            tls = None if plain else Tls(*(path.read_bytes() for path in files if path is not None))
+            tls = None
+            if not plain:
+                paths = [path for path in files if path is not None]
+                pem.check(*paths)
+                tls = Tls(*(path.read_bytes() for path in paths))
             servicers.append(Servicer(switch, plain))
             server, port = start(servicers[-1], where, tls)
             servers.append(server)
-            log.info("ready address=%s port=%d tls=%s redis=%s", where, port, "none" if plain else "mutual", redis_url)
+            kind = "none" if plain else "mutual"
+            log.info("ready address=%s port=%d tls=%s redis=%s", where, port, kind, without_password(redis_url))
     except (OSError, ValueError, QclimbError) as error:
         raise click.UsageError(str(error)) from error
     run(switch, db, stop)

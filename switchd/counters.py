@@ -37,5 +37,5 @@ def _total(rows: list[Row]) -> Total:
 
 
 def _sum(rows: list[Row], field: str) -> int | None:
-    counted = [int(row[field]) for row in rows if field in row]
+    counted = [int(row[field]) for row in rows if row.get(field, "").isdecimal()]  # some platforms say "N/A"
     return sum(counted) if counted else None

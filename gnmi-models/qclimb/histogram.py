@@ -24,6 +24,7 @@ def bucket_of(size_bytes: int) -> int:
 
 
 LAST_BUCKET = bucket_of(UINT64_MAX)
+_BUCKET_OF_TEXT = {str(bucket): bucket for bucket in range(LAST_BUCKET + 1)}
 
 
 def middle_of(bucket: int) -> float:
@@ -43,15 +44,22 @@ class SizeHistogram:
     total_bytes: int = 0
 
     def __post_init__(self) -> None:
-        for bucket, count in self.counts.items():
-            integer(bucket, "bucket", 0, LAST_BUCKET, RecordError)
-            integer(count, f"counts[{bucket}]", 1, UINT64_MAX, RecordError)
+        if not all(
+            type(bucket) is int and 0 <= bucket <= LAST_BUCKET and type(count) is int and 1 <= count <= UINT64_MAX
+            for bucket, count in self.counts.items()
+        ):
+            self._name_the_first_wrong()
         integer(self.total_bytes, "total_bytes", 0, UINT64_MAX * max(self.flows, 1), RecordError)
         if not self.total_bytes >= self.flows:
             raise RecordError(
                 f"total_bytes is {self.total_bytes}, expected at least a byte for each of {self.flows} flows"
             )
         object.__setattr__(self, "counts", MappingProxyType(dict(sorted(self.counts.items()))))
+
+    def _name_the_first_wrong(self) -> None:
+        for bucket, count in self.counts.items():
+            integer(bucket, "bucket", 0, LAST_BUCKET, RecordError)
+            integer(count, f"counts[{bucket}]", 1, UINT64_MAX, RecordError)
 
     def __hash__(self) -> int:
         return hash((tuple(self.counts.items()), self.total_bytes))
@@ -110,5 +118,10 @@ class SizeHistogram:
         if not required(found, "gamma", "histogram", RecordError) == GAMMA:
             raise RecordError(f"gamma is {found['gamma']!r}, expected {GAMMA}")
         counts = mapping(required(found, "counts", "histogram", RecordError), "counts", RecordError)
-        read = {decimal(bucket, "bucket", 0, LAST_BUCKET, RecordError): count for bucket, count in counts.items()}
+        read = {
+            _BUCKET_OF_TEXT[bucket]
+            if bucket in _BUCKET_OF_TEXT
+            else decimal(bucket, "bucket", 0, LAST_BUCKET, RecordError): count
+            for bucket, count in counts.items()
+        }
         return cls(read, required(found, "total_bytes", "histogram", RecordError))

@@ -121,7 +121,7 @@ def encode_forest(forest: "Forest") -> bytes:
 
 
 def check_forest_file(data: bytes) -> int:
-    """The model's generation, once kind, length and CRC are right; without numpy, so for hostd. Raises ModelError."""
+    """The model's generation, once kind, length and CRC are right. Raises ModelError."""
     return int(_model_header(data)[0])
 
 
@@ -152,14 +152,19 @@ def _model_header(data: bytes) -> tuple[int, int, int, int, tuple[int, ...]]:
     return generation, trees, depth, nodes, tuple(ids[:features])
 
 
+def encode_record_header(count: int, dropped: int = 0, generation: int = 0) -> bytes:
+    """What stands before so many packed records."""
+    return RECORD_HEADER.pack(RECORD_MAGIC, VERSION, RECORD.size, count, dropped, generation)
+
+
 def encode_records(batch: RecordBatch) -> bytes:
     """One datagram of records, as libqclimb sends it."""
-    header = RECORD_HEADER.pack(RECORD_MAGIC, VERSION, RECORD.size, len(batch.records), batch.dropped, batch.generation)
+    header = encode_record_header(len(batch.records), batch.dropped, batch.generation)
     return header + b"".join(map(_pack_record, batch.records))
 
 
-def decode_records(datagram: bytes) -> RecordBatch:
-    """The records of one datagram; raises RecordError, and then none of them counts."""
+def decode_record_header(datagram: bytes | memoryview) -> tuple[int, int, int]:
+    """(records, dropped, generation) of a datagram whose outside is right; raises RecordError."""
     if len(datagram) < RECORD_HEADER.size:
         raise RecordError(f"datagram has {len(datagram)} bytes, expected at least {RECORD_HEADER.size}")
     magic, version, size, count, dropped, generation = RECORD_HEADER.unpack_from(datagram)
@@ -168,6 +173,12 @@ def decode_records(datagram: bytes) -> RecordBatch:
     expected = RECORD_HEADER.size + count * RECORD.size
     if len(datagram) != expected:
         raise RecordError(f"datagram has {len(datagram)} bytes, expected {expected} for {count} records")
+    return count, dropped, generation
+
+
+def decode_records(datagram: bytes) -> RecordBatch:
+    """The records of one datagram; raises RecordError, and then none of them counts."""
+    _, dropped, generation = decode_record_header(datagram)
     body = memoryview(datagram)[RECORD_HEADER.size :]
     records = (_record(index, fields) for index, fields in enumerate(RECORD.iter_unpack(body)))
     return RecordBatch(tuple(records), dropped, generation)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 from qclimb.errors import QclimbError
+from qclimb.options import Finite
 
 from hostlib.hostd.place import RUN_DIR, Place
 
@@ -43,7 +44,7 @@ Example:
 )
 @click.option(
     "--poll-interval-s",
-    type=click.FloatRange(min=0.05, max=3600),
+    type=Finite(min=0.05, max=3600),
     default=1.0,
     show_default=True,
     help="Seconds between two polls of the orchestrator.",
@@ -81,8 +82,6 @@ def main(
     for option, value in (("--name", name), ("--orchestrator", orchestrator), ("--token-file", token_file)):
         if value is None:
             raise click.UsageError(f"{option} is missing; expected it to serve (or the sub-command `status`)")
-    if not poll_interval_s > 0:  # a range of click's lets NaN in
-        raise click.UsageError(f"--poll-interval-s is {poll_interval_s}; expected a number of seconds")
     assert name is not None and orchestrator is not None and token_file is not None
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     try:
@@ -105,6 +104,7 @@ def serve(
 ) -> None:
     """Runs the daemon until SIGTERM."""
     # Imported here, for `status` and `--help` need neither TLS nor sockets.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy would start threads that nothing here needs
     from hostlib.hostd.daemon import Daemon
     from hostlib.hostd.orchestrator import Orchestrator
     from hostlib.hostd.state import State
@@ -138,7 +138,10 @@ def _quickack(device: str) -> str:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
 @click.pass_obj
 def status(group_run_dir: Path, run_dir: Path | None, as_json: bool) -> None:
-    """Show policy, model, records, drops and errors of the hostd of this host; exit 1 when none runs."""
+    """Show policy, model, records, drops and errors.
+
+    Of the hostd of this host; exit 1 when none runs.
+    """
     from hostlib.hostd.state import as_table, read_state
 
     place = Place(run_dir or group_run_dir)
@@ -156,7 +159,10 @@ def status(group_run_dir: Path, run_dir: Path | None, as_json: bool) -> None:
 @click.option("--run-dir", type=click.Path(path_type=Path, file_okay=False), help="Instead of the one before it.")
 @click.pass_obj
 def tagger_off(group_run_dir: Path, run_dir: Path | None) -> None:
-    """Take the tagger from this host's devices: it stays there when hostd stops, and only goes by this."""
+    """Take the tagger from this host's devices.
+
+    It stays there when hostd stops, and only goes by this.
+    """
     from hostlib.hostd.tagger import remove
 
     place = Place(run_dir or group_run_dir)

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from qclimb.errors import QclimbError
 
 from hostlib.hostd.applied import Applied
-from hostlib.hostd.collected import Collected, Shipment
+from hostlib.hostd.collected import CAPACITY, Collected, Shipment
 from hostlib.hostd.errors import FleetError, HostdError
 from hostlib.hostd.inbox import TURN, Inbox
 from hostlib.hostd.orchestrator import Away, Orchestrator, Refused
@@ -26,8 +26,15 @@ log = logging.getLogger("qclimb-hostd")
 
 #: Longest pause between two tries while the orchestrator is away.
 BACKOFF_MAX_S = 10.0
-#: Records may wait this long on their socket, so that many datagrams cost one wake-up; not where the queue is short.
+#: A longer Retry-After is not believed.
+RETRY_AFTER_MAX_S = 60.0
+#: Records may wait on their socket, so that many datagrams cost one wake-up, and an application none: at most so long;
+#: the first time after a silence; and until some are there. One application has room for 49 datagrams of 16 records
+#: (its socket's send buffer, 208 KiB) and drops what comes after. Not where the queue is short.
 GATHER_S = 0.05
+GATHER_FIRST_S = 0.004
+GATHER_LEAST_S = 0.001
+GATHER_DATAGRAMS = 24
 QUEUE_AMPLE = 256
 #: How long the end of the process may wait for the last delivery.
 FAREWELL_S = 2.0
@@ -46,6 +53,7 @@ class Daemon:
         self._collected = Collected()
         self._collected_lock = threading.Lock()
         self._undelivered: Shipment | None = None
+        self._retry_after_s = 0.0
         self._stop = threading.Event()
         self._applied = Applied(place)
         self._inbox = Inbox(place.records)
@@ -71,7 +79,7 @@ class Daemon:
             talker.start()
             while not any(key.fileobj is woken for key, _ in selector.select()):
                 self._read()
-                if self._inbox.queue_datagrams >= QUEUE_AMPLE and select.select([woken], [], [], GATHER_S)[0]:
+                if self._inbox.queue_datagrams >= QUEUE_AMPLE and self._gather(woken):
                     break
         self._read()
         self._stop.set()
@@ -79,12 +87,25 @@ class Daemon:
         self._inbox.close()
         log.info("stopped name=%s shipped=%d waiting=%d", self._state.name, self._state.shipped, self._state.waiting)
 
-    def _read(self) -> None:
-        """Empties the socket, in turns, so that the other thread gets at what was collected."""
-        more = True
+    def _gather(self, woken: socket.socket) -> bool:
+        """Reads now and then, and wakes up for no datagram, until none comes any more; True: told to end."""
+        pause_s = GATHER_FIRST_S
+        while True:
+            if select.select([woken], [], [], pause_s)[0]:
+                return True
+            found = self._read()
+            if not found:
+                return False
+            pause_s = gather_s(pause_s, found)
+
+    def _read(self) -> int:
+        """Empties the socket, in turns, so that the other thread gets at what was collected; how many datagrams."""
+        count, more = 0, True
         while more and not self._stop.is_set():
             with self._collected_lock:
-                more = self._inbox.read(into=self._collected) == TURN
+                found = self._inbox.read(into=self._collected)
+            count, more = count + found, found == TURN
+        return count
 
     def _talk(self) -> None:
         delay = 0.0
@@ -114,11 +135,11 @@ class Daemon:
         if state.error != before:
             log.warning("error reason=%r", state.error) if state.error else log.info("recovered was=%r", before)
         self._write_state()
-        return pause_s(state.poll_interval_s, state.failures_in_a_row)
+        return pause_s(state.poll_interval_s, state.failures_in_a_row, self._retry_after_s)
 
     def _exchange(self) -> str:
         """Policy first, so that the heartbeat already names what it changed; returns what went wrong, or nothing."""
-        problem = ""
+        problem, self._retry_after_s = "", 0.0
         try:
             if self._applied.follow(self._orchestrator):
                 log.info(
@@ -150,23 +171,26 @@ class Daemon:
             with self._collected_lock:
                 self._undelivered = self._collected.take()
         shipment = self._undelivered
-        body = {
+        rows = shipment.rows
+        told = {
             "histogram": shipment.histogram.to_json(),
-            "records": [record.to_json() for record in shipment.records],
             "dropped": shipment.dropped,
             "unobserved": shipment.unobserved,
             "policy_generation": self._applied.generation,
             "label": None,
         }
         try:
-            self._orchestrator.deliver(body, None if shipment.empty else shipment.key)
+            wanted = self._orchestrator.deliver(told, rows, None if shipment.empty else shipment.key)
         except Refused as error:
+            self._retry_after_s = error.retry_after_s
             if 400 <= error.status < 500 and error.status not in TRY_AGAIN:
                 self._undelivered = None
                 self._state.refused += shipment.offered
             raise
         self._undelivered = None
-        self._state.shipped += len(shipment.records)
+        with self._collected_lock:
+            self._collected.limit = wanted or CAPACITY
+        self._state.shipped += len(rows)
         self._state.left_out += shipment.left_out
         self._state.unobserved += shipment.unobserved
 
@@ -190,15 +214,26 @@ class Daemon:
             log.warning("status reason=%r", str(error))
 
 
-def pause_s(interval_s: float, failures: int) -> float:
-    """The time to the next poll: the interval, doubled with each failure up to 10 s.
+def gather_s(paused_s: float, datagrams: int) -> float:
+    """How long to leave the socket alone, by how many datagrams came in the last pause: until enough should be there.
 
-    A random part of up to half is taken off then, lest all hosts of a fabric come back at once.
+    Doubled at most, since a burst may follow; cut at once.
+    """
+    wanted = paused_s * min(2.0, GATHER_DATAGRAMS / datagrams)
+    return min(GATHER_S, max(GATHER_LEAST_S, wanted))
+
+
+def pause_s(interval_s: float, failures: int, retry_after_s: float = 0.0) -> float:
+    """The time to the next poll: the interval, doubled with each failure up to 10 s; or what was asked for.
+
+    Lest all hosts of a fabric come at once: the interval is up to a tenth more or less, so that hosts that began in one
+    moment drift apart; after a failure a random part of up to half is taken off (of what was asked for: added).
     """
     if not failures:
-        return interval_s
+        return interval_s * random.uniform(0.9, 1.1)
     longest = max(interval_s, min(BACKOFF_MAX_S, interval_s * (1 << min(failures, 16))))
-    return longest * random.uniform(0.5, 1.0)
+    asked_s = min(retry_after_s, RETRY_AFTER_MAX_S)
+    return max(longest * random.uniform(0.5, 1.0), asked_s * random.uniform(1.0, 1.5))
 
 
 @contextlib.contextmanager

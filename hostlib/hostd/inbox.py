@@ -9,7 +9,8 @@ import socket
 from pathlib import Path
 
 from qclimb.errors import QclimbError
-from qclimb.hostfile import decode_records
+from qclimb.hostfile import RECORD_HEADER, decode_record_header
+from qclimb.record_rows import Rows, decode_rows, possible, rows_of
 
 from hostlib.hostd.collected import Collected
 from hostlib.hostd.errors import PlaceError
@@ -37,10 +38,12 @@ class Inbox:
         self.records = 0
         self.malformed = 0
         self.dropped_by_shims = 0
+        #: of several that were read in one turn, the last whose flows can't be comes after the others
         self.last_malformed = ""
         #: of the policy in force at the shim that sent last
         self.shim_policy_generation = 0
         self._buffer = bytearray(DATAGRAM_BYTES)
+        self._view = memoryview(self._buffer)
         self.queue_datagrams, self.socket = _socket_with_a_long_queue()
         try:
             with contextlib.suppress(FileNotFoundError):
@@ -57,25 +60,44 @@ class Inbox:
 
     def read(self, into: Collected) -> int:
         """Reads at most `TURN` waiting datagrams without blocking; returns how many there were."""
-        for count in range(TURN):
-            try:
-                length, _, flags, _ = self.socket.recvmsg_into([self._buffer])
-            except BlockingIOError:
-                return count
-            self.datagrams += 1
-            if flags & socket.MSG_TRUNC:
-                self._refuse(f"a datagram longer than {DATAGRAM_BYTES} bytes; expected a batch of records")
-                continue
-            try:
-                batch = decode_records(bytes(memoryview(self._buffer)[:length]))
-            except QclimbError as error:
-                self._refuse(str(error))
-                continue
-            self.shim_policy_generation = batch.generation
-            self.records += len(batch.records)
-            self.dropped_by_shims += batch.dropped
-            into.add(batch.records, batch.dropped)
-        return TURN
+        found: list[bytes] = []
+        with contextlib.suppress(BlockingIOError):
+            while len(found) < TURN:
+                length = self.socket.recv_into(self._buffer, 0, socket.MSG_TRUNC)  # says what it cuts
+                found.append(bytes(self._view[:length]) if length <= DATAGRAM_BYTES else b"")
+        self.datagrams += len(found)
+        whole = [datagram for datagram in found if self._is_whole(datagram)]
+        rows = _rows_of(whole)
+        if not possible(rows).all():
+            whole = [datagram for datagram in whole if self._is_possible(datagram)]
+            rows = _rows_of(whole)
+        dropped = 0
+        for datagram in whole:
+            _, drops, self.shim_policy_generation = decode_record_header(datagram)
+            dropped += drops
+        self.records += len(rows)
+        self.dropped_by_shims += dropped
+        into.add(rows, dropped)
+        return len(found)
+
+    def _is_whole(self, datagram: bytes) -> bool:
+        if not datagram:
+            self._refuse(f"a datagram empty or longer than {DATAGRAM_BYTES} bytes; expected a batch of records")
+            return False
+        try:
+            decode_record_header(datagram)
+        except QclimbError as error:
+            self._refuse(str(error))
+            return False
+        return True
+
+    def _is_possible(self, datagram: bytes) -> bool:
+        try:
+            decode_rows(datagram)
+        except QclimbError as error:
+            self._refuse(str(error))
+            return False
+        return True
 
     def close(self) -> None:
         """Closes the socket; its name stays, as everything of hostd's does."""
@@ -84,6 +106,10 @@ class Inbox:
     def _refuse(self, reason: str) -> None:
         self.malformed += 1
         self.last_malformed = reason
+
+
+def _rows_of(datagrams: list[bytes]) -> Rows:
+    return rows_of(b"".join(datagram[RECORD_HEADER.size :] for datagram in datagrams))
 
 
 def _socket_with_a_long_queue() -> tuple[int, socket.socket]:

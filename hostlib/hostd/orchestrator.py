@@ -11,10 +11,14 @@ import os
 import re
 import ssl
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
+
+from qclimb.delivery import MEDIA_TYPE, encode_delivery
+from qclimb.record_rows import Rows, to_records
 
 from hostlib.hostd.errors import FleetError
 
@@ -24,6 +28,8 @@ POLICY_BYTES_MAX = 1 << 16
 MODEL_BYTES_MAX = 64 << 20
 #: An answer that says why something was refused is read up to here.
 REASON_BYTES_MAX = 4096
+#: OpenSSL's X509_V_ERR_CERT_NOT_YET_VALID and X509_V_ERR_CERT_HAS_EXPIRED.
+CLOCK_MAY_BE_WRONG = (9, 10)
 
 
 @dataclass(frozen=True)
@@ -33,6 +39,7 @@ class Answer:
     status: int
     etag: str | None
     content: bytes
+    accept_post: str = ""
 
 
 class Away(FleetError):
@@ -40,11 +47,12 @@ class Away(FleetError):
 
 
 class Refused(FleetError):
-    """The orchestrator answered, and the answer is no."""
+    """The orchestrator answered, and the answer is no. `retry_after_s`: when to ask again; 0: not said."""
 
-    def __init__(self, sentence: str, status: int) -> None:
+    def __init__(self, sentence: str, status: int, retry_after_s: int = 0) -> None:
         super().__init__(sentence)
         self.status = status
+        self.retry_after_s = retry_after_s
 
 
 class Orchestrator:
@@ -87,6 +95,7 @@ class Orchestrator:
             except (OSError, ssl.SSLError) as error:
                 raise FleetError(f"certificates {ca}: {error}; expected PEM certificates") from error
         self._kept: http.client.HTTPConnection | None = None
+        self._takes_rows = False
 
     def policy(self, known_etag: str | None) -> Answer:
         """The host's policy; status 304 when `known_etag` still is it, 404 when this host was given none yet."""
@@ -97,11 +106,29 @@ class Orchestrator:
         """The model as the host file that shims read."""
         return self._ask("GET", f"/v1/models/{generation}/forest", {}, limit=MODEL_BYTES_MAX).content
 
-    def deliver(self, body: dict[str, Any], key: str | None) -> None:
-        """Hands records over, with the heartbeat that names the applied generation. A repeated key adds nothing."""
-        content = json.dumps(body, separators=(",", ":")).encode()
-        headers = {"Content-Type": "application/json"} | ({} if key is None else {"Idempotency-Key": key})
-        self._ask("POST", f"{self._base}/records", headers, content, limit=REASON_BYTES_MAX)
+    def deliver(self, told: dict[str, Any], rows: Rows, key: str | None) -> int | None:
+        """Hands records over, with the heartbeat that names the applied generation. A repeated key adds nothing.
+
+        As the records lie where the last answer said that this is taken, else as JSON. Returns how many records the
+        next delivery may hold; None: nothing was said of it.
+        """
+        answer = None
+        if self._takes_rows:
+            try:
+                answer = self._post(encode_delivery(told, rows), MEDIA_TYPE, key)
+            except Refused as error:
+                if error.status not in (415, 422):
+                    raise
+        if answer is None:  # an older one may have taken its place; it is asked in the words that all understand
+            records = [record.to_json() for record in to_records(rows)]
+            content = json.dumps({**told, "records": records}, separators=(",", ":")).encode()
+            answer = self._post(content, "application/json", key)
+        self._takes_rows = MEDIA_TYPE in answer.accept_post
+        return _next_records(answer.content)
+
+    def _post(self, content: bytes, kind: str, key: str | None) -> Answer:
+        headers = {"Content-Type": kind} | ({} if key is None else {"Idempotency-Key": key})
+        return self._ask("POST", f"{self._base}/records", headers, content, limit=REASON_BYTES_MAX)
 
     def close(self) -> None:
         """Ends the kept connection."""
@@ -157,11 +184,13 @@ class Orchestrator:
                 with contextlib.suppress(FleetError):
                     self._token = read_token(self._token_file)
             raise Refused(
-                f"{method} {self.url}{path}: {response.status} {_reason(response.reason, content)}", response.status
+                f"{method} {self.url}{path}: {response.status} {_reason(response.reason, content)}",
+                response.status,
+                _seconds(response.headers.get("Retry-After")),
             )
         if len(content) > limit:
             raise FleetError(f"{method} {self.url}{path}: more than {limit} bytes; expected fewer")
-        return Answer(response.status, response.headers.get("ETag"), content)
+        return Answer(response.status, response.headers.get("ETag"), content, response.headers.get("Accept-Post") or "")
 
     def _connection(self) -> http.client.HTTPConnection:
         if self._kept is None:
@@ -175,7 +204,10 @@ class Orchestrator:
         return self._kept
 
     def _away(self, error: Exception) -> Away:
-        return Away(f"orchestrator {self.url}: {str(error) or type(error).__name__}; trying again")
+        clock = ""
+        if isinstance(error, ssl.SSLCertVerificationError) and error.verify_code in CLOCK_MAY_BE_WRONG:
+            clock = f" by this host's clock, which says {datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
+        return Away(f"orchestrator {self.url}: {str(error) or type(error).__name__}{clock}; trying again")
 
 
 def read_token(path: Path) -> str:
@@ -205,6 +237,19 @@ def _is_loopback(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def _next_records(content: bytes) -> int | None:
+    try:
+        found = json.loads(content)["next_records"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
+    return found if type(found) is int and found > 0 else None
+
+
+def _seconds(retry_after: str | None) -> int:
+    """A Retry-After in seconds (RFC 9110, section 10.2.3); 0 for none, and for a date: two clocks may differ."""
+    return int(retry_after) if retry_after and re.fullmatch("[0-9]{1,6}", retry_after) else 0
 
 
 def _reason(phrase: str, content: bytes) -> str:

@@ -22,7 +22,7 @@
 #include "unseen.h"
 
 #define ASSUMED_PROOFS 4
-#define ASSUMED_MOST 15
+#define ASSUMED_MOST 63
 
 /* Whether a write of `len` bytes that comes now may be taken for the first of a flow. The gate is ours. */
 static inline bool assumed_begins(const struct connection *connection, size_t len, uint32_t calm)

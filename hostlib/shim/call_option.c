@@ -83,7 +83,8 @@ static bool shown(const struct connection *connection, int level, int option, in
 		*number = 0;
 	else if (connection->dscp != DSCP_NOT_SET && level == SOL_SOCKET && option == SO_PRIORITY)
 		*number = connection->own_so_priority >= 0 ? connection->own_so_priority : 0;
-	else if (connection->pending == PENDING_ACK && level == SOL_SOCKET && option == SO_SNDBUF)
+	else if (connection->pending == PENDING_ACK && connection->old_sndbuf && level == SOL_SOCKET &&
+		 option == SO_SNDBUF)
 		*number = connection->old_sndbuf;
 	else if (connection->pending == PENDING_ACK && level == IPPROTO_TCP && option == TCP_CORK)
 		*number = connection->old_cork;

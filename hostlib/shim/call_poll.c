@@ -12,6 +12,7 @@
 #include "withheld.h"
 
 #define POLLS 512 /* descriptors of one call; with more, nothing is withheld from it */
+#define FEW 16 /* descriptors whose copy is 128 bytes of stack, not 4 KB: a thread's may be small */
 #define READS (POLLIN | POLLRDNORM)
 #define GONE (POLLERR | POLLHUP | POLLNVAL)
 #define NS_PER_S UINT64_C(1000000000)
@@ -60,9 +61,10 @@ static int without_withheld(struct pollfd *fds, const struct pollfd *found, nfds
 	return ready;
 }
 
-static int poll_others(struct pollfd *fds, nfds_t count, const struct timespec *timeout, const sigset_t *mask)
+/* `asked` is room for as many descriptors. */
+static int poll_by_copy(struct pollfd *asked, struct pollfd *fds, nfds_t count, const struct timespec *timeout,
+			const sigset_t *mask)
 {
-	struct pollfd asked[POLLS];
 	struct timespec time;
 	uint64_t now = now_ns();
 	const uint64_t end_ns = end_of(timeout, now);
@@ -86,6 +88,21 @@ static int poll_others(struct pollfd *fds, nfds_t count, const struct timespec *
 			return found;
 		}
 	}
+}
+
+static __attribute__((noinline)) int poll_many(struct pollfd *fds, nfds_t count, const struct timespec *timeout,
+					       const sigset_t *mask)
+{
+	struct pollfd asked[POLLS];
+
+	return poll_by_copy(asked, fds, count, timeout, mask);
+}
+
+static int poll_others(struct pollfd *fds, nfds_t count, const struct timespec *timeout, const sigset_t *mask)
+{
+	struct pollfd asked[FEW];
+
+	return count > FEW ? poll_many(fds, count, timeout, mask) : poll_by_copy(asked, fds, count, timeout, mask);
 }
 
 static int poll_for(struct pollfd *fds, nfds_t count, int timeout_ms)

@@ -135,6 +135,17 @@ struct connection *connection_new(int fd, bool is_ipv6, uint8_t role)
 	return connection;
 }
 
+int connection_number(const struct connection *connection)
+{
+	for (unsigned int fd = 0; fd < FD_CHUNK * FD_CHUNKS; fd++) {
+		if (!atomic_load(&qclimb_fd_chunks[fd / FD_CHUNK]))
+			fd |= FD_CHUNK - 1; /* on to the next chunk */
+		else if (connection_of((int)fd) == connection)
+			return (int)fd;
+	}
+	return -1;
+}
+
 void connection_drop(int fd)
 {
 	struct connection *connection = connection_of(fd);

@@ -40,8 +40,8 @@ struct flow_facts {
 	uint32_t last_sizes[QCLIMB_LAST_SIZES]; /* the history's, newest first, packed (history.h) */
 	uint16_t promotions, demotions;
 	uint16_t before_bytes; /* of sent_bytes, told by earlier flows' records: an assumed beginning (assumed.h) */
-	uint8_t mode : 3; /* enum qclimb_mode */
-	uint8_t assumed : 5; /* flows since the last one whose beginning was proven, this one among them */
+	uint8_t mode : 2; /* enum qclimb_mode */
+	uint8_t assumed : 6; /* flows since the last one whose beginning was proven, this one among them */
 	uint8_t flags; /* enum qclimb_record_flag, or-ed */
 };
 
@@ -107,7 +107,7 @@ struct connection {
 	int own_so_priority;
 	int own_lowat; /* TCP_NOTSENT_LOWAT; 0 is the kernel's "system default" */
 	/* What a pending change replaced. */
-	int old_sndbuf; /* as getsockopt gives it */
+	int old_sndbuf; /* as getsockopt gives it; 0: the kernel refused to lend it */
 	uint16_t error_next; /* a later piece of a split write failed: the next write says so; 0: none */
 	uint8_t old_buf_lock : 2; /* SO_BUF_LOCK */
 	uint8_t old_cork : 1; /* TCP_CORK */
@@ -176,6 +176,9 @@ struct connection *connection_new(int fd, bool is_ipv6, uint8_t role);
  * meant before.
  */
 void connection_set(int fd, struct connection *connection, int old_fd);
+
+/* A number of this connection's, -1 if it has none any more. Goes through the table: for what is rare. */
+int connection_number(const struct connection *connection);
 
 /* `fd` is closed, or about to be: its last descriptor ends the flow. Does nothing in a vfork child. */
 void connection_drop(int fd);

@@ -41,6 +41,8 @@ static bool promotion_pays(struct connection *connection, int fd, const struct q
 		return false;
 	}
 	if (next != QCLIMB_UNKNOWN_BYTES && next - sent < least && qclimb_flow_priority(policy, rule, next) < wanted) {
+		LOG("fd=%d no promotion at=%llu: the next is at=%llu, pays from %llu", fd, (unsigned long long)sent,
+		    (unsigned long long)next, (unsigned long long)least);
 		*until = next;
 		return false;
 	}
@@ -109,7 +111,7 @@ struct decision decide(struct connection *connection, int fd, const struct rules
 	if (policy->mode == QCLIMB_FULL && !connection->footprint.is_fixed &&
 	    rule.bounds.lower_bytes < decision.quiet_bytes) {
 		/* A write beyond L may raise it, but not within the calm bytes. */
-		const uint64_t calm = calm_bytes(calm_of(policy));
+		const uint64_t calm = calm_end(calm_of(policy), 0);
 		const uint64_t quiet = rule.bounds.lower_bytes > calm ? rule.bounds.lower_bytes : calm;
 
 		decision.quiet_bytes = quiet < decision.quiet_bytes ? quiet : decision.quiet_bytes;
@@ -170,4 +172,24 @@ struct decision decide(struct connection *connection, int fd, const struct rules
 	if (!mark(connection, fd, policy, wanted))
 		connection->quiet_bytes = 0;
 	return decision;
+}
+
+void demote_transmitted(struct connection *connection, int fd, const struct rules *rules)
+{
+	const struct qclimb_policy *policy = &rules->policy;
+	const uint64_t sent = relaxed_get(connection->sent_bytes);
+	const int unsent = unsent_bytes(fd);
+	struct qclimb_flow_rule rule;
+	uint32_t wanted;
+
+	if (policy->mode < QCLIMB_PIAS || !connection->is_open || connection->is_released || connection->is_tagged ||
+	    connection->footprint.deadline_tick || connection->dscp >= DSCP_UNKNOWN || unsent < 0 ||
+	    (uint64_t)unsent > sent)
+		return;
+	rule = qclimb_flow_rule_of(policy, &connection->footprint);
+	wanted = qclimb_flow_priority(policy, &rule, sent - (uint64_t)unsent);
+	if (wanted <= connection->priority)
+		return;
+	connection->record.demotions++;
+	(void)mark(connection, fd, policy, wanted);
 }

@@ -31,4 +31,10 @@ enum ready {
 struct decision decide(struct connection *connection, int fd, const struct rules *rules, enum ready ready,
 		       uint64_t now);
 
+/*
+ * Where several threads write at once, and perhaps always do, nothing is split or waited for: what was transmitted says
+ * whether the flow is to be demoted by now. Late, never early.
+ */
+void demote_transmitted(struct connection *connection, int fd, const struct rules *rules);
+
 #endif

@@ -13,6 +13,7 @@
 #define NAP_LEAST_NS 50000
 #define NAP_MOST_NS QCLIMB_NS_PER_MS
 #define BUF_LOCK_SNDBUF 1 /* SOCK_SNDBUF_LOCK */
+#define GIVE_BACK_TRIES 16
 
 int unacked_bytes(int fd)
 {
@@ -82,11 +83,12 @@ uint64_t drain_cost_bytes(struct connection *connection, int fd)
 	return bytes > 2 * connection->segment_bytes ? bytes : 2 * connection->segment_bytes;
 }
 
-static void nap(uint64_t ns)
+/* False: a signal handler ran. */
+static bool nap(uint64_t ns)
 {
 	const struct timespec time = { 0, (long)ns };
 
-	(void)syscall(SYS_nanosleep, &time, NULL);
+	return !syscall(SYS_nanosleep, &time, NULL) || errno != EINTR;
 }
 
 static uint64_t left_ns(uint64_t end_ns, uint64_t now)
@@ -137,7 +139,7 @@ static enum waited poll_writable(int fd, uint64_t timeout_ns)
 		timeout_ns = end_ns ? left_ns(end_ns, now_ns()) : 0;
 		if (!timeout_ns)
 			return WAITED_TIMEOUT;
-		nap(NAP_LEAST_NS);
+		(void)nap(NAP_LEAST_NS);
 	}
 }
 
@@ -164,24 +166,58 @@ static void borrow_lowat(int fd)
 	(void)sys_setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, 1);
 }
 
-static void return_lowat(struct connection *connection, int fd)
+/*
+ * What is not given back stays with the application for good, which then waits in the midst of its writes: not after
+ * the first refusal.
+ */
+static void give_back(const struct connection *connection, int fd, int level, int option, int value)
 {
-	(void)sys_setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, connection->own_lowat);
+	const struct connection *now = connection_of(fd);
+
+	if (now && now != connection)
+		return; /* another thread put another socket under the number */
+	for (int tries = 0; tries < GIVE_BACK_TRIES; tries++)
+		if (!sys_setsockopt(fd, level, option, value) || errno == ENOPROTOOPT || errno == EBADF)
+			break;
 }
 
-/* The smallest buffer: the socket is writable again when at most about one segment is left of what it holds. */
-static void borrow_sndbuf(struct connection *connection, int fd)
+static void return_lowat(struct connection *connection, int fd)
+{
+	give_back(connection, fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, connection->own_lowat);
+}
+
+/*
+ * The smallest buffer: the socket is writable again when at most about one segment is left of what it holds. False, and
+ * old_sndbuf is 0: the kernel refused, and the buffer is as it was.
+ */
+static bool borrow_sndbuf(struct connection *connection, int fd)
 {
 	connection->old_sndbuf = sys_option(fd, SOL_SOCKET, SO_SNDBUF);
 	connection->old_buf_lock = (uint8_t)sys_option(fd, SOL_SOCKET, SO_BUF_LOCK);
-	(void)sys_setsockopt(fd, SOL_SOCKET, SO_SNDBUF, 1);
+	if (connection->old_sndbuf && sys_setsockopt(fd, SOL_SOCKET, SO_SNDBUF, 1))
+		connection->old_sndbuf = 0;
+	return connection->old_sndbuf != 0;
 }
 
 static void return_sndbuf(struct connection *connection, int fd)
 {
+	if (!connection->old_sndbuf)
+		return;
 	/* The kernel doubles what it is given; beyond wmem_max it gives less, and autotuning grows it again. */
-	(void)sys_setsockopt(fd, SOL_SOCKET, SO_SNDBUF, connection->old_sndbuf / 2);
-	(void)sys_setsockopt(fd, SOL_SOCKET, SO_BUF_LOCK, connection->old_buf_lock);
+	give_back(connection, fd, SOL_SOCKET, SO_SNDBUF, connection->old_sndbuf / 2);
+	give_back(connection, fd, SOL_SOCKET, SO_BUF_LOCK, connection->old_buf_lock);
+}
+
+/* The wait on a connection of several processes: what is lent elsewhere would stop others in the midst of messages. */
+static enum waited nap_until(int (*bytes_of)(int fd), int fd, int most, uint64_t end_ns)
+{
+	while (bytes_of(fd) > most) {
+		if (now_ns() >= end_ns)
+			return WAITED_TIMEOUT;
+		if (!nap(NAP_LEAST_NS))
+			return WAITED_SIGNAL;
+	}
+	return WAITED_DONE;
 }
 
 enum waited wait_transmitted(struct connection *connection, int fd, uint64_t timeout_ns)
@@ -194,7 +230,9 @@ enum waited wait_transmitted(struct connection *connection, int fd, uint64_t tim
 	if (bytes <= 0)
 		return bytes ? WAITED_ERROR : WAITED_DONE;
 	is_pushed = push(connection, fd);
-	if (unsent_bytes(fd) > 0) {
+	if (connection->is_foreign) {
+		waited = nap_until(unsent_bytes, fd, 0, end_ns);
+	} else if (unsent_bytes(fd) > 0) {
 		borrow_lowat(fd);
 		do
 			waited = poll_writable(fd, left_ns(end_ns, now_ns()));
@@ -217,9 +255,12 @@ enum waited wait_drained(struct connection *connection, int fd, uint64_t timeout
 	if (bytes <= 0)
 		return bytes ? WAITED_ERROR : WAITED_DONE;
 	is_pushed = push(connection, fd);
-	borrow_sndbuf(connection, fd);
-	waited = poll_writable(fd, timeout_ns);
-	return_sndbuf(connection, fd);
+	if (connection->is_foreign) {
+		waited = nap_until(unacked_bytes, fd, connection->segment_bytes, end_ns);
+	} else {
+		waited = borrow_sndbuf(connection, fd) ? poll_writable(fd, timeout_ns) : WAITED_ERROR;
+		return_sndbuf(connection, fd);
+	}
 	/* The event comes with at most one segment left, and there is none for the last ACK: short sleeps. */
 	if (waited == WAITED_DONE && unacked_bytes(fd) > 0 && tcp_info_of(fd, &info)) {
 		one_since_ns = now_ns();
@@ -237,7 +278,7 @@ enum waited wait_drained(struct connection *connection, int fd, uint64_t timeout
 				waited = WAITED_TIMEOUT;
 				break;
 			}
-			nap(nap_ns);
+			(void)nap(nap_ns);
 		}
 		if (bytes < 0)
 			waited = WAITED_ERROR;
@@ -288,7 +329,7 @@ void drain_hold_end(struct connection *connection, int fd)
 {
 	const int saved = errno; /* of the write in between */
 
-	borrow_sndbuf(connection, fd);
+	(void)borrow_sndbuf(connection, fd); /* refused: poll_held() finds the socket writable too soon */
 	connection->pending = PENDING_ACK;
 	errno = saved;
 }
@@ -313,7 +354,7 @@ void drain_release(struct connection *connection, int fd)
 	if (connection->pending == PENDING_ACK) {
 		return_sndbuf(connection, fd);
 		if (!connection->old_cork)
-			(void)sys_setsockopt(fd, IPPROTO_TCP, TCP_CORK, 0);
+			give_back(connection, fd, IPPROTO_TCP, TCP_CORK, 0);
 	}
 	connection->pending = PENDING_NONE;
 	errno = saved;

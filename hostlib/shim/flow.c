@@ -1,164 +1,83 @@
 #include "flow.h"
 
-#include <fcntl.h>
 #include <netinet/tcp.h>
 
 #include "assumed.h"
 #include "decision.h"
 #include "drain.h"
 #include "gate.h"
+#include "grant.h"
 #include "life.h"
 #include "log.h"
 #include "mark.h"
+#include "process.h"
 #include "records.h"
 #include "unseen.h"
 
-static bool is_blocking(const struct write_call *call)
-{
-	int flags;
-
-	if (call->flags & MSG_DONTWAIT)
-		return false;
-	flags = (int)syscall(SYS_fcntl, call->fd, F_GETFL);
-	return flags >= 0 && !(flags & O_NONBLOCK);
-}
-
-/*
- * A boundary at which the write may not be refused, or too few bytes are left to be held back. A demotion comes once so
- * much has gone past it that whatever is unsent lies past it too: nothing is served later than it should be. A
- * promotion waits for a call that finds everything ACKed, or no room.
- */
-static enum ready put_off(struct connection *connection, int fd, const struct decision *decision, size_t left)
-{
-	if (decision->step == WAIT_TRANSMITTED) {
-		if (connection->pending == PENDING_NONE) {
-			connection->pending = PENDING_PUT_OFF;
-			connection->put_off_at = (uint32_t)connection->sent_bytes;
-		}
-		if ((uint32_t)connection->sent_bytes - connection->put_off_at + left >= DRAIN_ROOM_BYTES)
-			return READY_TRANSMITTED;
-	}
-	LOG("fd=%d puts off at=%llu", fd, (unsigned long long)connection->sent_bytes);
-	return READY_PUT_OFF;
-}
-
-/*
- * What a caller that does not wait may do about the step that a decision needs. READY_LATER: EAGAIN, an event is sure
- * to come.
- */
-static enum ready ready_at_once(struct connection *connection, int fd, const struct decision *decision, size_t left,
-				uint64_t now)
-{
-	if (connection->pending == PENDING_NONE || connection->pending == PENDING_PUT_OFF) {
-		if (!connection->was_refused && has_room(fd, left))
-			return put_off(connection, fd, decision, left);
-		connection->pending = PENDING_NONE;
-		connection->pending_since_tick = tick_of(now);
-	}
-	if (tick_of(now) - connection->pending_since_tick > tick_of(decision->promote_wait_ns)) {
-		connection->record.flags |= QCLIMB_RECORD_WAIT_RAN_OUT;
-		return decision->step == WAIT_DRAINED ? READY_NEVER : READY_TRANSMITTED;
-	}
-	if (decision->step == WAIT_TRANSMITTED)
-		return poll_transmitted(connection, fd) ? READY_TRANSMITTED : READY_LATER;
-	if (connection->pending == PENDING_ACK) {
-		const enum held held = poll_held(fd);
-
-		return held == HELD_DRAINED ? READY_DRAINED : held == HELD_WAIT ? READY_LATER : READY_NEVER;
-	}
-	if (connection->segment_bytes <= DRAIN_HELD_BYTES)
-		return READY_NEVER;
-	/* Bytes are held back only where more must follow them: then the application is sure to call again. */
-	if (left <= DRAIN_HELD_BYTES)
-		return put_off(connection, fd, decision, left);
-	return is_transmitted(connection, fd) || poll_transmitted(connection, fd) ? READY_HOLD : READY_LATER;
-}
-
-/*
- * How many of `left` bytes may be written now; 0 and errno: none, and `done` decides whether the call fails or is
- * short. Waits where the caller may be made to wait.
- */
-static size_t grant(struct connection *connection, const struct write_call *call, size_t left, bool is_first,
-		    enum ready ready, uint64_t now, bool *hold)
-{
-	const int fd = call->fd;
-	struct decision decision;
-	struct rules *rules;
-	uint64_t before;
-	enum waited waited;
-	int blocking = -1;
-
-	for (;; now = now_ns()) {
-		rules = rules_acquire(now);
-		decision = decide(connection, fd, rules, ready, now);
-		rules_release(rules);
-		if (decision.step == GO)
-			break;
-		if (blocking < 0)
-			blocking = is_blocking(call);
-		if (!blocking) {
-			const enum ready found = ready_at_once(connection, fd, &decision, left, now);
-
-			if (found == READY_LATER) {
-				errno = EAGAIN;
-				return 0;
-			}
-			if (found == READY_HOLD && call->is_whole) {
-				ready = READY_NEVER; /* its bytes can't be held back in part */
-				continue;
-			}
-			if (found == READY_HOLD) {
-				*hold = true;
-				return DRAIN_HELD_BYTES;
-			}
-			ready = found;
-			continue;
-		}
-		before = now;
-		waited = decision.step == WAIT_DRAINED ? wait_drained(connection, fd, decision.promote_wait_ns)
-						       : wait_transmitted(connection, fd, decision.promote_wait_ns);
-		now = now_ns();
-		connection->record.wait_us += (uint32_t)((now - before) / QCLIMB_NS_PER_US + 1);
-		LOG("fd=%d waited_us=%llu for=%s result=%d at=%llu", fd,
-		    (unsigned long long)((now - before) / QCLIMB_NS_PER_US),
-		    decision.step == WAIT_DRAINED ? "ack" : "transmission", (int)waited,
-		    (unsigned long long)connection->sent_bytes);
-		if (waited == WAITED_SIGNAL) {
-			if (!is_first || signal_interrupts(fd)) {
-				errno = EINTR;
-				return 0;
-			}
-			continue;
-		}
-		if (waited == WAITED_TIMEOUT)
-			connection->record.flags |= QCLIMB_RECORD_WAIT_RAN_OUT;
-		if (decision.step == WAIT_DRAINED)
-			ready = waited == WAITED_DONE ? READY_DRAINED : READY_NEVER;
-		else
-			ready = READY_TRANSMITTED; /* a demotion that comes too early harms nobody */
-	}
-	if (connection->pending != PENDING_NONE)
-		drain_release(connection, fd);
-	relaxed_set(connection->quiet_bytes, decision.quiet_bytes);
-	if (!call->is_whole && decision.until_bytes - connection->sent_bytes < left)
-		return (size_t)(decision.until_bytes - connection->sent_bytes);
-	return left;
-}
-
-/* The call as it is, counted. */
-static ssize_t write_whole(struct connection *connection, const struct write_call *call, uint64_t now)
+/* The call as it is, counted; other threads may be writing, too. */
+static ssize_t write_quiet(struct connection *connection, const struct write_call *call, uint64_t now)
 {
 	const ssize_t wrote = call->piece(call, 0, call->len);
 
-	if (wrote > 0) {
+	if (likely(wrote > 0)) {
 		atomic_fetch_add_explicit(&connection->sent_bytes, (uint64_t)wrote, memory_order_relaxed);
 		relaxed_set(connection->last_write_ns, now);
 	}
 	return wrote;
 }
 
+/* The same of a write that a decision is due for, which it doesn't get while others write. */
+static __attribute__((noinline)) ssize_t write_among(struct connection *connection, const struct write_call *call,
+						     uint64_t now)
+{
+	const int saved = errno;
+	struct rules *rules;
+
+	if (take_gate(connection, writers_of(connection))) {
+		rules = rules_acquire(now);
+		demote_transmitted(connection, call->fd, rules);
+		rules_release(rules);
+		give_gate(connection);
+		errno = saved;
+	}
+	return write_quiet(connection, call, now);
+}
+
+/* So many bytes more were accepted. The gate is ours: nobody else counts, which saves a locked instruction. */
+static inline void count_alone(struct connection *connection, ssize_t wrote)
+{
+	relaxed_set(connection->sent_bytes, relaxed_get(connection->sent_bytes) + (uint64_t)wrote);
+}
+
+/* The call as it is, counted. The gate is ours. */
+static inline ssize_t write_whole(struct connection *connection, const struct write_call *call, uint64_t now)
+{
+	const ssize_t wrote = call->piece(call, 0, call->len);
+
+	if (likely(wrote > 0)) {
+		count_alone(connection, wrote);
+		relaxed_set(connection->last_write_ns, now);
+	}
+	return wrote;
+}
+
+/*
+ * Another thread may close the number while a piece waits, or put another file under it: the rest must not go there.
+ * False, and EBADF: the connection has no number any more. After a withdrawal all numbers are as they were.
+ */
+static bool find_number(const struct connection *connection, uint64_t cookie, struct write_call *call)
+{
+	if (likely(connection_of(call->fd) == connection && connection->cookie == cookie) || qclimb_process.is_passive)
+		return true;
+	LOG("fd=%d was taken from under a write", call->fd);
+	call->fd = connection->cookie == cookie ? connection_number(connection) : -1;
+	errno = EBADF;
+	return call->fd >= 0;
+}
+
 static ssize_t write_pieces(struct connection *connection, struct write_call *call, enum ready ready, uint64_t now)
 {
+	const uint64_t cookie = connection->cookie;
 	size_t done = 0;
 
 	while (done < call->len) {
@@ -167,6 +86,8 @@ static ssize_t write_pieces(struct connection *connection, struct write_call *ca
 			grant(connection, call, call->len - done, done == 0, ready, done ? now_ns() : now, &hold);
 		ssize_t wrote;
 
+		if (done && !find_number(connection, cookie, call))
+			return -1;
 		if (!len)
 			return done ? (ssize_t)done : -1;
 		ready = READY_NOT;
@@ -184,7 +105,7 @@ static ssize_t write_pieces(struct connection *connection, struct write_call *ca
 			}
 			return (ssize_t)done;
 		}
-		atomic_fetch_add_explicit(&connection->sent_bytes, (uint64_t)wrote, memory_order_relaxed);
+		count_alone(connection, wrote);
 		done += (size_t)wrote;
 		call->is_started = true;
 		if ((size_t)wrote < len)
@@ -248,7 +169,7 @@ static void ask_footprint(struct connection *connection, const struct write_call
 		flow->asked_bytes = sent; /* by quiet writes */
 	if (!flow->is_fixed && sent &&
 	    (policy->mode == QCLIMB_OBSERVE ||
-	     (policy->mode == QCLIMB_FULL && qclimb_add_bytes(sent, call->len) > calm_bytes(calm)))) {
+	     (policy->mode == QCLIMB_FULL && qclimb_add_bytes(sent, call->len) > calm_end(calm, 0)))) {
 		if (unacked < 0)
 			unacked = unacked_bytes(call->fd);
 		is_acked = (uint64_t)unacked < sent;
@@ -271,7 +192,7 @@ static ssize_t write_assumed(struct connection *connection, struct write_call *c
 	relaxed_set(connection->read_bytes, 0);
 	measure(call);
 	life_assume(connection, call->fd, call->len, now);
-	relaxed_set(connection->quiet_bytes, calm_bytes(rules_calm()));
+	relaxed_set(connection->quiet_bytes, calm_end(rules_calm(), relaxed_get(connection->sent_bytes)));
 	wrote = write_whole(connection, call, now);
 	if (unlikely(wrote <= 0))
 		relaxed_set(connection->is_turned, true); /* it has not begun */
@@ -374,15 +295,18 @@ static __attribute__((noinline)) void note_short(struct connection *connection, 
 
 ssize_t flow_write(struct connection *connection, struct write_call *call)
 {
-	const bool is_alone = relaxed_get(connection->is_turned) && enter_alone(connection);
+	/* A decision is due for sure: of several that come at one moment, one is alone. */
+	const bool is_alone = (relaxed_get(connection->is_turned) || !relaxed_get(connection->quiet_bytes)) &&
+			      enter_alone(connection);
 	uint64_t now;
+	bool is_calm;
 	ssize_t wrote;
 
 	if (!is_alone)
 		enter(connection);
 	now = now_ns();
-	if (!is_alone && (likely(is_quiet(connection, call->len, now)) || !take_gate(connection, 1))) {
-		wrote = write_whole(connection, call, now);
+	if (!is_alone && ((is_calm = is_quiet(connection, call->len, now)) || !take_gate(connection, 1))) {
+		wrote = likely(is_calm) ? write_quiet(connection, call, now) : write_among(connection, call, now);
 		if (unlikely(wrote != (ssize_t)call->len) && take_gate(connection, 1)) {
 			note_short(connection, call, wrote);
 			give_gate(connection);

@@ -97,7 +97,10 @@ static inline void leave(struct connection *connection)
 	atomic_fetch_sub(&connection->writing, ONE_WRITER);
 }
 
-/* Whether this thread may decide: with `writers` counted, itself included, it is alone. Then others wait in enter(). */
+/*
+ * Whether this thread may decide; others then wait in enter(). `writers`, itself included, are in their calls: 1, it is
+ * alone; more, they are past enter() and only count, and it may neither split nor wait.
+ */
 static inline bool take_gate(struct connection *connection, uint32_t writers)
 {
 	uint64_t writing = writers * ONE_WRITER;
@@ -125,7 +128,8 @@ static inline void leave_gate(struct connection *connection)
 
 	if (unlikely(!atomic_compare_exchange_strong(&connection->writing, &alone, 0))) {
 		give_gate(connection);
-		leave(connection);
+		if (writers_of(connection)) /* else it was closed meanwhile, and is a new one */
+			leave(connection);
 	}
 }
 

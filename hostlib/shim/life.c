@@ -203,8 +203,8 @@ static inline void begin_facts(struct connection *connection, size_t call_bytes,
 	facts->promotions = 0;
 	facts->demotions = 0;
 	facts->before_bytes = 0;
-	facts->mode = mode & 7;
-	facts->assumed = assumed & 31;
+	facts->mode = mode & 3;
+	facts->assumed = assumed & 63;
 	facts->flags = 0;
 	connection->start_ns = now;
 }

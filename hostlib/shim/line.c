@@ -9,9 +9,8 @@
 #include "log.h"
 #include "process.h"
 
-#define LINE_MAGIC UINT64_C(0x364c584f4d4c4351) /* "QCLMOXL6" */
+#define LINE_MAGIC UINT64_C(0x374c584f4d4c4351) /* "QCLMOXL7" */
 #define LOOK_NS (200 * QCLIMB_NS_PER_US)
-#define JOINED_MOST 7u
 
 /* A place in the line, in a cache line of its own. */
 struct place {
@@ -30,9 +29,10 @@ struct line {
 	_Atomic uint64_t magic;
 	_Atomic uint32_t turn; /* futex: the order may have changed */
 	_Atomic uint32_t joined; /* tasks after the head that have its window too */
-	_Atomic uint64_t head; /* its id, */
-	_Atomic uint64_t head_ns; /* since when, or since when so many joined */
+	_Atomic uint64_t joined_ns; /* when so many came to be */
 	_Atomic uint64_t small_bytes; /* the largest of the tasks that ended here lately; 0: none did */
+	_Atomic uint32_t begun; /* connections, since the last sample */
+	_Atomic uint32_t begun_before; /* and in the one before */
 	struct rates rates;
 	struct place places[QCLIMB_TASKS];
 };
@@ -63,7 +63,7 @@ static key_t key_of_host(void)
 	uint64_t hash = HASH_START;
 
 	(void)stat("/proc/self/ns/net", &space);
-	hash = mix(hash, "qclimb optax 6", 14);
+	hash = mix(hash, "qclimb optax 7", 14);
 	hash = mix(hash, &space.st_ino, sizeof(space.st_ino));
 	hash = mix(hash, &user, sizeof(user));
 	hash ^= hash >> 32;
@@ -300,8 +300,37 @@ static uint32_t flows_in_line(uint64_t now)
 
 static void sample(uint64_t now)
 {
-	if (rates_sample(&line->rates, told_capacity, now))
-		rates_bound_large(&line->rates, told_capacity, flows_in_line(now), now);
+	uint32_t flows;
+
+	if (!rates_sample(&line->rates, told_capacity, now))
+		return;
+	atomic_store(&line->begun_before, atomic_exchange(&line->begun, 0));
+	flows = flows_in_line(now);
+	rates_bound_large(&line->rates, told_capacity, flows, now);
+	if (rates_note_slack(&line->rates, flows, now))
+		order_changed();
+}
+
+/* Whether nobody is held back while so many flows stand in line; those that just began may be about to. */
+static bool is_free(uint32_t flows, uint64_t now)
+{
+	const uint32_t begun = atomic_load_explicit(&line->begun, memory_order_relaxed) +
+			       atomic_load_explicit(&line->begun_before, memory_order_relaxed);
+	const uint64_t bytes = atomic_load_explicit(&line->small_bytes, memory_order_relaxed);
+	uint32_t slack_flows;
+
+	if (qclimb_tasks_are_brief(bytes, rates_capacity(&line->rates, told_capacity)))
+		return true;
+	if (rates_link(&line->rates, now, &slack_flows) == QCLIMB_LINK_FULL)
+		return false;
+	return qclimb_flows_are_few(flows > begun ? flows : begun, slack_flows) || qclimb_tasks_are_tiny(bytes);
+}
+
+bool line_begins_free(uint64_t now)
+{
+	sample(now);
+	atomic_fetch_add(&line->begun, 1);
+	return is_free(flows_in_line(now) + 1, now);
 }
 
 void line_hears(uint64_t bytes, uint64_t now)
@@ -358,31 +387,26 @@ static uint32_t first_of(const struct qclimb_task *tasks, uint32_t count)
 	return first;
 }
 
-/*
- * How many tasks after the head have its window too. None; but where the link was not full for LINE_JOIN_NS although
- * others wait, the head can't fill it (its senders are slow), and one more joins it. After LINE_ALONE_NS the head shows
- * anew what it can.
- */
-static uint32_t joined_by(uint64_t head, bool others_wait, uint64_t now)
+/* How many tasks after the head have its window too. */
+static uint32_t joined_by(bool others_wait, uint64_t now)
 {
-	uint64_t since = atomic_load(&line->head_ns);
-	uint32_t joined = atomic_load(&line->joined);
+	uint64_t since = atomic_load(&line->joined_ns);
+	const uint32_t joined = atomic_load(&line->joined);
+	const bool has_slack = rates_have_slack(&line->rates);
+	uint32_t next = joined;
 
-	if (atomic_load(&line->head) != head || (joined && is_past(now, since, LINE_ALONE_NS))) {
-		if (atomic_compare_exchange_strong(&line->head_ns, &since, now)) {
-			atomic_store(&line->head, head);
-			atomic_store(&line->joined, 0);
-		}
-		return 0;
-	}
-	if (others_wait && joined < JOINED_MOST && is_past(now, since, LINE_JOIN_NS) &&
-	    is_past(now, atomic_load(&line->rates.full_ns), LINE_JOIN_NS) &&
-	    atomic_compare_exchange_strong(&line->head_ns, &since, now)) {
-		atomic_store(&line->joined, ++joined);
-		LOG("optax: the head can't fill the link, joined by %u", joined);
-		order_changed();
-	}
-	return joined < JOINED_MOST ? joined : JOINED_MOST;
+	if (has_slack ? others_wait && is_past(now, since, LINE_HURRY_NS)
+		      : others_wait && is_past(now, since, LINE_JOIN_NS) &&
+				is_past(now, atomic_load(&line->rates.room_ns), LINE_JOIN_NS))
+		next = qclimb_joined_next(joined, has_slack ? QCLIMB_LINK_SLACK : QCLIMB_LINK_UNKNOWN);
+	else if (!has_slack && is_past(now, since, LINE_ALONE_NS))
+		next = qclimb_joined_next(joined, QCLIMB_LINK_FULL);
+	if (next == joined || !atomic_compare_exchange_strong(&line->joined_ns, &since, now))
+		return joined < QCLIMB_TASKS ? joined : QCLIMB_TASKS;
+	atomic_store(&line->joined, next);
+	LOG("optax: the head can't fill the link, joined by %u", next);
+	order_changed();
+	return next;
 }
 
 static void look(struct place *place, uint64_t now, struct line_view *view)
@@ -399,17 +423,19 @@ static void look(struct place *place, uint64_t now, struct line_view *view)
 		else
 			tasks[i].id = 0;
 	}
-	for (uint32_t n = 0; n <= joined; n++) {
+	view->is_free = is_free(behind, now);
+	for (uint32_t n = 0; n <= joined && !view->is_free; n++) {
 		first = first_of(tasks, QCLIMB_TASKS);
 		if (first == QCLIMB_TASKS)
 			break;
 		behind -= flows[first];
 		if (!n)
-			joined = joined_by(tasks[first].id, behind > 0, now);
+			joined = joined_by(behind > 0, now);
 		tasks[first].id = 0;
 	}
 	view->behind_flows = behind;
-	if (view->rank == QCLIMB_NOT_IN_LINE || view->rank <= joined || atomic_load(&place->large_ns) > now)
+	if (view->is_free || view->rank == QCLIMB_NOT_IN_LINE || view->rank <= joined ||
+	    atomic_load(&place->large_ns) > now)
 		view->rank = 0;
 	else
 		view->rank -= joined;

@@ -25,10 +25,12 @@
 #define LINE_FORGET_NS (1000 * QCLIMB_NS_PER_MS)
 #define LINE_TENURE_NS (2000 * QCLIMB_NS_PER_MS) /* a head for so long makes room for the others */
 #define LINE_LATER_NS (2000 * QCLIMB_NS_PER_MS) /* a task that got too much: who comes within goes before it */
-#define LINE_JOIN_NS (100 * QCLIMB_NS_PER_MS) /* with a head that does not fill the link, the next joins it after */
-#define LINE_ALONE_NS (1000 * QCLIMB_NS_PER_MS) /* and no longer after */
+#define LINE_JOIN_NS (100 * QCLIMB_NS_PER_MS) /* where the link is not full, one more joins the head after */
+#define LINE_HURRY_NS (10 * QCLIMB_NS_PER_MS) /* where it is half empty, as many again after */
+#define LINE_ALONE_NS (1000 * QCLIMB_NS_PER_MS) /* and half of them are to do after */
 
 struct line_view {
+	bool is_free; /* nobody is held back, and windows are the kernel's */
 	uint32_t rank; /* active tasks before this process's; 0: it is the head, joins it, or nobody is held back */
 	uint32_t window; /* of the head's flows, segments */
 	uint32_t behind_flows; /* of the tasks that are held back */
@@ -59,6 +61,12 @@ void line_hears(uint64_t bytes, uint64_t now);
 
 /* A large flow is read. counted: as rates_count_large() has it. */
 void line_counts_large(_Atomic uint32_t *counted, uint64_t now);
+
+/*
+ * A connection begins. Whether one flow more, beside those that began just now, would be held back by nobody: few stand
+ * in line, and the link is not known to be full.
+ */
+bool line_begins_free(uint64_t now);
 
 /* Whether this process's task stands in line. */
 bool line_has_place(void);

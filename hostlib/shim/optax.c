@@ -1,7 +1,6 @@
 #include "optax.h"
 
 #include <fcntl.h>
-#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/time.h>
@@ -10,21 +9,15 @@
 #include "log.h"
 #include "rules.h"
 #include "turn.h"
+#include "window.h"
 #include "withheld.h"
 #include "within.h"
 
 #define FREE_BYTES 2048u /* of a flow, never withheld: no more than the smallest window lets in at first */
 #define SHORT_BYTES 16384u /* a kept connection's flow of so many: nor the one after it */
-#define LEAST_RCVBUF 4096 /* the kernel doubles it: room for two full segments, their memory included */
 #define QUIET_NS (250 * QCLIMB_NS_PER_MS) /* a pause after which bytes are another flow's */
 #define PEEK_BYTES 1024u
-#define NO_CLAMP (1 << 30)
 #define WAIT_NS (5 * QCLIMB_NS_PER_MS) /* the rates may have changed */
-
-#define RCVBUF_LOCK 2 /* SOCK_RCVBUF_LOCK */
-#ifndef SO_BUF_LOCK
-#define SO_BUF_LOCK 72 /* Linux 5.15 */
-#endif
 
 atomic_bool qclimb_optax_on;
 static _Atomic uint64_t small_bytes = 1 << 20;
@@ -87,55 +80,6 @@ void optax_end(void)
 
 /* --- the window */
 
-static void set(int fd, int level, int option, int value)
-{
-	(void)sys_setsockopt(fd, level, option, value);
-}
-
-/*
- * Sets the window; what the kernel advertised stays valid. Raising one goes by the buffer first: the clamp lies within.
- */
-static void set_window(struct received *flow, int fd, uint32_t window, uint32_t segments)
-{
-	if (flow->window == window && (window < WINDOW_HEADS || flow->segments == segments))
-		return;
-	switch (window) {
-	case WINDOW_LEAST:
-		set(fd, SOL_SOCKET, SO_RCVBUF, LEAST_RCVBUF);
-		break;
-	case WINDOW_HEADS:
-		set(fd, SOL_SOCKET, SO_RCVBUF, (int)(2 * segments * SEGMENT_BYTES));
-		set(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, (int)(segments * SEGMENT_BYTES));
-		break;
-	case WINDOW_LARGE:
-		flow->set_ns = now_ns();
-		set(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, (int)(segments * SEGMENT_BYTES));
-		break;
-	case WINDOW_KERNELS:
-		if (flow->window == WINDOW_LARGE) { /* nothing else was changed */
-			set(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, NO_CLAMP);
-			break;
-		}
-		set(fd, SOL_SOCKET, SO_RCVBUF, flow->old_rcvbuf / 2);
-		set(fd, SOL_SOCKET, SO_BUF_LOCK, 0);
-		set(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, NO_CLAMP);
-		break;
-	default:
-		break;
-	}
-	flow->window = window;
-	flow->segments = segments;
-}
-
-/* The head's window, where it differs from the one in force by an eighth: each change is two system calls. */
-static void set_heads_window(struct received *flow, int fd, uint32_t segments)
-{
-	if (flow->window == WINDOW_HEADS && flow->segments - flow->segments / 8 <= segments &&
-	    segments <= flow->segments + flow->segments / 8)
-		return;
-	set_window(flow, fd, WINDOW_HEADS, segments);
-}
-
 /*
  * A large flow's: the kernel's, with a bound where the line says so, after the window was the kernel's own. The kernel
  * lifts it as it tunes the buffer, and so it is set again.
@@ -145,36 +89,37 @@ static void set_larges_window(struct received *flow, int fd, uint64_t now)
 	struct line_view view;
 
 	line_counts_large(&flow->counted, now);
-	if (!line_look(now, &view)->large_window || (flow->window != WINDOW_KERNELS && flow->window != WINDOW_LARGE)) {
-		set_window(flow, fd, WINDOW_KERNELS, 0);
-		return;
-	}
-	if (flow->window == WINDOW_LARGE && now - flow->set_ns >= RATES_SAMPLE_NS)
-		flow->segments = 0;
-	set_window(flow, fd, WINDOW_LARGE, view.large_window);
+	if (line_look(now, &view)->large_window && (flow->window == WINDOW_KERNELS || flow->window == WINDOW_LARGE))
+		window_large(flow, fd, view.large_window, now);
+	else
+		window_kernels(flow, fd);
 }
 
-/*
- * The first window. SO_RCVBUF before the handshake bounds it, but would also fix the window scale for the connection's
- * life at what such a buffer needs: that the buffer is not locked (SO_BUF_LOCK) when the scale is chosen makes the
- * kernel choose it as for the largest.
- */
+/* A small flow's, by where its task stands. */
+static void set_smalls_window(struct received *flow, int fd, uint64_t now)
+{
+	struct line_view view;
+
+	if (!line_has_place()) /* the line is full, or a large flow has its task leave */
+		window_kernels(flow, fd);
+	else if (line_look(now, &view)->is_free)
+		window_free(flow, fd);
+	else if (view.rank)
+		window_least(flow, fd);
+	else
+		window_heads(flow, fd, view.window);
+}
+
 void optax_prepare(struct connection *connection, int fd)
 {
 	struct received *flow = received_of(connection);
 	const int saved = errno;
-	int lock = 0;
 
 	if (!flow || flow->window != WINDOW_KERNELS)
 		return;
 	atomic_store_explicit(&flow->where, WHERE_NOT_ASKED, memory_order_relaxed);
-	if (!sys_getsockopt(fd, SOL_SOCKET, SO_BUF_LOCK, &lock, sizeof(lock)) && !(lock & RCVBUF_LOCK) &&
-	    !sys_getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &flow->old_rcvbuf, sizeof(int))) {
-		set(fd, SOL_SOCKET, SO_RCVBUF, LEAST_RCVBUF);
-		set(fd, SOL_SOCKET, SO_BUF_LOCK, lock);
-		flow->window = WINDOW_FIRST;
+	if (window_begin(flow, fd, line_begins_free(now_ns())))
 		atomic_store(&flow->kind, KIND_FREE);
-	}
 	errno = saved;
 }
 
@@ -183,9 +128,9 @@ void optax_accepted(struct connection *connection, struct connection *listener)
 	struct received *flow = received_of(connection);
 	const struct received *from = received_of(listener);
 
-	if (!flow || !from || from->window != WINDOW_FIRST)
+	if (!flow || !from || from->window == WINDOW_KERNELS)
 		return;
-	flow->window = WINDOW_FIRST;
+	flow->window = from->window;
 	flow->old_rcvbuf = from->old_rcvbuf;
 	atomic_store(&flow->kind, KIND_FREE);
 }
@@ -366,16 +311,21 @@ void optax_read(struct connection *connection, int fd, ssize_t got, size_t asked
 		place = LINE_LARGE;
 	atomic_store_explicit(&flow->read_ns, now, memory_order_relaxed);
 	line_received((uint64_t)got, place, now);
-	if (atomic_load(&flow->kind) == KIND_LARGE)
+	window_read(flow, (uint64_t)got);
+	switch (atomic_load(&flow->kind)) {
+	case KIND_LARGE:
 		set_larges_window(flow, fd, now);
-	else if (atomic_load(&flow->kind) == KIND_SMALL && !line_has_place())
-		set_window(flow, fd, WINDOW_KERNELS, 0); /* the task has no place: its large flow has it leave */
-	else if (atomic_load(&flow->kind) == KIND_FREE && free_bytes(flow) > FREE_BYTES)
-		set_window(flow, fd, WINDOW_KERNELS, 0);
-	else if (atomic_load(&flow->kind) == KIND_SMALL && line_look(now, &view)->rank)
-		set_window(flow, fd, WINDOW_LEAST, 0);
-	else if (atomic_load(&flow->kind) == KIND_SMALL)
-		set_heads_window(flow, fd, view.window);
+		break;
+	case KIND_SMALL:
+		set_smalls_window(flow, fd, now);
+		break;
+	case KIND_FREE:
+		if (free_bytes(flow) > FREE_BYTES)
+			window_kernels(flow, fd);
+		break;
+	default:
+		break;
+	}
 	errno = saved;
 }
 
@@ -400,7 +350,7 @@ void optax_release(struct connection *connection, int fd)
 		return;
 	end_flow(connection, flow, now_ns(), true);
 	atomic_store(&flow->kind, KIND_KERNELS);
-	set_window(flow, fd, WINDOW_KERNELS, 0);
+	window_kernels(flow, fd);
 	errno = saved;
 }
 

@@ -18,14 +18,19 @@ static void join(char *path, const char *run, const char *name)
 		path[0] = 0;
 }
 
+static const char *const mode_words[] = { "off", "observe", "pias", "qclimb" };
+
 static int mode_of(const char *word)
 {
-	static const char *const words[] = { "off", "observe", "pias", "qclimb" };
-
 	for (int mode = QCLIMB_OFF; word && mode <= QCLIMB_FULL; mode++)
-		if (!strcmp(word, words[mode]))
+		if (!strcmp(word, mode_words[mode]))
 			return mode;
 	return -1;
+}
+
+const char *mode_word(uint32_t mode)
+{
+	return mode <= QCLIMB_FULL ? mode_words[mode] : "?";
 }
 
 void process_read_environment(void)
@@ -39,6 +44,8 @@ void process_read_environment(void)
 	join(qclimb_process.policy_path, run, "/policy");
 	join(qclimb_process.model_path, run, "/model");
 	join(qclimb_process.records_path, run, "/records");
+	join(qclimb_process.flows_path, run, "/bpf/flows");
+	join(qclimb_process.paths_path, run, "/bpf/paths");
 	join(qclimb_process.own_policy_path, own_policy ? own_policy : "", "");
 	qclimb_process.own_mode = mode_of(secure_getenv("QCLIMB_MODE"));
 }

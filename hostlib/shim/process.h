@@ -17,6 +17,8 @@ struct process {
 	char model_path[QCLIMB_PATH_BYTES];
 	char records_path[QCLIMB_PATH_BYTES];
 	char run_path[QCLIMB_PATH_BYTES];
+	char flows_path[QCLIMB_PATH_BYTES]; /* the tagger's maps */
+	char paths_path[QCLIMB_PATH_BYTES];
 	char own_policy_path[QCLIMB_PATH_BYTES]; /* QCLIMB_POLICY; "" if none */
 	bool is_passive; /* on the other libc, or withdrawn: no socket is ours */
 	bool may_bpf; /* no filter kills for it (filter.h) */
@@ -26,6 +28,9 @@ struct process {
 extern QCLIMB_OURS struct process qclimb_process;
 
 void process_read_environment(void);
+
+/* An enum qclimb_mode as QCLIMB_MODE has it. */
+const char *mode_word(uint32_t mode);
 
 /* At start, and in a forked child: this process, from now on. */
 void process_begin(void);

@@ -1,12 +1,12 @@
 #include "rates.h"
 
-#include <qclimb/coflow.h>
-
-#define WINDOW_FIRST 10u /* as a sender's initial window, RFC 6928 */
 #define WINDOW_LEAST 2u
 #define WINDOW_MOST 64u
 #define SMOOTH 8
 #define ASLEEP_NS (100 * RATES_SAMPLE_NS)
+#define SEEN_SAMPLES 2u /* one after another: an application's burst is over after the first */
+#define STEADY_SAMPLES 8u
+#define STEADY_PARTS 32
 #define PEAK_DECAY 256 /* a learned capacity sinks by a 256th a sample below alpha C: a link may have become slower */
 
 /* Applications read in bursts: a single sample says little. */
@@ -19,26 +19,75 @@ static uint64_t smooth(_Atomic uint64_t *rate, uint64_t found)
 	return now;
 }
 
-/* Nothing is known: nobody is let past the head at first. */
+/* Of a time that is 0 where it never was. */
+static bool is_within(uint64_t now, uint64_t then, uint64_t ns)
+{
+	return then && (then >= now || now - then <= ns);
+}
+
+static void count_sample(_Atomic uint32_t *samples, bool is_one)
+{
+	const uint32_t found = atomic_load(samples);
+
+	atomic_store(samples, is_one ? found + (found < UINT32_MAX) : 0);
+}
+
+/* Nothing is known: where a line is long nobody is let past the head at first, and its window does not grow. */
 static void begin(struct rates *rates, uint64_t capacity, uint64_t now)
 {
-	atomic_store(&rates->full_ns, now);
-	atomic_store(&rates->window, WINDOW_FIRST);
+	atomic_store(&rates->full_ns, 0);
+	atomic_store(&rates->room_ns, now);
+	atomic_store(&rates->slack_ns, 0);
+	atomic_store(&rates->slack_flows, 0);
+	atomic_store(&rates->full_samples, 0);
+	atomic_store(&rates->slack_samples, 0);
+	atomic_store(&rates->window, RATES_FIRST_WINDOW);
 	atomic_store(&rates->smooth_head, capacity);
 	atomic_store(&rates->smooth_large, 0);
-	atomic_store(&rates->smooth_before, capacity);
-	atomic_store(&rates->smooth_sum, capacity);
+	atomic_store(&rates->smooth_before, 0);
+	atomic_store(&rates->smooth_sum, capacity - capacity / 4); /* neither full nor half empty */
 	atomic_store(&rates->before, capacity);
 }
 
+/*
+ * The most that ever came is what the link can only if it comes for a while: programs that ask for little have a peak,
+ * too.
+ */
 static void learn(struct rates *rates, uint64_t sum)
 {
 	const uint64_t peak = atomic_load(&rates->peak);
+	const bool is_near = sum >= qclimb_congested_rate(peak);
 
 	if (sum > peak)
 		atomic_store(&rates->peak, sum);
-	else if (sum < qclimb_congested_rate(peak))
+	else if (!is_near)
 		atomic_store(&rates->peak, peak - peak / PEAK_DECAY);
+	if (sum > peak + peak / STEADY_PARTS)
+		atomic_store(&rates->steady_samples, 0);
+	else if (is_near)
+		count_sample(&rates->steady_samples, true);
+	else if (atomic_load(&rates->steady_samples) < STEADY_SAMPLES)
+		atomic_store(&rates->steady_samples, 0);
+}
+
+/*
+ * What this sample and the one before say, of `sum` received over this one and `smoothed` over the last ones. Full is
+ * half way from alpha C to C over many samples, or alpha C in two.
+ */
+static enum qclimb_link link_after(struct rates *rates, uint64_t sum, uint64_t smoothed, uint64_t capacity,
+				   bool is_told)
+{
+	const uint64_t congested = qclimb_congested_rate(capacity);
+
+	count_sample(&rates->slack_samples, sum < capacity / 2 && smoothed < capacity / 2);
+	count_sample(&rates->full_samples, sum >= congested);
+	if (atomic_load(&rates->slack_samples) >= SEEN_SAMPLES)
+		return QCLIMB_LINK_SLACK;
+	if (!is_told && atomic_load(&rates->steady_samples) < STEADY_SAMPLES)
+		return QCLIMB_LINK_UNKNOWN;
+	if (atomic_load(&rates->full_samples) >= SEEN_SAMPLES || smoothed >= (capacity + congested) / 2)
+		return QCLIMB_LINK_FULL;
+	return QCLIMB_LINK_UNKNOWN;
 }
 
 /*
@@ -52,7 +101,8 @@ bool rates_sample(struct rates *rates, uint64_t told, uint64_t now)
 {
 	uint64_t then = atomic_load_explicit(&rates->sampled_ns, memory_order_relaxed);
 	uint64_t head, large, before, sum, capacity;
-	bool is_full;
+	enum qclimb_link link;
+	uint64_t came;
 
 	if (now <= then || now - then <= RATES_SAMPLE_NS ||
 	    !atomic_compare_exchange_strong(&rates->sampled_ns, &then, now))
@@ -73,15 +123,49 @@ bool rates_sample(struct rates *rates, uint64_t told, uint64_t now)
 	head = smooth(&rates->smooth_head, head * QCLIMB_NS_PER_MS * 1000 / (now - then));
 	smooth(&rates->smooth_large, large * QCLIMB_NS_PER_MS * 1000 / (now - then));
 	before = smooth(&rates->smooth_before, before * QCLIMB_NS_PER_MS * 1000 / (now - then));
-	sum = smooth(&rates->smooth_sum, sum * QCLIMB_NS_PER_MS * 1000 / (now - then));
+	came = sum * QCLIMB_NS_PER_MS * 1000 / (now - then);
+	sum = smooth(&rates->smooth_sum, came);
 	learn(rates, sum);
-	is_full = sum >= (capacity + qclimb_congested_rate(capacity)) / 2;
-	if (is_full)
+	link = link_after(rates, came, sum, capacity, told);
+	if (link == QCLIMB_LINK_FULL) {
 		atomic_store(&rates->full_ns, now);
-	atomic_store(&rates->before, qclimb_rate_before_next(atomic_load(&rates->before), before, capacity, is_full));
+		atomic_store(&rates->room_ns, now);
+	}
+	atomic_store(&rates->before, qclimb_rate_before_next(atomic_load(&rates->before), before, capacity, link));
 	atomic_store(&rates->window,
 		     qclimb_window_next(atomic_load(&rates->window), head, capacity, WINDOW_LEAST, WINDOW_MOST));
 	return true;
+}
+
+bool rates_note_slack(struct rates *rates, uint32_t flows, uint64_t now)
+{
+	const uint32_t samples = atomic_load(&rates->slack_samples);
+	uint32_t most = atomic_load(&rates->slack_flows);
+
+	if (samples < SEEN_SAMPLES)
+		return false;
+	most -= (most + SMOOTH - 1) / SMOOTH;
+	atomic_store(&rates->slack_flows, flows > most ? flows : most);
+	atomic_store(&rates->slack_ns, now);
+	return samples == SEEN_SAMPLES;
+}
+
+bool rates_have_slack(const struct rates *rates)
+{
+	return atomic_load_explicit(&rates->slack_samples, memory_order_relaxed) >= SEEN_SAMPLES;
+}
+
+enum qclimb_link rates_link(const struct rates *rates, uint64_t now, uint32_t *slack_flows)
+{
+	const uint64_t full_ns = atomic_load_explicit(&rates->full_ns, memory_order_relaxed);
+	const uint64_t slack_ns = atomic_load_explicit(&rates->slack_ns, memory_order_relaxed);
+
+	*slack_flows = 0;
+	if (slack_ns >= full_ns && is_within(now, slack_ns, RATES_SLACK_NS)) {
+		*slack_flows = atomic_load_explicit(&rates->slack_flows, memory_order_relaxed);
+		return QCLIMB_LINK_SLACK;
+	}
+	return slack_ns < full_ns && is_within(now, full_ns, RATES_LINK_NS) ? QCLIMB_LINK_FULL : QCLIMB_LINK_UNKNOWN;
 }
 
 /* Counted anew in each period rather than up and down: who is killed takes its count along. */
@@ -101,8 +185,7 @@ void rates_count_large(struct rates *rates, _Atomic uint32_t *counted, uint64_t 
 
 void rates_bound_large(struct rates *rates, uint64_t told, uint32_t smalls, uint64_t now)
 {
-	const uint64_t full_ns = atomic_load(&rates->full_ns);
-	const bool is_full = full_ns >= now || now - full_ns <= RATES_FULL_NS;
+	const bool is_full = is_within(now, atomic_load(&rates->full_ns), RATES_FULL_NS);
 
 	atomic_store(&rates->large_window,
 		     qclimb_large_window_next(atomic_load(&rates->large_window), atomic_load(&rates->smooth_large),

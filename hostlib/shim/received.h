@@ -25,7 +25,9 @@ enum received_where {
 enum received_window {
 	WINDOW_KERNELS,
 	WINDOW_FIRST, /* the smallest, but the kernel tunes it with the first read that we don't see */
+	WINDOW_FREE, /* ten segments, and as above */
 	WINDOW_LEAST, /* the smallest, until we say otherwise */
+	WINDOW_CLOSING, /* the smallest as soon as all has come that was offered before */
 	WINDOW_HEADS,
 	WINDOW_LARGE, /* the kernel's buffer, but a bound to the window */
 };
@@ -48,6 +50,7 @@ struct received {
 	uint32_t window; /* enum received_window */
 	uint32_t segments; /* of WINDOW_HEADS, WINDOW_LARGE */
 	uint64_t set_ns; /* WINDOW_LARGE */
+	uint64_t offered; /* WINDOW_CLOSING: bytes that may still come from before */
 	int old_rcvbuf; /* as getsockopt gave it */
 
 	/* Who waits for it (withheld.c). */

@@ -93,10 +93,14 @@ static ssize_t read_file(const char *path, void *bytes, size_t room)
 	return got < 0 ? -errno : (ssize_t)len;
 }
 
-/* The policy of a file: 0 or -errno. One byte more than a policy is asked for: a longer file is no policy. */
+/*
+ * The policy of a file: 0 or -errno. One byte more than a policy is asked for: a longer file is no policy. Called by
+ * whoever is looking: what it reads into is nobody else's, and not on the stack, of which an application's thread or
+ * signal handler may have little.
+ */
 static int read_policy(const char *path, struct qclimb_policy *policy)
 {
-	union {
+	static union {
 		struct qclimb_policy policy;
 		char bytes[sizeof(struct qclimb_policy) + 8];
 	} file;
@@ -169,12 +173,13 @@ static int load_model(const char *path, uint64_t generation)
 
 uint32_t calm_of(const struct qclimb_policy *policy)
 {
-	uint64_t bytes = QCLIMB_BURST_BYTES;
+	uint64_t bytes = CALM_MOST_BYTES;
 
 	if (policy->mode < QCLIMB_PIAS)
 		return 0;
-	if (policy->priorities > 1 && policy->threshold_bytes[1] < bytes)
-		bytes = policy->threshold_bytes[1];
+	/* A flow of exactly the first threshold, if that is certain, starts at priority 1 with its first byte. */
+	if (policy->priorities > 1 && policy->threshold_bytes[1] - 1 < bytes)
+		bytes = policy->threshold_bytes[1] - 1;
 	return policy->mode << 24 | (uint32_t)qclimb_dscp_of(policy->dscp, policy->priorities, 0) << 16 |
 	       (uint32_t)bytes;
 }
@@ -206,27 +211,20 @@ static void publish(const struct qclimb_policy *policy)
 	atomic_store(&qclimb_rules_generation, policy->generation);
 	atomic_store(&qclimb_rules_calm, calm_of(policy));
 	atomic_store(&qclimb_rules_quickack, policy->mode >= QCLIMB_PIAS && policy->flags & QCLIMB_QUICKACK);
-	LOG("policy generation=%llu mode=%u priorities=%u forest=%d", (unsigned long long)policy->generation,
-	    policy->mode, policy->priorities, free_slot->forest != NULL);
+	LOG("policy generation=%llu mode=%s priorities=%u forest=%d", (unsigned long long)policy->generation,
+	    mode_word(policy->mode), policy->priorities, free_slot->forest != NULL);
 }
 
 /* What holds without a file: built-in PIAS, but where an operator decides, nobody is marked without his word. */
-static struct qclimb_policy policy_without_file(bool is_managed)
+static void policy_without_file(bool is_managed, struct qclimb_policy *policy)
 {
-	struct qclimb_policy policy;
-
-	qclimb_policy_default(&policy);
-	if (is_managed) {
-		policy.mode = QCLIMB_OBSERVE;
-		return policy;
-	}
-	if (qclimb_process.own_policy_path[0] && read_policy(qclimb_process.own_policy_path, &policy) == -EPERM) {
+	qclimb_policy_default(policy);
+	if (is_managed)
+		policy->mode = QCLIMB_OBSERVE;
+	else if (qclimb_process.own_policy_path[0] && read_policy(qclimb_process.own_policy_path, policy) == -EPERM)
 		LOG("QCLIMB_POLICY is not this user's or root's alone to write: the environment is ignored");
-		return policy;
-	}
-	if (qclimb_process.own_mode >= 0)
-		policy.mode = (uint32_t)qclimb_process.own_mode;
-	return policy;
+	else if (qclimb_process.own_mode >= 0)
+		policy->mode = (uint32_t)qclimb_process.own_mode;
 }
 
 bool rules_are_managed(void)
@@ -241,7 +239,7 @@ static void look(bool is_first)
 	const struct stamp model_now = stamp_of(qclimb_process.model_path);
 	const bool has_new_model = !is_same(&model_now, &model_stamp);
 	const bool has_new_policy = !is_same(&policy_now, &policy_stamp);
-	struct qclimb_policy policy;
+	static struct qclimb_policy policy;
 
 	if (!is_first && !has_new_policy && !has_new_model)
 		return;
@@ -259,7 +257,7 @@ static void look(bool is_first)
 	}
 	if (has_file_policy)
 		return;
-	policy = policy_without_file(rules_are_managed());
+	policy_without_file(rules_are_managed(), &policy);
 	if (is_first || atomic_load(&current)->policy.mode != policy.mode)
 		publish(&policy);
 }

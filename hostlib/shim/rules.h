@@ -34,9 +34,10 @@ extern QCLIMB_OURS _Atomic uint64_t qclimb_rules_generation;
 
 /*
  * Of the policy in force, in one word, for writes that need no more of it: its calm bytes, from a flow's beginning on,
- * within which every byte is served first and nothing need be known of the flow (the first threshold, and a burst at
- * most: footprint.h); the DSCP of priority 0; the mode. 0 where no packet is marked.
+ * short of the first threshold: a flow that has not been asked to send more is served first with every byte, whatever its
+ * bounds (priority.h), so that nothing need be known of it; the DSCP of priority 0; the mode. 0 where no packet is marked.
  */
+#define CALM_MOST_BYTES 0xffff
 extern QCLIMB_OURS _Atomic uint32_t qclimb_rules_calm;
 static inline uint32_t rules_calm(void)
 {
@@ -48,6 +49,17 @@ uint32_t calm_of(const struct qclimb_policy *policy);
 static inline uint64_t calm_bytes(uint32_t calm)
 {
 	return calm & 0xffff;
+}
+
+/*
+ * Up to here nothing is asked of a flow that begins at `start`. In mode QCLIMB_FULL a burst more at most: past it the
+ * record tells what had been asked for when the first byte was ACKed (footprint.h).
+ */
+static inline uint64_t calm_end(uint32_t calm, uint64_t start)
+{
+	const uint64_t end = calm >> 24 == QCLIMB_FULL ? start + QCLIMB_BURST_BYTES : calm_bytes(calm);
+
+	return end < calm_bytes(calm) ? end : calm_bytes(calm);
 }
 
 static inline uint8_t calm_dscp(uint32_t calm)

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <linux/bpf.h>
 #include <netinet/tcp.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -18,14 +17,14 @@
 
 /* A pinned map that this process holds open. */
 struct pinned {
-	const char *name;
+	const char *path;
 	uint32_t flags; /* BPF_F_RDONLY or 0 */
 	_Atomic int fd; /* plus 1; 0: not open */
 	_Atomic uint32_t id; /* the kernel's number of the map, by which a descriptor is known to be still ours */
 };
 
-static struct pinned flows = { .name = "/bpf/flows" };
-static struct pinned paths = { .name = "/bpf/paths", .flags = BPF_F_RDONLY };
+static struct pinned flows = { .path = qclimb_process.flows_path };
+static struct pinned paths = { .path = qclimb_process.paths_path, .flags = BPF_F_RDONLY };
 #define EPOCH_MOST 61 /* odd; a connection keeps six bits of it */
 static _Atomic uint32_t epoch; /* changes with the tagger; even: there is none, 0: there never was one */
 static ino_t seen_inode;
@@ -33,12 +32,6 @@ static ino_t seen_inode;
 static int bpf(int command, union bpf_attr *attributes)
 {
 	return (int)syscall(SYS_bpf, command, attributes, sizeof(*attributes));
-}
-
-static void path_of(const struct pinned *map, char *path)
-{
-	if ((size_t)snprintf(path, QCLIMB_PATH_BYTES, "%s%s", qclimb_process.run_path, map->name) >= QCLIMB_PATH_BYTES)
-		path[0] = 0;
 }
 
 static bool id_of(int fd, uint32_t *id)
@@ -69,15 +62,13 @@ static void let_go(struct pinned *map)
  */
 static int open_map(struct pinned *map)
 {
-	char path[QCLIMB_PATH_BYTES];
-	union bpf_attr attributes = { .pathname = (uintptr_t)path, .file_flags = map->flags };
+	union bpf_attr attributes = { .pathname = (uintptr_t)map->path, .file_flags = map->flags };
 	int fd = atomic_load(&map->fd) - 1, none = 0;
 	uint32_t id;
 
 	if (fd >= 0 && id_of(fd, &id) && id == atomic_load(&map->id))
 		return fd;
 	atomic_store(&map->fd, 0);
-	path_of(map, path);
 	fd = bpf(BPF_OBJ_GET, &attributes);
 	if (fd < 0)
 		return -1;
@@ -96,14 +87,12 @@ static int open_map(struct pinned *map)
 
 void tagger_look(void)
 {
-	char path[QCLIMB_PATH_BYTES];
 	const int saved = errno;
 	struct stat file;
 	uint32_t next;
 	ino_t inode;
 
-	path_of(&flows, path);
-	inode = stat(path, &file) || !qclimb_process.may_bpf ? 0 : file.st_ino;
+	inode = stat(flows.path, &file) || !qclimb_process.may_bpf ? 0 : file.st_ino;
 	errno = saved;
 	if (inode == seen_inode)
 		return;

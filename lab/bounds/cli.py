@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import click
+from qclimb.options import Finite
 
 from lab.bounds.figures import FIGURES, Wanted
-from lab.bounds.replay import SOURCES
-from lab.workload.cli import Numbers, one_sentence, seeds_option
+from lab.bounds.sources import SOURCES
+from lab.workload.cli import Numbers, one_sentence, results_option, seeds_option
 
 KNOWN = sorted({number for figure in FIGURES for number in figure.numbers})
 
@@ -26,13 +27,11 @@ KNOWN = sorted({number for figure in FIGURES for number in figure.numbers})
 @click.option("--schemes", default="", help="Only these, with commas.")
 @click.option("--quick", is_flag=True, help="Two minutes: web, load 0.5, PIAS, QCLIMB and QCLIMB-PS, one window.")
 @click.option("--own/--no-own", default=True, help="Also by the orchestrator's thresholds, beside the published ones.")
-@click.option("--seconds", type=click.FloatRange(0), default=0.0, help="Stop after so long; the next run goes on.")
+@click.option("--seconds", type=Finite(0), default=0.0, help="Stop after so long; the next run goes on.")
 @click.option("--stored", is_flag=True, help="Measure nothing: report what earlier runs left.")
 @click.option("--document", type=click.Path(path_type=Path, dir_okay=False), help="The Markdown file to write.")
 @click.option("--prefix", default="qb", show_default=True, help="Of the network namespaces' names.")
-@click.option(
-    "--results", "folder", type=click.Path(path_type=Path), default=Path("lab-results/bounds"), show_default=True
-)
+@results_option("lab-results/bounds")
 def bounds(
     traces: str,
     figures: Any,
@@ -44,8 +43,11 @@ def bounds(
     document: Path | None,
     **options: Any,
 ) -> None:
-    """Recorded Spark, web and kv traffic replayed under PIAS, QCLIMB, QCLIMB-FP, -PP and -PS: the paper's Figures 7 to
-    11, 14, 18, 21, 22 and 27, a verdict a claim. A rerun goes on where it stopped."""
+    """Recorded traffic replayed under PIAS and QCLIMB's variants.
+
+    Spark, web and kv; PIAS, QCLIMB, QCLIMB-FP, -PP and -PS: the paper's Figures 7 to 11, 14, 18, 21, 22 and 27, a
+    verdict a claim. A rerun goes on where it stopped.
+    """
     from lab.bounds.schemes import VARIANTS
 
     names = tuple(part for part in schemes.split(",") if part)
@@ -62,7 +64,7 @@ def bounds(
     with one_sentence():
         from lab.bounds.report import write_report
         from lab.bounds.run import BoundsSettings, run_bounds
-        from lab.demo import console_for_tables
+        from lab.console import console_for_tables
 
         settings = BoundsSettings(wanted, **options)
         plan = run_bounds(settings, console_for_tables())

@@ -19,7 +19,6 @@ decided, is decided here:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -29,7 +28,8 @@ import numpy as np
 from numpy.typing import NDArray
 from qclimb import recording
 
-from lab.workload.services import MIN_FLOW_BYTES, Endpoint
+from lab.bounds.sources import Source
+from lab.workload.services import MIN_FLOW_BYTES
 from lab.workload.trace import Flow, Trace, wire_bytes
 
 RECORDINGS = Path(__file__).parent.parent / "recordings"
@@ -38,45 +38,9 @@ LONGEST_PAUSE_NS = 100_000_000
 PLACES = np.array([0, 1, 4, 5])
 """The recorded hosts (two racks of two) among eight (two racks of four)."""
 IMAGES = 8
-FIRST_PORT = 7100
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class Source:
-    """A recording and how it is replayed."""
-
-    name: str
-    host_rate_mbps: int = 15
-    """25, the lab's usual rate, made 5 to 9 % of web's flows begin more than 5 ms late: they come in bursts."""
-    both_ways: bool = False
-    """Flows of the side that connected, too."""
-    services: int = 1
-    """Recorded service ports become so many services, in turn of their first flow."""
-    windows: int = 5
-
-    @property
-    def endpoints(self) -> tuple[Endpoint, ...]:
-        """What is served: answers are pulled, the connecting side's flows pushed, each way on ports of its own."""
-        hows = ("pull", "push") if self.both_ways else ("pull",)
-        return tuple(
-            Endpoint(f"{how}{n}", FIRST_PORT + (20 if how == "push" else 0) + n, how, "one")  # type: ignore[arg-type]
-            for how in hows
-            for n in range(self.services)
-        )
-
-
-SOURCES = {
-    source.name: source
-    for source in (
-        Source("web"),
-        Source("spark", both_ways=True, services=6),
-        # With 381 bytes in the mean, 15 Mb/s would be 17,000 flows a second at load 0.5.
-        Source("kv", host_rate_mbps=2, windows=1),
-    )
-}
 
 
 @cache

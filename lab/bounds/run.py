@@ -19,8 +19,9 @@ from rich.console import Console
 from lab.bounds import points, schemes
 from lab.bounds.fanin import CLIENT, Fanin
 from lab.bounds.figures import Job, Wanted, jobs
-from lab.bounds.replay import SOURCES, Source, read, replay
+from lab.bounds.replay import read, replay
 from lab.bounds.schemes import VARIANTS, Variant
+from lab.bounds.sources import SOURCES, Source
 from lab.demo import Teller, about
 from lab.fabric import Fabric, Topology
 from lab.fabric.control import asics_follow, start_control

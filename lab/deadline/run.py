@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
+from lab.console import console_for_tables, print_table
 from lab.deadline.experiment import SCHEMES, TITLES, Settings, run_deadline
 from lab.deadline.report import carried, plot, shares, table
 
@@ -35,8 +36,8 @@ def run_and_report(options: Mapping[str, Any], as_json: bool) -> None:
     shown = Table(*heading, title=f"share of deadlines met, {settings.rate_mbps} Mb/s, seed {settings.seed}")
     for row in rows:
         shown.add_row(*row)
-    console = Console(width=max(150, Console().width))
-    console.print(shown)
+    console = console_for_tables()
+    print_table(console, shown)
     for share in (0.99, 0.9):
         said = ", ".join(f"{TITLES[scheme]} {carried(found, scheme, share)}" for scheme in SCHEMES)
         console.print(f"flows at once with at least {share:.0%} in time: {said}")

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import click
+from qclimb.options import Finite
 
 from lab.drift.settings import DriftSettings
-from lab.workload.cli import one_sentence
+from lab.workload.cli import one_sentence, results_option
 
 DEFAULT = DriftSettings()
 
@@ -24,29 +25,25 @@ DEFAULT = DriftSettings()
     type=click.Choice(["flag", "offer", "rollout"]),
     default=DEFAULT.on_drift,
     show_default=True,
-    help="How far the orchestrator goes by itself; what it offers is then accepted as an operator would.",
+    help="How far the orchestrator goes by itself to a new model; what it offers is then accepted as by an operator.",
 )
+@click.option("--flows-per-s", type=Finite(10, 5000), default=DEFAULT.flows_per_s, show_default=True, help="Asked for.")
 @click.option(
-    "--flows-per-s", type=click.FloatRange(10, 5000), default=DEFAULT.flows_per_s, show_default=True, help="Asked for."
-)
-@click.option(
-    "--observe", "observe_s", type=click.FloatRange(2), default=DEFAULT.observe_s, show_default=True, help="s recorded."
+    "--observe", "observe_s", type=Finite(2), default=DEFAULT.observe_s, show_default=True, help="s recorded."
 )
 @click.option(
     "--before",
     "before_s",
-    type=click.FloatRange(5),
+    type=Finite(5),
     default=DEFAULT.before_s,
     show_default=True,
     help="s to the change.",
 )
-@click.option(
-    "--after", "after_s", type=click.FloatRange(5), default=DEFAULT.after_s, show_default=True, help="s after it."
-)
+@click.option("--after", "after_s", type=Finite(5), default=DEFAULT.after_s, show_default=True, help="s after it.")
 @click.option(
     "--model-max-age",
     "model_max_age_s",
-    type=click.FloatRange(0, min_open=True),
+    type=Finite(0, min_open=True),
     default=DEFAULT.model_max_age_s,
     show_default=True,
     help="s; the bounds of an older model are switched off.",
@@ -55,10 +52,12 @@ DEFAULT = DriftSettings()
 @click.option("--prefix", default=DEFAULT.prefix, show_default=True, help="Of the network namespaces' names.")
 @click.option("--document", type=click.Path(path_type=Path, dir_okay=False), help="The Markdown file to write.")
 @click.option("--stored", is_flag=True, help="Measure nothing: report what an earlier run left.")
-@click.option("--results", "folder", type=click.Path(path_type=Path), default=DEFAULT.folder, show_default=True)
+@results_option(str(DEFAULT.folder))
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def drift(document: Path | None, stored: bool, as_json: bool, **options: Any) -> None:
-    """Traffic that changes under a model in force: coverage falls, the orchestrator flags it, trains, rolls out.
+    """Traffic that changes under a model in force.
+
+    Coverage falls, the orchestrator flags it, trains, rolls out.
 
     Four minutes. Exit 1 where a claim of the report does not hold (with --on-drift flag only the first two are made).
     """

@@ -182,7 +182,7 @@ def compile_and_load(directory: Path, build: Path) -> None:
     (directory / "programs").mkdir()
     for argv in (["clang", *options], ["bpftool", *load, str(directory)]):
         try:
-            done = subprocess.run(argv, capture_output=True, text=True, timeout=30, check=False)
+            done = subprocess.run(argv, capture_output=True, text=True, timeout=300, check=False)
         except FileNotFoundError:
             raise FabricError(f"`{argv[0]}` is missing") from None
         if done.returncode:

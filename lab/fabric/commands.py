@@ -14,7 +14,7 @@ from shlex import quote
 
 from lab.fabric.topology import FabricError
 
-DEADLINE_S = 60
+DEADLINE_S = 300
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ def start(fabric: Fabric, node: str, name: str, argv: Sequence[str]) -> Daemon:
     return Daemon(name, process, log)
 
 
-def wait_for(what: str, ready: Callable[[], bool], daemons: Sequence[Daemon], deadline_s: float = 60) -> None:
+def wait_for(what: str, ready: Callable[[], bool], daemons: Sequence[Daemon], deadline_s: float = 300) -> None:
     """Waits until `ready()`.
 
     Raises:

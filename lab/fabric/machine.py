@@ -33,7 +33,9 @@ def cpu_now() -> Cpu:
 
 
 def library() -> Path:
-    """libqclimb.so as built; FabricError where it is not."""
+    """libqclimb.so as built; FabricError where it is not, or where LD_PRELOAD can't name it."""
     if not LIBRARY.is_file():
         raise FabricError(f"{LIBRARY} is missing; `make -C hostlib` builds it")
+    if set(str(LIBRARY)) & {" ", ":"}:  # ld.so would go on without it, and plain TCP be measured for ours
+        raise FabricError(f"{LIBRARY}: LD_PRELOAD can't name a path with a blank or a colon; expected another place")
     return LIBRARY

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 
 import click
@@ -28,8 +29,20 @@ Example:
     help="quick: few flows, one seed, a look; medium: minutes; full: several seeds, all that the page asks.",
 )
 @click.option("--quick", "scale", flag_value="quick", help="As --scale quick.")
-@click.option("--output", type=click.Path(path_type=Path), default=Path("lab-results/figures"), show_default=True)
-@click.option("--cache", type=click.Path(path_type=Path), default=Path("lab-results/points"), show_default=True)
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path),
+    default=Path("lab-results/figures"),
+    show_default=True,
+    help="Folder for pages and pictures.",
+)
+@click.option(
+    "--cache",
+    type=click.Path(path_type=Path),
+    default=Path("lab-results/points"),
+    show_default=True,
+    help="Folder for points that were run, which are not run again.",
+)
 @click.option("--jobs", type=click.IntRange(1), help="Points side by side.  [default: all cores]")
 @click.option(
     "--cluster",
@@ -42,7 +55,10 @@ Example:
 def figures(
     names: tuple[str, ...], scale: str, output: Path, cache: Path, jobs: int | None, cluster: str | None, as_json: bool
 ) -> None:
-    """Run and draw figures of the papers, each beside the paper's numbers; points that were run are not run again."""
+    """Run and draw the papers' figures NAMES; without NAMES list them.
+
+    Each stands beside the paper's numbers. Points that were run are not run again.
+    """
     from lab.figures.book import PAGES
     from lab.sim import SimulationError
 
@@ -51,11 +67,13 @@ def figures(
         sys.exit(2)
     for name in names:
         if name not in PAGES:
-            click.echo(f"qclimb figures: there is no page {name!r}; known: {', '.join(PAGES)}", err=True)
+            close = get_close_matches(name, PAGES, 3, 0.5)
+            meant = f", did you mean {' or '.join(close)}?" if close else ";"
+            click.echo(f"qclimb figures: there is no page {name!r}{meant} `qclimb figures` lists them all", err=True)
             sys.exit(2)
     if not names:
         for page in PAGES.values():
-            click.echo(f"{page.name:16} {page.title}")
+            click.echo(f"{page.name:{max(map(len, PAGES))}}  {page.title}")
         return
     told = {}
     try:
@@ -82,7 +100,7 @@ def _make(name: str, scale_name: str, output: Path, where: Where, as_json: bool)
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
     from rich.table import Table
 
-    from lab.demo import console_for_tables
+    from lab.console import console_for_tables, print_table
     from lab.figures.book import PAGES
     from lab.figures.render import write
     from lab.figures.sweep import ALL_CORES, cost, run_all
@@ -107,7 +125,7 @@ def _make(name: str, scale_name: str, output: Path, where: Where, as_json: bool)
         for row in story.rows:
             table.add_row(*row.values())
         console = console_for_tables()
-        console.print(table)
+        print_table(console, table)
         for verdict in story.verdicts:
             console.print(f"- {verdict}", highlight=False)
         console.print(f"{path}", highlight=False)

@@ -11,8 +11,9 @@ from functools import cache
 
 import numpy as np
 
-from lab.bounds.replay import SOURCES, Source, read
+from lab.bounds.replay import read
 from lab.bounds.replay import replay as played
+from lab.bounds.sources import SOURCES, Source
 from lab.sim import Experiment, FlowList, Tcp, Topology, Workload
 from lab.sim.sizes import size_table
 from lab.workload.services import MEDIUM_BYTES as LAB_MEDIUM

@@ -27,7 +27,7 @@ from lab.optax.tasks import Scheme, variables
 PORT = 10809
 DISK_BYTES = 256 << 20
 RAMP_S, RUN_S, SETTLE_S = 1, 6, 0.5
-START_S = 20.0
+START_S = 120.0
 PROGRAMS = ("nbdkit", "fio")
 
 

@@ -21,7 +21,7 @@ APP = Path(__file__).parent / "app"
 PORT = 7100
 LEAD_S = 0.7
 """Processes start this long before the first task does."""
-DEADLINE_S = 90.0
+DEADLINE_S = 300.0
 
 
 @dataclass(frozen=True)

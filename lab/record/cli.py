@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import click
+from qclimb.options import Finite
 
 EXAMPLE = "\b\nExample:\n  sudo qclimb lab record kv --seconds 120 -o kv.parquet\n  qclimb lab record show kv.parquet"
 SHIPPED = Path(__file__).parent.parent / "recordings"
@@ -30,11 +31,13 @@ def _sentence(error: Exception) -> NoReturn:
 
 def _options(function: Callable[..., None]) -> Callable[..., None]:
     for option in (
-        click.option("--seconds", type=click.FloatRange(2, 3600), default=150.0, show_default=True, help="Of traffic."),
-        click.option("--seed", type=click.IntRange(0, 9999), default=1, show_default=True),
+        click.option("--seconds", type=Finite(2, 3600), default=150.0, show_default=True, help="Of traffic."),
+        click.option("--seed", type=click.IntRange(0, 9999), default=1, show_default=True, help="Of the traffic."),
         click.option("--prefix", default="qrec", show_default=True, help="Of the network namespaces' names."),
         click.option("--append", is_flag=True, help="To what is in the output already; give it another seed."),
-        click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), required=True),
+        click.option(
+            "-o", "--output", type=click.Path(path_type=Path, dir_okay=False), required=True, help="Parquet file."
+        ),
     ):
         function = option(function)
     return function
@@ -50,7 +53,7 @@ def web(**options: Any) -> None:
 @record.command(epilog="\b\nExample:\n  sudo qclimb lab record bulk --seconds 120 -o bulk.parquet")
 @_options
 def bulk(**options: Any) -> None:
-    """Record backups by curl to nginx beside a page mix: flows up to 40 MB."""
+    """Record backups of up to 40 MB beside a page mix, by nginx."""
     _record("bulk", **options)
 
 
@@ -70,7 +73,7 @@ def training(**options: Any) -> None:
 
 @record.command(epilog="\b\nExample:\n  sudo qclimb lab record spark --seconds 300 -o spark.parquet")
 @_options
-@click.option("--scale", type=click.FloatRange(0.1, 10), default=1.0, show_default=True, help="Of the jobs' data.")
+@click.option("--scale", type=Finite(0.1, 10), default=1.0, show_default=True, help="Of the jobs' data.")
 @click.option("--python", default=sys.executable, help="One that has pyspark (the extra `spark`); default: this one.")
 def spark(**options: Any) -> None:
     """Record Spark: K-Means, PageRank and SGD on a standalone cluster."""
@@ -111,11 +114,11 @@ def _record(name: str, seconds: float, seed: int, prefix: str, append: bool, out
     say(f"{output}: {counts['flows']} flows, {output.stat().st_size} bytes; {counts}, {lost}")
 
 
-@record.command(epilog=f"\b\nExample:\n  qclimb lab record show {SHIPPED.name}/kv.parquet --json")
+@record.command(epilog=f"\b\nExample:\n  qclimb lab record show lab/{SHIPPED.name}/kv.parquet --json")
 @click.argument("path", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def show(path: Path, as_json: bool) -> None:
-    """Tell what is in a recording."""
+    """Tell what is in the recording at PATH."""
     import json
 
     import numpy as np
@@ -143,14 +146,17 @@ def show(path: Path, as_json: bool) -> None:
         click.echo(f"{name:26} {value}")
 
 
-@record.command(epilog=f"\b\nExample:\n  qclimb lab record plot {SHIPPED.name}/*.parquet -o sizes.png")
+@record.command(epilog=f"\b\nExample:\n  qclimb lab record plot lab/{SHIPPED.name}/*.parquet -o sizes.png")
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path, dir_okay=False), required=True, help="A picture: .png, .svg."
 )
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def plot(paths: tuple[Path, ...], output: Path, as_json: bool) -> None:
-    """Draw recorded flow sizes beside what was published."""
+    """Draw the flow sizes of the recordings at PATHS.
+
+    Beside what was published.
+    """
     import json
 
     from qclimb.errors import RecordError

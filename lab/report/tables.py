@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
+from lab.console import print_table
 from lab.metrics import CLASSES, Interval, SchemeRow
 from lab.report.comparison import Comparison, title_of
 from lab.report.verdicts import Outcome, Verdict
@@ -104,7 +105,7 @@ def print_comparison(console: Console, comparison: Comparison, found: Sequence[V
                 told = [cell.partition(" [")[0] for cell in told]
             table.add_row(CLASS_TITLE[size_class] if place == 0 else "", *told)
         table.add_section()
-    console.print(table)
+    print_table(console, table)
     queries = query_cells(comparison)
     if queries:
         lines = [f"{title} {mean} / {p99} ms" for title, _, mean, p99 in queries]
@@ -116,7 +117,7 @@ def print_comparison(console: Console, comparison: Comparison, found: Sequence[V
         packet_table.add_column(name, justify="left" if name == "scheme" else "right", no_wrap=True)
     for line in packet_cells(comparison):
         packet_table.add_row(*line)
-    console.print(packet_table)
+    print_table(console, packet_table)
     for sentence in comparison.gains:
         console.print(sentence, highlight=False, markup=False)
     colour = {Outcome.HOLDS: "green", Outcome.FAILS: "red", Outcome.UNRESOLVED: "yellow"}

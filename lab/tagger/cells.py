@@ -29,7 +29,7 @@ from lab.tagger.bed import Bed, bed
 TRAFFIC = Path(__file__).with_name("traffic.py")
 PRIORITIES = 4
 DSCPS = default_dscp(PRIORITIES)
-DEADLINE_S = 120.0
+DEADLINE_S = 300.0
 BPF_STATS = Path("/proc/sys/kernel/bpf_stats_enabled")
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from lab.console import print_table
 from lab.tagger import report
 from lab.tagger.cells import GROUNDS, VARIANTS, Cell, Outcome, prefix_of_process, run_cell
 
@@ -58,7 +59,7 @@ def run_tagger(settings: Settings, console: Console) -> bool:
         table = Table(*report.HEAD, title=report.TITLES[ground])
         for row in report.table(ground, results):
             table.add_row(*row)
-        console.print(table)
+        print_table(console, table)
     document = settings.document or settings.folder / "tagger.md"
     document.parent.mkdir(parents=True, exist_ok=True)
     report.plot(results, document.with_name("tagger.png"))

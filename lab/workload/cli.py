@@ -4,12 +4,13 @@ imports wait until needed."""
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
+from qclimb.options import Finite
 
 SCHEME_NAMES = "tcp,pias,qclimb,qclimb-no-forest,qclimb-no-footprint"
 """Compared unless told otherwise."""
@@ -26,6 +27,15 @@ def one_sentence() -> Iterator[None]:
         yield
     except (FabricError, WorkloadError) as error:
         click.echo(f"Error: {error}", err=True)
+        sys.exit(2)
+
+
+def written(path: Path, text: str) -> None:
+    """Writes a file, or says why not and exits with 2."""
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        click.echo(f"Error: {path}: {error.strerror}, expected a place to write to", err=True)
         sys.exit(2)
 
 
@@ -80,8 +90,29 @@ class SchemeList(click.ParamType[Any]):
         return names
 
 
-LOAD = click.FloatRange(0.05, 0.95)
-SECONDS = click.FloatRange(1, 600)
+schemes_option = click.option(
+    "--schemes",
+    type=SchemeList(),
+    default=SCHEME_NAMES,
+    show_default=True,
+    help=f"What is compared, with commas; there is also {MORE_SCHEMES}.",
+)
+
+
+def results_option(folder: str, name: str = "folder") -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """`--results`, whose default is `folder`."""
+    return click.option(
+        "--results",
+        name,
+        type=click.Path(path_type=Path),
+        default=Path(folder),
+        show_default=True,
+        help="Folder for what is measured and reported.",
+    )
+
+
+LOAD = Finite(0.05, 0.95)
+SECONDS = Finite(1, 600)
 
 
 @click.command(epilog="\b\nExample:\n  qclimb lab demo --keep")
@@ -89,26 +120,30 @@ SECONDS = click.FloatRange(1, 600)
 @click.option("--load", type=LOAD, default=0.6, show_default=True, help="Of the hosts' links.")
 @click.option("--seed", type=click.IntRange(1, 999), default=1, show_default=True, help="Of the replayed trace.")
 @click.option("--seconds", type=SECONDS, default=25.0, show_default=True, help="Of arrivals in a pass.")
-@click.option("--schemes", type=SchemeList(), default=SCHEME_NAMES, show_default=True)
+@schemes_option
 @click.option("--prefix", default="qc", show_default=True, help="Of the network namespaces' names.")
-@click.option("--results", type=click.Path(path_type=Path), default=Path("lab-results"), show_default=True)
+@results_option("lab-results", "results")
 def demo(**options: Any) -> None:
-    """A fabric of real TCP in which short flows finish first: plain TCP, PIAS and QCLIMB over one trace."""
+    """Short flows finish first in a fabric of real TCP: see it.
+
+    Plain TCP, PIAS and QCLIMB over one trace, and a report.
+    """
     with one_sentence():
-        from lab.demo import DemoSettings, console_for_tables, run_demo
+        from lab.console import console_for_tables
+        from lab.demo import DemoSettings, run_demo
 
         run_demo(DemoSettings(**options), console_for_tables())
 
 
-@click.group()
+@click.group(epilog="\b\nExample:\n  qclimb lab run fct --seeds 1 --loads 0.6\n  qclimb lab run optax --quick")
 def run() -> None:
     """Longer measurements; resumable."""
 
 
 @run.command(epilog="\b\nExample:\n  qclimb lab run fct --seeds 3 --loads 0.4,0.6,0.8 --schemes tcp,pias,qclimb")
 @seeds_option
-@click.option("--loads", type=Numbers(float), default="0.4,0.6,0.8", show_default=True)
-@click.option("--schemes", type=SchemeList(), default=SCHEME_NAMES, show_default=True)
+@click.option("--loads", type=Numbers(float), default="0.4,0.6,0.8", show_default=True, help="Of the hosts' links.")
+@schemes_option
 @click.option("--seconds", type=SECONDS, default=25.0, show_default=True, help="Of arrivals in a pass.")
 @click.option(
     "--host-rate-mbps",
@@ -118,18 +153,19 @@ def run() -> None:
     help="Of hosts' links; uplinks have twice that. Slower links ask less of the machine.",
 )
 @click.option("--prefix", default="qc", show_default=True, help="Of the network namespaces' names.")
-@click.option(
-    "--results", "folder", type=click.Path(path_type=Path), default=Path("lab-results/fct"), show_default=True
-)
+@results_option("lab-results/fct")
 @click.option("--json", "as_json", is_flag=True, help="Print results.json instead of tables.")
 def fct(as_json: bool, host_rate_mbps: int, **options: Any) -> None:
-    """Flow completion times over seeds and loads, with bootstrap intervals; a rerun goes on where it stopped."""
+    """Flow completion times over seeds and loads.
+
+    With bootstrap intervals. A rerun goes on where it stopped.
+    """
     if any(load >= 1 for load in options["loads"]):
         raise click.BadParameter("a load must be below 1", param_hint="--loads")
     with one_sentence():
         from rich.console import Console
 
-        from lab.demo import console_for_tables
+        from lab.console import console_for_tables
         from lab.fabric import Topology
         from lab.run_fct import FctSettings, run_fct
 
@@ -147,15 +183,14 @@ def fct(as_json: bool, host_rate_mbps: int, **options: Any) -> None:
 @click.option("--rate-mbps", type=click.IntRange(1, 200), default=50, show_default=True, help="Of the receiver's port.")
 @click.option("--step-us", type=click.IntRange(1), default=25_000, show_default=True, help="deadline_step_us.")
 @click.option("--prefix", default="qcdl", show_default=True, help="Of the network namespaces' names.")
-@click.option(
-    "--results", "folder", type=click.Path(path_type=Path), default=Path("lab-results/deadline"), show_default=True
-)
+@results_option("lab-results/deadline")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def deadline(as_json: bool, **options: Any) -> None:
-    """Share of deadlines met by flows that meet at one port: earliest deadline first by priorities, against none.
+    """Share of deadlines met by flows that meet at one port.
 
-    PDQ's query aggregation (SIGCOMM'12): sizes U[2, 198] KB, deadlines exponential of mean 20 ms and 3 ms at the least,
-    at 1 Gb/s; at a slower port times are longer by as much. A rerun goes on where it stopped.
+    Earliest deadline first by priorities, against none. PDQ's query aggregation (SIGCOMM'12): sizes U[2, 198] KB,
+    deadlines exponential of mean 20 ms and 3 ms at the least, at 1 Gb/s; at a slower port times are longer by as much.
+    A rerun goes on where it stopped.
     """
     with one_sentence():
         from lab.deadline.run import run_and_report
@@ -166,15 +201,16 @@ def deadline(as_json: bool, **options: Any) -> None:
 @run.command(epilog="\b\nExample:\n  qclimb lab run tagger --seeds 3 --flows 100 --document docs/results/tagger.md")
 @seeds_option
 @click.option("--flows", type=click.IntRange(1, 10_000), default=100, show_default=True, help="In each cell.")
-@click.option(
-    "--results", "folder", type=click.Path(path_type=Path), default=Path("lab-results/tagger"), show_default=True
-)
+@results_option("lab-results/tagger")
 @click.option("--document", type=click.Path(path_type=Path, dir_okay=False), help="The Markdown file to write.")
-@click.option("--seconds", type=click.FloatRange(0), default=0.0, help="Stop after so long; the next run goes on.")
+@click.option("--seconds", type=Finite(0), default=0.0, help="Stop after so long; the next run goes on.")
 def tagger(**options: Any) -> None:
-    """Flows that climb: default kernel, drain, tagger, tagger and filter; without loss and with real drops."""
+    """Flows that climb, by the library and by the tagger.
+
+    Default kernel, drain, tagger, tagger and filter; without loss and with real drops.
+    """
     with one_sentence():
-        from lab.demo import console_for_tables
+        from lab.console import console_for_tables
         from lab.tagger.run import Settings, run_tagger
 
         run_tagger(Settings(**options), console_for_tables())
@@ -192,11 +228,12 @@ FIGURES = ("base", "bulk", "slow", "fig10", "fig11", "fig12", "fig13", "blocks")
 )
 @click.option("--stored", is_flag=True, help="Measure nothing: report what earlier runs left.")
 @click.option("--prefix", default="ox", show_default=True, help="Of the network namespaces' names.")
-@click.option(
-    "--results", "folder", type=click.Path(path_type=Path), default=Path("lab-results/optax"), show_default=True
-)
+@results_option("lab-results/optax")
 def optax(runs: int | None, only: str, quick: bool, stored: bool, rate_mbps: int, prefix: str, folder: Path) -> None:
-    """Task completion with OPTAX at the receiver against fair sharing; a rerun goes on where it stopped."""
+    """Task completion with OPTAX, against fair sharing.
+
+    OPTAX stands at the receiver alone. A rerun goes on where it stopped.
+    """
     names = ("base",) if quick else tuple(only.split(","))
     for name in names:
         if name not in FIGURES:
@@ -214,24 +251,27 @@ def optax(runs: int | None, only: str, quick: bool, stored: bool, rate_mbps: int
         click.echo(write_report(found, folder / "optax.md", how, read))
 
 
-@click.group()
+@click.group(epilog="\b\nExample:\n  qclimb lab trace make --load 0.6 --seed 1 -o trace.txt")
 def trace() -> None:
     """Arrival traces."""
 
 
 @trace.command(epilog="\b\nExample:\n  qclimb lab trace make --load 0.6 --seed 1 --seconds 25 -o trace.txt")
 @click.option("--load", type=LOAD, required=True, help="Of the hosts' links.")
-@click.option("--seed", type=click.IntRange(0), required=True)
-@click.option("--seconds", type=SECONDS, default=25.0, show_default=True)
-@click.option("--hosts", type=click.IntRange(2, 100), default=8, show_default=True)
-@click.option("--host-rate-mbps", type=click.FloatRange(0.1, 1000), default=25.0, show_default=True)
-@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), required=True)
+@click.option("--seed", type=click.IntRange(0), required=True, help="Equal seeds, equal traces.")
+@click.option("--seconds", type=SECONDS, default=25.0, show_default=True, help="Of arrivals.")
+@click.option("--hosts", type=click.IntRange(2, 100), default=8, show_default=True, help="That send to each other.")
+@click.option("--host-rate-mbps", type=Finite(0.1, 1000), default=25.0, show_default=True, help="Of hosts' links.")
+@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), required=True, help="Text file.")
 def make(load: float, seed: int, seconds: float, hosts: int, host_rate_mbps: float, output: Path) -> None:
-    """Writes a trace: Poisson arrivals over uniform pairs of hosts; the same options give the same file."""
+    """Write a trace: Poisson arrivals over uniform pairs of hosts.
+
+    The same options give the same file.
+    """
     from lab.workload.trace import describe, make_trace
 
     made = make_trace(load, seed, seconds, [f"h{n + 1}" for n in range(hosts)], host_rate_mbps * 1e6)
-    output.write_text(made.to_text(), encoding="utf-8")
+    written(output, made.to_text())
     click.echo(f"{output}: {len(made.flows)} flows over {made.seconds:.2f} s")
     for name, shares in describe(made.flows).items():
         click.echo(f"  {name:8} {shares['flows']:6.1%} of flows  {shares['bytes']:6.1%} of bytes")

@@ -17,8 +17,8 @@ SLACK_BYTES = 100_000 // SCALE
 """QCLIMB's best slack beside its PIAS thresholds, 100 KB (NSDI'24, Fig. 27), to scale."""
 SMALL_COFLOW_BYTES = -(-(1 << 20) // SCALE)
 """OPTAX's 1 MiB, to scale."""
-ROLLOUT_DEADLINE_S = 60.0
-RECORDS_DEADLINE_S = 20.0
+ROLLOUT_DEADLINE_S = 300.0
+RECORDS_DEADLINE_S = 120.0
 RECORDS_QUIET_S = 2.5
 """Records count as complete when none has come for so long; hosts ship about once a second."""
 
@@ -59,7 +59,7 @@ class Control:
     def __init__(self, client: httpx.Client) -> None:
         self._client = client
 
-    def _ask(self, method: str, path: str, body: Mapping[str, Any] | None = None, timeout_s: float = 30.0) -> Any:
+    def _ask(self, method: str, path: str, body: Mapping[str, Any] | None = None, timeout_s: float = 120.0) -> Any:
         try:
             answer = self._client.request(method, path, json=body, timeout=timeout_s)
         except httpx.HTTPError as error:
@@ -75,7 +75,7 @@ class Control:
     def statistics(self, label: str) -> dict[str, Any]:
         """Sizes and counts of a recording; empty when nothing has arrived."""
         try:
-            found = self._client.get("/v1/flows/statistics", params={"label": label}, timeout=30.0)
+            found = self._client.get("/v1/flows/statistics", params={"label": label}, timeout=120.0)
         except httpx.HTTPError as error:
             raise WorkloadError(f"orchestrator: flow statistics got no answer: {error!r}") from None
         if found.status_code == 404:
@@ -107,7 +107,7 @@ class Control:
         """Trains a forest on a recording: {generation, report}; as deep as the orchestrator chooses unless told."""
         body: dict[str, Any] = {"label": label, "seed": seed} | ({} if depth is None else {"depth": depth})
         body |= {"small_bytes": limits.small_bytes, "medium_bytes": limits.medium_bytes}
-        return dict(self._ask("POST", "/v1/models", body, timeout_s=240.0))
+        return dict(self._ask("POST", "/v1/models", body, timeout_s=900.0))
 
     def revise(
         self, scheme: Scheme, thresholds: str | list[int], load: float, label: str | None, model: int | None

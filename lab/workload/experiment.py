@@ -21,7 +21,7 @@ from lab.workload.trace import Flow, Trace, make_trace
 RECORDING_SEED = 1000
 """Never the seed of a replay."""
 
-SETTLE_DEADLINE_S = 20.0
+SETTLE_DEADLINE_S = 120.0
 
 Say = Callable[[str], None]
 

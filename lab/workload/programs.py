@@ -17,7 +17,7 @@ from lab.workload.trace import catalogue
 
 APP = Path(__file__).parent / "app"
 TRAFFIC = APP / "build" / "traffic"
-LISTEN_DEADLINE_S = 20.0
+LISTEN_DEADLINE_S = 120.0
 GRACE_S = 0.3
 """The servers see their clients' connections end before they are ended themselves."""
 

@@ -12,13 +12,26 @@ PERMISSION_DENIED = grpc.StatusCode.PERMISSION_DENIED
 RESOURCE_EXHAUSTED = grpc.StatusCode.RESOURCE_EXHAUSTED
 
 
+TEXT_MAX = 600
+"""Characters of a status: it travels in a header, for which gRPC has 8 KiB, percent-encoded."""
+
+
 class RpcError(Exception):
     """Ends an RPC with this status code and text."""
 
     def __init__(self, code: grpc.StatusCode, text: str) -> None:
-        super().__init__(text)
         self.code = code
-        self.text = text
+        self.text = sendable(text)
+        super().__init__(self.text)
+
+
+def sendable(text: str) -> str:
+    """The text without what UTF-8 has not (lone surrogates), and no longer than a status may be.
+
+    Messages name what a client sent, and that may be anything.
+    """
+    text = text.encode("utf-8", "backslashreplace").decode()
+    return text if len(text) <= TEXT_MAX else f"{text[: TEXT_MAX - 3]}..."
 
 
 def invalid(text: str) -> RpcError:

@@ -6,11 +6,11 @@ from typing import Any
 
 from pygnmi.spec.v080 import gnmi_pb2 as pb
 
-from switchd.gnmi.errors import NOT_FOUND, RpcError
+from switchd.gnmi.errors import NOT_FOUND, RpcError, invalid
 from switchd.gnmi.model import MODULE, PREFIX, Model, counts
 from switchd.gnmi.paths import Step, resolve
 from switchd.gnmi.schema import Node
-from switchd.gnmi.set import check_known
+from switchd.gnmi.set import check_known, check_models
 from switchd.gnmi.tree import Tree, entry_json, instances, to_json
 from switchd.gnmi.values import check_encoding, encoded
 
@@ -18,7 +18,10 @@ from switchd.gnmi.values import check_encoding, encoded
 def answer(model: Model, request: pb.GetRequest, data: Callable[[bool], Tree]) -> pb.GetResponse:
     """What the request names of `data(with counters)`. Raises RpcError."""
     check_known(request)
+    check_models(request.use_models)
     check_encoding(request.encoding)
+    if request.type not in pb.GetRequest.DataType.values():
+        raise invalid(f"type is {request.type}, expected ALL, CONFIG, STATE or OPERATIONAL")
     paths = request.path or [pb.Path()]
     places = [resolve(model.root, MODULE, request.prefix, path) for path in paths]
     counted = request.type != pb.GetRequest.CONFIG and any(counts(place) for place in places)

@@ -5,15 +5,19 @@ path; `element` (deprecated) is ignored beside `elem`; an element may carry the 
 prefix + path.
 """
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from switchd.gnmi.errors import NOT_FOUND, RpcError, invalid
+from switchd.gnmi.errors import NOT_FOUND, UNIMPLEMENTED, RpcError, invalid
 from switchd.gnmi.schema import NARROW, WIDE, Node
 
 ORIGINS = frozenset({"", "openconfig", "rfc7951", "qclimb"})
 ANY = "*"
+NAME_WILDCARDS = frozenset({ANY, "..."})
+WHOLE = re.compile(r"-?[0-9]{1,20}")
+"""A whole number as text: ASCII digits (str.isdecimal takes every script's), no more than 64 bits have."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +84,10 @@ def resolve(root: Node, module: str, prefix: Any, path: Any, unknown: Any = None
     for elem in elems:
         name = elem.name.removeprefix(f"{module}:")
         child = nodes[-1].children.get(name)
+        if child is None and name in NAME_WILDCARDS:
+            raise RpcError(
+                UNIMPLEMENTED, f"{raw_text(elems)}: {name!r} in place of a name is not supported, only of a key's value"
+            )
         if child is None:
             raise RpcError(
                 unknown or invalid("").code,
@@ -118,7 +126,7 @@ def _keys(node: Node, elem: Any, text: str) -> tuple[str, ...] | None:
 def canonical_key(leaf: Node, value: Any) -> str:
     """The one text of a key value: integers without leading zeros."""
     text = str(value)
-    return str(int(text)) if leaf.base in WIDE | NARROW and text.isdecimal() else text
+    return str(int(text)) if leaf.base in WIDE | NARROW and WHOLE.fullmatch(text) else text
 
 
 def _here(steps: list[Step], nodes: list[Node]) -> str:

@@ -1,6 +1,7 @@
 """The gRPC face: mutual TLS, one thread pool, every RPC's errors turned into a status with the path in its message."""
 
 import logging
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +17,7 @@ from switchd.counters import totals
 from switchd.db import DatabaseLost
 from switchd.gnmi import get, set, subscribe
 from switchd.gnmi.access import Client, client_of
-from switchd.gnmi.errors import FAILED_PRECONDITION, RESOURCE_EXHAUSTED, UNAVAILABLE, RpcError, invalid
+from switchd.gnmi.errors import FAILED_PRECONDITION, RESOURCE_EXHAUSTED, UNAVAILABLE, RpcError, invalid, sendable
 from switchd.gnmi.model import Model, counts
 from switchd.gnmi.tree import Tree
 from switchd.gnmi.values import ENCODINGS
@@ -172,9 +173,9 @@ def abort(context: grpc.ServicerContext, error: Exception) -> NoReturn:
         case RpcError():
             context.abort(error.code, error.text)
         case Refused():
-            context.abort(FAILED_PRECONDITION, str(error))
+            context.abort(FAILED_PRECONDITION, sendable(str(error)))
         case DatabaseLost():
-            context.abort(UNAVAILABLE, str(error))
+            context.abort(UNAVAILABLE, sendable(str(error)))
         case grpc.RpcError():
             raise error
         case _ if context.code() is not None or not context.is_active():  # aborted already, or the client is gone
@@ -198,8 +199,19 @@ def start(servicer: Servicer, address: str, tls: Tls | None) -> tuple[grpc.Serve
             )
             port = server.add_secure_port(address, credentials)
     except RuntimeError as error:
-        raise OSError(f"can't listen at {address}: {error}") from error
+        raise OSError(f"can't listen at {address}: {_why_not(address) or error}") from error
     if not port:
         raise OSError(f"can't listen at {address}")
     server.start()
     return server, int(port)
+
+
+def _why_not(address: str) -> str | None:
+    """What the kernel says to a socket at ADDR:PORT, since gRPC keeps that to itself; None where it takes it."""
+    host, _, port = address.rpartition(":")
+    family = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
+    try:
+        socket.create_server((host.strip("[]"), int(port)), family=family).close()
+    except OSError as error:
+        return error.strerror
+    return None

@@ -4,6 +4,7 @@ The result is validated, planned, and written whole or not at all.
 """
 
 import time
+from collections.abc import Iterable
 from typing import Any
 
 from google.protobuf.unknown_fields import UnknownFieldSet
@@ -28,6 +29,13 @@ def check_known(request: Any) -> None:
     for field in UnknownFieldSet(request):
         name = "union_replace" if field.field_number == UNION_REPLACE else f"field {field.field_number}"
         raise RpcError(UNIMPLEMENTED, f"{name} of {request.DESCRIPTOR.name} is not supported")
+
+
+def check_models(wanted: Iterable[pb.ModelData]) -> None:
+    """Refuse a `use_models` that narrows an answer to a model that is not served; ours is all there is."""
+    for one in wanted:
+        if one.name != MODULE:
+            raise RpcError(UNIMPLEMENTED, f"use_models: {one.name!r} is not served, expected {MODULE!r} or none")
 
 
 def changed(model: Model, request: pb.SetRequest, config: Tree) -> tuple[Tree, list[pb.UpdateResult]]:

@@ -17,7 +17,7 @@ from switchd.gnmi.get import path_of
 from switchd.gnmi.model import MODULE, Model
 from switchd.gnmi.paths import Place, Step, resolve
 from switchd.gnmi.schema import Node
-from switchd.gnmi.set import check_known
+from switchd.gnmi.set import check_known, check_models
 from switchd.gnmi.tree import Tree, instances, leaves, to_json
 from switchd.gnmi.values import check_encoding, encoded
 
@@ -43,7 +43,10 @@ def checked(model: Model, request: pb.SubscribeRequest) -> Subscription:
     if request.WhichOneof("request") != "subscribe":
         raise invalid("the first message of Subscribe must be a SubscriptionList")
     wanted = request.subscribe
+    check_models(wanted.use_models)
     check_encoding(wanted.encoding)
+    if wanted.mode not in pb.SubscriptionList.Mode.values():
+        raise invalid(f"mode is {wanted.mode}, expected STREAM, ONCE or POLL")
     if not wanted.subscription:
         raise invalid("a SubscriptionList without a subscription")
     if wanted.use_aliases:
@@ -58,6 +61,8 @@ def checked(model: Model, request: pb.SubscribeRequest) -> Subscription:
 
 
 def _check_stream(one: pb.Subscription, path: str) -> None:
+    if one.mode not in pb.SubscriptionMode.values():
+        raise invalid(f"{path}: mode is {one.mode}, expected ON_CHANGE or TARGET_DEFINED")
     if one.mode == pb.SAMPLE:
         raise RpcError(UNIMPLEMENTED, f"{path}: SAMPLE is not supported yet, expected ON_CHANGE or TARGET_DEFINED")
     if one.sample_interval:

@@ -10,7 +10,7 @@ from copy import deepcopy
 from typing import Any
 
 from switchd.gnmi.errors import NOT_FOUND, RpcError, invalid
-from switchd.gnmi.paths import ANY, Place, Step, canonical_key, text_of
+from switchd.gnmi.paths import ANY, WHOLE, Place, Step, canonical_key, text_of
 from switchd.gnmi.schema import NARROW, WIDE, Node
 
 Tree = dict[Any, Any]
@@ -60,7 +60,7 @@ def fill_keys(node: Node, entry: Tree, keys: tuple[str, ...], path: str) -> None
     """Set the key leaves and their twins under config; refuse what contradicts them. Changes `entry`."""
     for name, text in zip(node.keys, keys, strict=True):
         leaf = node.children[name]
-        value: Any = int(text) if leaf.base in WIDE | NARROW and text.isdecimal() else text
+        value: Any = int(text) if leaf.base in WIDE | NARROW and WHOLE.fullmatch(text) else text
         twin = node.children.get("config")
         holders = [entry]
         if twin is not None and name in twin.children:
@@ -91,7 +91,7 @@ def _members(node: Node, value: Any, module: str, path: str) -> Tree:
 def _leaf(node: Node, value: Any, path: str) -> Any:
     if isinstance(value, dict | list):
         raise invalid(f"{path}: expected one value")
-    if node.base in WIDE and isinstance(value, str) and value.lstrip("-").isdecimal():
+    if node.base in WIDE and isinstance(value, str) and WHOLE.fullmatch(value):
         return int(value)
     return value
 

@@ -30,7 +30,8 @@ def decoded(value: pb.TypedValue, node: Node, path: str) -> Any:
         raise invalid(f"{path}: an update without a value")
     if kind in SCALARS or kind == "leaflist_val":
         raise invalid(f"{path}: {kind} does not fit a {node.kind}, expected json_ietf_val or json_val")
-    raise invalid(f"{path}: encoding {kind} is not supported, expected json_ietf_val, json_val, or a scalar at a leaf")
+    expected = "expected json_ietf_val, json_val, or a scalar at a leaf"
+    raise RpcError(UNIMPLEMENTED, f"{path}: encoding {kind} is not supported, {expected}")
 
 
 def _single(node: Node) -> Node:

@@ -112,7 +112,7 @@ def counter_rows(db: Any, interface: str | None) -> list[dict[str, Any]]:
             counted = dict(db.db.get_all(db.db.COUNTERS_DB, f"COUNTERS:{oid}") or {}) if oid else {}
             one = {"interface": port, "priority": int(priority), "queue": int(row.get("queue", -1))}
             for _, name, sai in COUNTER_FIELDS:
-                one[name] = int(counted[sai]) if sai in counted else None
+                one[name] = int(counted[sai]) if counted.get(sai, "").isdecimal() else None  # some say "N/A"
             found.append(one)
     return found
 
@@ -133,7 +133,13 @@ def ran(db: Any, as_json: bool) -> bool:
     return False
 
 
-@click.group(name="qclimb", cls=Group, context_settings=help_names, invoke_without_command=True)
+@click.group(
+    name="qclimb",
+    cls=Group,
+    context_settings=help_names,
+    invoke_without_command=True,
+    epilog="Example: show qclimb counters Ethernet0",
+)
 @click.pass_context
 def qclimb(context: click.Context) -> None:
     """Show what qclimb does on this switch."""
@@ -144,7 +150,7 @@ def qclimb(context: click.Context) -> None:
 @qclimb.command(context_settings=help_names, epilog="Example: show qclimb status --json")
 @json_option
 def status(as_json: bool) -> None:
-    """Show which generation of the intent is applied, and why not if it is not."""
+    """Show which generation of the intent is applied, or why not."""
     db = database()
     if ran(db, as_json):
         row = status_row(db)
@@ -178,7 +184,10 @@ def paths(as_json: bool) -> None:
 @click.argument("interface", required=False)
 @json_option
 def counters(interface: str | None, as_json: bool) -> None:
-    """Show the queue counters of each priority, of INTERFACE or of every granted port."""
+    """Show the queue counters of each priority.
+
+    Of INTERFACE, or of every port that was granted to qclimb.
+    """
     db = database()
     if ran(db, as_json):
         rows = counter_rows(db, interface)

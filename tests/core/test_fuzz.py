@@ -43,7 +43,7 @@ def seeds(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def fuzz(program: Path, corpus: Path, runs: int) -> subprocess.CompletedProcess[str]:
     argv = [program, f"-runs={runs}", "-seed=1", "-max_len=4096", f"-artifact_prefix={program.parent}/", corpus]
-    return subprocess.run(argv, capture_output=True, text=True, timeout=150, check=False)
+    return subprocess.run(argv, capture_output=True, text=True, timeout=600, check=False)
 
 
 @pytest.mark.parametrize("name", ["policy", "model"])
@@ -75,6 +75,6 @@ def test_a_check_that_is_missing_is_found(name: str, header: str, check: str, se
     (include / "qclimb" / header).write_text(text.replace(check, "0"))
     program = build(tmp_path / "fuzz", name, include)
     corpus = shutil.copytree(seeds / name, tmp_path / "corpus")
-    done = fuzz(program, corpus, 50 * RUNS)
-    assert "SUMMARY: " in done.stderr, f"{check} was not missed in {50 * RUNS} runs"
+    done = fuzz(program, corpus, 500 * RUNS)
+    assert "SUMMARY: " in done.stderr, f"{check} was not missed in {500 * RUNS} runs"
     assert done.returncode != 0

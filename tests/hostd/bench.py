@@ -17,15 +17,17 @@ from pathlib import Path
 from typing import Any
 
 import trustme
+from qclimb.delivery import ACCEPT_POST, MEDIA_TYPE, decode_delivery
 from qclimb.hostfile import encode_records
 from qclimb.policy import Mode, Policy, default_dscp
 from qclimb.record import FlowRecord, RecordBatch
+from qclimb.record_rows import to_records
 
 BIN = Path(sys.executable).parent
 TOKEN = "standin-Token_0123456789"
 
 
-def wait_for(what: Callable[[], Any], deadline_s: float = 20.0) -> Any:
+def wait_for(what: Callable[[], Any], deadline_s: float = 60.0) -> Any:
     """The first true value of `what`; fails the test after the deadline."""
     end = time.monotonic() + deadline_s
     while time.monotonic() < end:
@@ -47,6 +49,14 @@ def record(size_bytes: int = 1, **changed: Any) -> FlowRecord:
     return FlowRecord(**{"start_ns": 1, "last_write_ns": 2, "size_bytes": size_bytes, **changed})
 
 
+def posted(content: bytes, kind: str | None) -> dict[str, Any]:
+    """A delivery in either form, as its JSON."""
+    if kind != MEDIA_TYPE:
+        return dict(json.loads(content))
+    line, rows = decode_delivery(content)
+    return {**json.loads(line), "records": [found.to_json() for found in to_records(rows)]}
+
+
 class StandIn:
     """The three paths of the orchestrator that hostd uses. `policy` may be raw bytes, to answer nonsense."""
 
@@ -55,15 +65,18 @@ class StandIn:
         self.etag: str | None = None
         self.forests: dict[int, bytes] = {}
         self.refuse_records_with: int | None = None
+        self.retry_after: str | None = None
         self.answers_to_lose = 0
+        self.takes_rows = False
+        self.next_records: int | None = None
         self.keys: list[str | None] = []
         self.token = TOKEN
         self.posts: list[dict[str, Any]] = []
         self.requests: list[str] = []
+        self.posted_at: list[float] = []
         self.connections = 0
         self.content_types: set[str | None] = set()
-        self._tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        certificates.issue_cert("127.0.0.1").configure_cert(self._tls)
+        self.use(certificates.issue_cert("127.0.0.1"))
         self._server: http.server.ThreadingHTTPServer | None = None
         self.port = 0
         self.start()
@@ -71,6 +84,11 @@ class StandIn:
     @property
     def url(self) -> str:
         return f"https://127.0.0.1:{self.port}"
+
+    def use(self, certificate: trustme.LeafCert) -> None:
+        """Shows this from the next start on."""
+        self._tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        certificate.configure_cert(self._tls)
 
     def start(self) -> None:
         """Serves, at the same port as before."""
@@ -136,20 +154,26 @@ class StandIn:
             def do_POST(self) -> None:
                 content = self.rfile.read(int(self.headers["Content-Length"]))
                 standin.requests.append(f"POST {self.path}")
+                standin.posted_at.append(time.monotonic())
                 if self.refuses_token():
                     return
                 standin.content_types.add(self.headers["Content-Type"])
-                if standin.refuse_records_with:
-                    self.answer(standin.refuse_records_with, b'{"detail": "not now"}')
+                if self.headers["Content-Type"] == MEDIA_TYPE and not standin.takes_rows:
+                    self.answer(422, b'{"detail": "body is no object"}')
+                elif standin.refuse_records_with:
+                    when = {} if standin.retry_after is None else {"Retry-After": standin.retry_after}
+                    self.answer(standin.refuse_records_with, b'{"detail": "not now"}', **when)
                 else:
-                    standin.posts.append(json.loads(content))
+                    standin.posts.append(posted(content, self.headers["Content-Type"]))
                     standin.keys.append(self.headers["Idempotency-Key"])
                     if standin.posts[-1]["records"] and standin.answers_to_lose:
                         standin.answers_to_lose -= 1
                         self.connection.shutdown(socket.SHUT_RDWR)
                         self.close_connection = True
                     else:
-                        self.answer(202, b"{}")
+                        said = {} if standin.next_records is None else {"next_records": standin.next_records}
+                        takes = {"Accept-Post": ACCEPT_POST} if standin.takes_rows else {}
+                        self.answer(202, json.dumps(said).encode(), **takes)
 
         return Answerer
 
@@ -195,7 +219,7 @@ class Hostd:
 
     def kill(self, number: int = signal.SIGKILL) -> int:
         self.process.send_signal(number)
-        return self.process.wait(20)
+        return self.process.wait(60)
 
     def state(self) -> dict[str, Any]:
         """The status file, {} before the first."""

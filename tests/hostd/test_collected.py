@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from qclimb.histogram import SizeHistogram
 from qclimb.record import PARTLY_UNOBSERVED
+from qclimb.record_rows import from_records
 
 from hostlib.hostd.collected import Collected
 from tests.hostd.bench import record
@@ -14,34 +15,43 @@ from tests.hostd.bench import record
 
 def test_what_was_not_wholly_observed_is_in_no_histogram_but_counted() -> None:
     collected = Collected(10)
-    collected.add([record(100), record(5_000, flags=PARTLY_UNOBSERVED)])
-    collected.add([record(6_000, flags=PARTLY_UNOBSERVED)])
+    collected.add(from_records([record(100), record(5_000, flags=PARTLY_UNOBSERVED)]))
+    collected.add(from_records([record(6_000, flags=PARTLY_UNOBSERVED)]))
     taken = collected.take()
     assert taken.histogram == SizeHistogram.of([100])
     assert (taken.unobserved, taken.offered, taken.dropped) == (2, 3, 0)
     assert sorted(found.size_bytes for found in taken.records) == [100, 5_000, 6_000]
 
 
-@given(st.lists(st.integers(1, 2**63), max_size=60), st.integers(1, 20))
-def test_every_size_is_in_the_histogram_and_every_record_sampled_or_counted(found: list[int], capacity: int) -> None:
+@given(st.lists(st.integers(1, 2**63), max_size=60), st.integers(1, 20), st.integers(1, 30))
+def test_every_size_is_in_the_histogram_and_every_record_sampled_or_counted(
+    found: list[int], capacity: int, limit: int
+) -> None:
     collected = Collected(capacity)
-    collected.add(map(record, found), dropped_by_shims=2)
+    collected.limit = limit
+    cut = len(found) // 3
+    collected.add(from_records(map(record, found[:cut])), dropped_by_shims=2)
+    collected.add(from_records(map(record, found[cut:])))
     taken = collected.take()
     assert taken.histogram == SizeHistogram.of(found)
-    assert len(taken.records) == min(len(found), capacity)
+    assert len(taken.records) == min(len(found), capacity, limit)
     assert taken.dropped == 2 + len(found) - len(taken.records)
     assert not Counter(kept.size_bytes for kept in taken.records) - Counter(found)
     assert collected.waiting.offered == 0
 
 
-def test_each_flow_has_the_same_chance_to_be_sampled() -> None:
-    flows, capacity, runs = 40, 10, 2000
+@pytest.mark.parametrize("capacity", [10, 22, 40])
+def test_each_flow_has_the_same_chance_to_be_sampled(capacity: int) -> None:
+    flows, limit, runs = 40, 10, 2000
     chosen: Counter[int] = Counter()
+    some = from_records(record(index + 1) for index in range(flows))
     for seed in range(runs):
         collected = Collected(capacity, seed)
-        collected.add(record(index + 1) for index in range(flows))
+        collected.limit = limit
+        collected.add(some[:25])
+        collected.add(some[25:])
         chosen.update(kept.size_bytes for kept in collected.take().records)
-    expected = runs * capacity / flows
+    expected = runs * limit / flows
     # Chi-square with 39 degrees of freedom: 99.9 % lie below 72; the seeds are fixed.
     assert sum((chosen[index + 1] - expected) ** 2 / expected for index in range(flows)) < 72
 

@@ -1,8 +1,9 @@
-"""hostlib/README.md says what is so."""
+"""hostlib/README.md, and of README.md the first look at the library, say what is so."""
 
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ from tests.hostd.bench import Hostd, StandIn, policy, wait_for
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "hostlib" / "README.md").read_text()
+FIRST = (ROOT / "README.md").read_text()
 
 needs_library = pytest.mark.skipif(not LIBRARY.is_file(), reason="libqclimb.so is not built: make -C hostlib")
 
@@ -51,6 +53,31 @@ def test_the_policy_that_is_shown_is_one() -> None:
     assert shown is not None
     found = Policy.from_json(json.loads(shown[1]))
     assert decode_policy(encode_policy(found)) == found
+
+
+@needs_library
+def test_a_first_look_at_the_library_shows_what_the_readme_says(tmp_path: Path) -> None:
+    commands, shown = re.findall(
+        r"^```\n(qclimb-run.*?)```.*?^```\n(\[qclimb\].*?)```", FIRST, re.MULTILINE | re.DOTALL
+    )[0]
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "QCLIMB_RUN": str(tmp_path / "unmanaged")}
+    script = f"{commands}\nwait".replace("8000", str(port))
+    missing = {
+        re.sub(r"(fd|call|size|at|waited_us|promotions|demotions)=\d+", r"\1=[0-9]+", line.removeprefix("[qclimb] "))
+        for line in shown.splitlines()
+    }
+    assert len(missing) == 5
+    for _ in range(5):  # on a machine that pauses all the time there may be no flow of more than one write
+        done = subprocess.run(
+            ["bash", "-c", script], env=environment, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+        )
+        missing = {line for line in missing if not re.search(rf"^\[qclimb\] .*{line}$", done.stderr, re.MULTILINE)}
+        if not missing:
+            return
+    pytest.fail(f"{missing} not in {done.stderr}")
 
 
 # 10 bytes by send, then many more by another way; the peer must get all of them.

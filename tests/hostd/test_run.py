@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(not LIBRARY.is_file(), reason="libqclimb.so is n
 
 def run(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
     plain = {name: value for name, value in os.environ.items() if not name.startswith(("QCLIMB_", "LD_"))}
-    plain["QCLIMB_RUN"] = "/nonexistent"  # unmanaged, whatever this machine is
+    plain["QCLIMB_RUN"] = str(Path(__file__) / "absent")  # unmanaged, whatever this machine is
     return subprocess.run(
         [RUN, *map(str, arguments)], env=plain | environment, capture_output=True, text=True, timeout=60, check=False
     )

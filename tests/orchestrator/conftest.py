@@ -94,7 +94,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 def service(store: Store, pki: Path) -> Service:
     metrics = Metrics(store)
     fleet = Fleet(pki / "orchestrator.pem", pki / "orchestrator.key", pki / "ca.pem", connect_timeout_s=1)
-    runner = Runner(store, fleet, switch_deadline_s=5, hosts_deadline_s=5, observe_push=metrics.push)
+    runner = Runner(store, fleet, switch_deadline_s=120, hosts_deadline_s=120, observe_push=metrics.push)
     recordings, trainer = Recordings(store, max_records=2000), Trainer(metrics.trained)
     watch = Watch(store, recordings, runner, trainer, every_s=3600)
     return Service(store, recordings, runner, trainer, metrics, watch)

@@ -10,7 +10,7 @@ from qclimb.record import PARTLY_UNOBSERVED, FlowRecord
 
 from orchestrator import bounds, conformal, forest_size, novelty, onnx_export
 from orchestrator.errors import TrainingError
-from orchestrator.flows import feature_rows, pack
+from orchestrator.flows import pack
 from orchestrator.training import train
 from orchestrator.trees import Stretch, Tree
 
@@ -40,7 +40,7 @@ def test_features_are_rounded_once_and_to_even():
         local_port=80,
         role=1,
     )
-    (row,) = feature_rows([record])
+    (row,) = pack([record])["features"]
     # Halfway goes to the even neighbour; one more than halfway goes up, also where a double could not hold the one.
     assert row[:6].tolist() == [2.0**24, 2.0**24 + 4, 2.0**63, 2.0**63 + 2**40, 2.0**64, 2.0**54 + 2**31]
     assert row[7:10].tolist() == [80, 1, 0x130201]

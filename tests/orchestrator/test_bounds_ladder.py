@@ -110,6 +110,18 @@ def test_train_check_and_refuse_by_command(path, tmp_path):
     assert (bad.exit_code, "crc32" in bad.output) == (2, True)
 
 
+def test_a_place_that_can_not_be_written_is_said_before_a_forest_is_grown(path, tmp_path):
+    (tmp_path / "file").write_text("")
+    for words in (
+        ["train", path, "-o", tmp_path / "file" / "a"],
+        ["foretell", path, "-o", tmp_path / "file" / "a.npz"],
+    ):
+        found = said(*words)
+        assert found.exit_code == 2, found.output
+        assert f"{tmp_path / 'file'}" in found.output and "expected a place to write to" in found.output
+        assert "tree" not in found.output
+
+
 def test_a_model_of_another_making_is_refused(path, tmp_path):
     for seed in (1, 2):
         made = said("train", path, "--trees", 3, "--depth", 5, "--seed", seed, "-o", tmp_path / str(seed))

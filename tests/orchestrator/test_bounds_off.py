@@ -6,7 +6,7 @@ from click.testing import CliRunner
 from orchestrator import drift
 from orchestrator.bounds_off import Due, Off, due, why_off
 from orchestrator.cli import main
-from orchestrator.model_age import DAY_S
+from orchestrator.defaults import DAY_S
 from orchestrator.report import exact_interval
 
 OLD = Off("too old", 0.0, generation=4)

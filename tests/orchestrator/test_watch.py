@@ -57,7 +57,7 @@ def in_force(admin, service, records, old, watch):
 
 
 def await_end(admin, number):
-    until = time.monotonic() + 20
+    until = time.monotonic() + 120
     while time.monotonic() < until:
         admin.post("/v1/hosts/h1/records", json={"policy_generation": number})
         if admin.get(f"/v1/rollouts/{number}").json()["phase"] == "done":
@@ -130,12 +130,67 @@ def test_flows_that_a_rollout_finds_under_way_are_not_its_models(in_force, admin
     wrong = [replace(r, lower_bytes=0, upper_bytes=1) for r in bounded(records, old.forest)]
     service.store.set_setting("drift", None)
     service.recordings.add("b", "h1", wrong, None, 0)
-    assert (watch.look()["windows"], watch.look()["since"]) == ([], None)
+    assert (watch.look()["windows"], watch.look()["after"]) == ([], None)
     await_end(admin, again)
     found = watch.look()
     assert (found["windows"], found["drifted"]) == ([], None)
     service.recordings.add("b", "h1", wrong, None, 0)
     assert "outside their bounds" in watch.look()["drifted"]
+
+
+def looking(service, clock, **more):
+    """A watch as a new process has it, that flags alone."""
+    parts = service.store, service.recordings, service.runner, service.trainer
+    return Watch(*parts, OnDrift.FLAG, clock=lambda: clock[0], **more)
+
+
+def test_a_clock_that_is_set_back_hides_no_flows(in_force, service, watch, records, old, monkeypatch):
+    monkeypatch.setattr(time, "time", lambda real=time.time: real() - 3600)
+    watch.on_drift = OnDrift.FLAG
+    service.recordings.add(
+        "b", "h1", [replace(r, lower_bytes=0, upper_bytes=1) for r in bounded(records, old.forest)], None, 0
+    )
+    assert "outside their bounds" in watch.look()["drifted"]
+
+
+def test_hosts_have_their_time_to_settle_by_a_clock_that_nobody_sets_and_again_after_a_restart(
+    in_force, service, watch, records, old
+):
+    wrong = [replace(r, lower_bytes=0, upper_bytes=1) for r in bounded(records, old.forest)]
+    service.store.set_setting("drift", None)
+    clock = [100.0]
+    first = looking(service, clock, settle_s=3, every_s=30)
+    assert first.wait_s() == 30
+    assert (first.look()["after"], first.wait_s()) == (None, 3)
+    clock[0] = 102.5
+    assert (first.look()["after"], first.wait_s()) == (None, 0.5)
+    again = looking(service, clock, settle_s=3, every_s=30)
+    assert again.look()["after"] is None
+    clock[0] = 104.0
+    assert (again.look()["after"], again.wait_s()) == (None, 1.5)
+    service.recordings.add("b", "h1", wrong, None, 0)
+    clock[0] = 105.5
+    found = again.look()
+    assert (found["after"], found["windows"]) == (service.recordings.last_batch(), []), "those are of the model before"
+    assert again.wait_s() == 30
+    service.recordings.add("b", "h1", wrong, None, 0)
+    third = looking(service, clock, settle_s=3)
+    assert "outside their bounds" in third.look()["drifted"], "what has settled stays so over a restart"
+
+
+def test_what_an_older_version_knew_of_bounds_that_are_off_is_not_forgotten(
+    in_force, admin, service, watch, records, old
+):
+    watch.on_drift = OnDrift.FLAG
+    reported_wrong(service, records, old)
+    off = watch.look()["off"]
+    await_end(admin, in_force + 1)
+    found = service.store.setting("drift")
+    del found["after"]
+    service.store.set_setting("drift", found | {"since": 1e9})
+    again = looking(service, [0.0], settle_s=0).look()
+    assert again["off"] == off
+    assert "since" not in again
 
 
 def test_told_to_flag_it_flags(in_force, service, watch, records, old):
@@ -192,7 +247,7 @@ def test_it_looks_by_itself(in_force, admin, service, watch, records, old):
     watch.every_s = 0.05
     service.recordings.add("b", "h1", bounded(records, old.forest, 100), None, 0)
     watch.start()
-    until = time.monotonic() + 30
+    until = time.monotonic() + 120
     while not ((found := admin.get("/v1/state").json()["drift"]) and found["offer"]):
         assert time.monotonic() < until, found
         time.sleep(0.05)

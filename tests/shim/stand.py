@@ -21,10 +21,14 @@ from qclimb.hostfile import decode_records, encode_policy
 from qclimb.policy import Mode, Policy
 from qclimb.record import FlowRecord
 
+from lab.fabric.netns import entered
+
 ROOT = Path(__file__).resolve().parents[2]
 LIBRARY = ROOT / "hostlib" / "build" / "libqclimb.so"
 A, B = "198.19.250.1", "198.19.250.2"
 A6, B6 = "fd00:250::1", "fd00:250::2"
+MARK_PORT = 9
+"""Where nobody listens: a capture ends by what is sent there."""
 THRESHOLDS = (10_000, 40_000, 100_000)
 DSCP = (47, 43, 39, 35)
 _numbers = count()
@@ -89,7 +93,8 @@ def built(name: str) -> Path:
     return ROOT / "hostlib" / file
 
 
-def wait_until(holds, seconds: float = 10.0) -> None:
+def wait_until(holds, seconds: float = 60.0) -> None:
+    """Until it holds: soon, and on a machine that is busy with other things as long as it takes there."""
     end = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < end, "waited in vain"
@@ -98,7 +103,7 @@ def wait_until(holds, seconds: float = 10.0) -> None:
 
 @contextmanager
 def hostd(run_dir: Path) -> Iterator[list[bytes]]:
-    """Where records go: the datagrams so far."""
+    """Where records go: the datagrams so far; once the block is left, all that were sent in it."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as inbox:
         inbox.bind(str(run_dir / "records"))
         inbox.settimeout(0.2)
@@ -119,6 +124,10 @@ def hostd(run_dir: Path) -> Iterator[list[bytes]]:
         finally:
             stop.set()
             thread.join()
+            inbox.setblocking(False)
+            with suppress(BlockingIOError):
+                while True:
+                    got.append(inbox.recv(65536))
 
 
 def records_of(got: Sequence[bytes]) -> list[FlowRecord]:
@@ -145,6 +154,8 @@ def segments(pcap: Path) -> list[Segment]:
     at = 24
     while at + 16 <= len(data):
         sec, usec, captured, _ = struct.unpack_from("<IIII", data, at)
+        if at + 16 + captured > len(data):  # it is being written
+            break
         frame = data[at + 16 : at + 16 + captured]
         at += 16 + captured
         kind = struct.unpack_from(">H", frame, 12)[0]
@@ -208,6 +219,18 @@ def stream(found: Sequence[Segment], *, to_port: int | None = None, from_port: i
     return Stream(spans, syn.dscp, acks)
 
 
+# A probe for a loss, a timeout, what is sent again after one, a probe of a window or of what TCP_CORK holds back.
+BY_TIMERS = ("TCPLossProbes", "TCPTimeouts", "TCPSlowStartRetrans", "TCPWinProbe")
+
+
+def climbed(log: str, steps: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """A climb, (offset, DSCP) of each step, but for those that the library left out of it.
+
+    By the kernel's estimates of the path, which are a busy machine's too, their drain would not have paid.
+    """
+    return [(at, dscp) for at, dscp in steps if f"no promotion at={at}:" not in log]
+
+
 @dataclass
 class Bench:
     """Two hosts, `a` and `b`, joined by one link of `rate_mbit` in each direction with strict priorities by DSCP."""
@@ -216,8 +239,9 @@ class Bench:
     b: str
     path: Path
     probes: int = 0
-    """Loss probes and timeouts of both hosts during the last capture: what is sent again because an ACK was late, on a
-    busy machine too. What overtakes itself is sent again by the ACKs that it causes, and counts for neither."""
+    """What timers of both hosts sent during the last capture: again, because an ACK was late, or corked bytes, because
+    their writer was; on a busy machine both happen. What overtakes itself is sent again by the ACKs that it causes, and
+    counts for none of these."""
 
     def _probes(self) -> int:
         total = 0
@@ -225,7 +249,7 @@ class Bench:
             lines = run("ip", "netns", "exec", name, "cat", "/proc/net/netstat").splitlines()
             names, values = (line.split()[1:] for line in lines if line.startswith("TcpExt:"))
             counts = dict(zip(names, map(int, values), strict=True))
-            total += counts["TCPLossProbes"] + counts["TCPTimeouts"]
+            total += sum(counts[name] for name in BY_TIMERS)
         return total
 
     def start(self, host: str, argv: Sequence[str], run_dir: Path, **env: str) -> subprocess.Popen[str]:
@@ -251,14 +275,30 @@ class Bench:
         assert tcpdump.stderr
         while "listening" not in tcpdump.stderr.readline():
             assert tcpdump.poll() is None
+        self._prime()
         before = self._probes()
         try:
             yield pcap
-            time.sleep(0.05)  # the last packets' way into the file, which no condition tells of
-        finally:
             self.probes = self._probes() - before
+            self._mark_end(host, pcap)
+        finally:
             tcpdump.send_signal(signal.SIGINT)
-            tcpdump.wait(10)
+            tcpdump.wait(60)
+
+    def _prime(self) -> None:
+        """Takes each class's own 8 bit/s, which it may save up for a minute: for their sake HTB would let the first
+        packet of a class that was idle for so long pass before its turn, and the flow would overtake itself."""
+        for name, peer in ((self.a, B), (self.b, A)):
+            with entered(name), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+                for dscp in DSCP:
+                    sender.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, dscp << 2)
+                    sender.sendto(bytes(1400), (peer, MARK_PORT))
+
+    def _mark_end(self, host: str, pcap: Path) -> None:
+        """Sends a last packet to `host` and waits until the file has it, and so all that came before."""
+        with entered(self.a if host == "b" else self.b), suppress(ConnectionRefusedError):
+            socket.create_connection(({"a": A, "b": B}[host], MARK_PORT), timeout=60).close()
+        wait_until(lambda: any(segment.dport == MARK_PORT for segment in segments(pcap)))
 
 
 def _shape(name: str, rate_mbit: int) -> None:
@@ -278,16 +318,6 @@ def _shape(name: str, rate_mbit: int) -> None:
     subprocess.run(["ip", "netns", "exec", name, "tc", "-batch", "-"], input="\n".join(lines), text=True, check=True)
 
 
-# HTB lets the first packet that a class ever sees pass before its turn (its own 8 bit/s are not yet used up).
-PRIME = """
-import socket, sys
-s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-for dscp in map(int, sys.argv[2:]):
-    s.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, dscp << 2)
-    s.sendto(b"x", (sys.argv[1], 9))
-"""
-
-
 @contextmanager
 def bench(path: Path, rate_mbit: int = 50) -> Iterator[Bench]:
     names = [f"qcshim{os.getpid()}-{next(_numbers)}{side}" for side in "ab"]
@@ -303,8 +333,6 @@ def bench(path: Path, rate_mbit: int = 50) -> Iterator[Bench]:
             run("ip", "-n", name, "route", "replace", "198.19.250.0/24", "dev", "e0", "congctl", "cubic")
             run("ip", "netns", "exec", name, "sh", "-c", "echo 1 > /sys/class/net/e0/queues/rx-0/rps_cpus")
             _shape(name, rate_mbit)
-        for name, peer in zip(names, (B, A), strict=True):
-            run("ip", "netns", "exec", name, sys.executable, "-c", PRIME, peer, *map(str, DSCP))
         yield Bench(*names, path)
     finally:
         for name in names:
@@ -334,7 +362,7 @@ def conversation(
             app = source(["source", json.dumps(common)])
             told, error = app.communicate(timeout=60)
             assert app.returncode == 0, error
-            heard, error = listener.communicate(timeout=10)
+            heard, error = listener.communicate(timeout=60)
             assert listener.returncode == 0, error
         finally:
             listener.kill()

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import threading
 import time
+from pathlib import Path
 
 
 def payload(size, seed=0):
@@ -71,9 +72,9 @@ def by_epoll(sock, data, edge, calls):
     poll = select.epoll()
     poll.register(sock, select.EPOLLOUT | (select.EPOLLET if edge else 0))
     while data:
-        events = poll.poll(10)
+        events = poll.poll(30)
         calls["events"] += 1
-        assert events, "no event within 10 s: an EAGAIN that nothing ended"
+        assert events, "no event within 30 s: an EAGAIN that nothing ended"
         while data:
             calls["writes"] += 1
             try:
@@ -164,8 +165,11 @@ def sink(address, port, flows=1, reply=b"."):
         say(digests=digests)
 
 
-def source(address, port, size, how="send", chunk=1 << 30, flows=1, tos=None, pause_s=0.0, options=()):
-    """Sends `flows` messages of `size` bytes (the length line included), each after the answer to the one before."""
+def source(address, port, size, how="send", chunk=1 << 30, flows=1, tos=None, pause=None):
+    """Sends `flows` messages of `size` bytes (the length line included), each after the answer to the one before.
+
+    Between two it makes the file `pause`, and goes on when that is gone.
+    """
     sock = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
     if tos is not None:
         sock.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, tos)
@@ -182,7 +186,10 @@ def source(address, port, size, how="send", chunk=1 << 30, flows=1, tos=None, pa
         assert sock.recv(1) == b"."
         times.append(time.perf_counter() - started)
         digests.append(hashlib.sha256(data[len(line) :]).hexdigest())
-        time.sleep(pause_s)
+        if pause and flow + 1 < flows:
+            Path(pause).touch()
+            while Path(pause).exists():
+                time.sleep(0.01)
     say(digests=digests, calls=calls, shown=shown, times=times)
 
 

@@ -34,7 +34,7 @@ def talk(run_dir, *arguments):
     with hostd(run_dir) as got:
         env = {"LD_PRELOAD": str(LIBRARY), "QCLIMB_RUN": str(run_dir)}
         done = subprocess.run(
-            [PYTHON, "-c", TALK, json.dumps(arguments)], env=env, capture_output=True, text=True, timeout=30
+            [PYTHON, "-c", TALK, json.dumps(arguments)], env=env, capture_output=True, text=True, timeout=60
         )
         assert done.returncode == 0, done.stderr
         wait_until(lambda: len(records_of(got)) == 2)

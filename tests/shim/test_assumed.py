@@ -6,10 +6,10 @@ from itertools import accumulate, count
 
 import pytest
 from qclimb.policy import Mode
-from stand import DSCP, PYTHON, B, hostd, policy, put_policy, records_of, segments, stream
+from stand import DSCP, PYTHON, B, climbed, hostd, policy, put_policy, records_of, segments, stream
 
 PORTS = count(9500)
-PROOFS, MOST = 4, 15
+PROOFS, MOST = 4, 63
 """ASSUMED_PROOFS and ASSUMED_MOST of hostlib/shim/assumed.h."""
 THRESHOLDS = (10_000, 40_000, 100_000)
 
@@ -63,9 +63,9 @@ def talk(link, run_dir, messages, tokens=0, way="send"):
             assert sink.stdout.readline() == "ready\n"
             source_argv = [PYTHON, "-c", SOURCE, json.dumps([B, port, messages, tokens, way])]
             source = link.start(link.a, source_argv, run_dir, QCLIMB_LOG=str(log))
-            _, error = source.communicate(timeout=30)
+            _, error = source.communicate(timeout=60)
             assert source.returncode == 0, error
-            sink.communicate(timeout=10)
+            sink.communicate(timeout=60)
         finally:
             sink.kill()
     return stream(segments(pcap), to_port=port), records_of(datagrams), log.read_text()
@@ -119,13 +119,29 @@ def test_a_boundary_after_assumed_flows_lies_at_its_byte(link, run_dir, writes):
     assert seen.repeated <= link.probes
 
 
+@pytest.mark.parametrize("mode", [Mode.PIAS, Mode.QCLIMB])
+def test_messages_beyond_a_burst_are_assumed_up_to_the_first_threshold(link, run_dir, mode):
+    put_policy(run_dir, policy(mode, threshold_bytes=(40_000, 80_000, 160_000)))
+    seen, records, log = talk(link, run_dir, [[500]] * 6 + [[20_000]] * 5 + [[20_000] * 3] + [[500]] * 3)
+    start = 6 * 500 + 5 * 20_000
+    found = [int(n) for n in re.findall(r"call=(\d+) assumed=", log)]
+    assert 20_000 in found
+    assert [record.size_bytes for record in records] == [500] * 6 + [20_000] * 5 + [60_000] + [500] * 3
+    if mode is Mode.PIAS:
+        assert seen.edges() == [(0, DSCP[0]), (start + 40_000, DSCP[1]), (start + 60_000, DSCP[0])]
+    else:  # what is asked for before the first ACK is certain, and how much that is the network says
+        assert [dscp for at, dscp in seen.edges() if at <= start] == [DSCP[0]]
+
+
 def test_a_message_climbs_after_assumed_flows_as_it_does_alone(link, run_dir):
     put_policy(run_dir, policy(Mode.QCLIMB, threshold_bytes=THRESHOLDS))
     seen, records, log = talk(link, run_dir, [[500]] * 9 + [[250_000]])
     start = 9 * 500
     assert "assumed=" in log
-    climbed = [(250_000 - edge + 1, dscp) for edge, dscp in ((100_000, DSCP[2]), (40_000, DSCP[1]))]
-    assert seen.edges() == [(0, DSCP[0]), (start, DSCP[3]), *((start + at, dscp) for at, dscp in climbed)]
+    steps = [(250_000 - edge + 1, dscp) for edge, dscp in ((100_000, DSCP[2]), (40_000, DSCP[1]))]
+    expected = [(start + at, dscp) for at, dscp in climbed(log, steps)]
+    assert expected
+    assert seen.edges() == [(0, DSCP[0]), (start, DSCP[3]), *expected]
     assert records[-1].footprint_lower_bytes == records[-1].size_bytes == 250_000
 
 
@@ -171,7 +187,7 @@ def test_a_sendfile_that_asks_for_more_than_the_file_holds_ends_its_flow(link, r
 
 def test_at_most_so_many_flows_in_a_row_are_assumed(link, run_dir):
     put_policy(run_dir, policy(threshold_bytes=THRESHOLDS))
-    _, _, log = talk(link, run_dir, [[10]] * 100)
+    _, _, log = talk(link, run_dir, [[10]] * 200)
     found = [int(n) for n in re.findall(r"assumed=(\d+)", log)]
     assert max(found) <= MOST
     # Proven ones in between: the first of the connection, those it is trusted by, and one after each row.

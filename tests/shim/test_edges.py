@@ -1,16 +1,18 @@
 """Flows of 1 KB to 10 MB with edges inside, however they are written: each change of the DSCP lies at its byte."""
 
 import json
+import subprocess
 from itertools import count
+from pathlib import Path
 
 import pytest
-from stand import DSCP, PYTHON, B, policy, put_policy, segments, stream
+from stand import DSCP, PYTHON, B, hostd, policy, put_policy, records_of, segments, stream
 from test_wire import talk
 
 PORTS = count(9000)
 SIZES = (1_100, 20_000, 300_000, 10_000_100)
 WAYS = ("send", "epoll-lt", "epoll-et", "threads")
-THREADS, CHUNK = 4, 3_000
+THREADS = 4
 
 pytestmark = pytest.mark.fabric
 
@@ -54,10 +56,14 @@ s.shutdown(1); s.recv(1)
 """
 
 
-def test_where_threads_write_at_once_a_change_comes_late_perhaps_never_early_and_none_goes_back(link, run_dir):
-    """Such writes are not split: the first that is alone again marks."""
-    pieces = 100
-    size = THREADS * pieces * CHUNK
+@pytest.mark.parametrize(
+    ("pieces", "chunk"), [(100, 3_000), (5, 300_000)], ids=["short writes", "always somebody in one"]
+)
+def test_where_threads_write_at_once_a_change_comes_late_perhaps_never_early_and_none_goes_back(
+    link, run_dir, pieces, chunk
+):
+    """Such writes are not split: the first that is alone marks at its byte, another what has left by then."""
+    size = THREADS * pieces * chunk
     edges = edges_of(size)
     put_policy(run_dir, policy(threshold_bytes=edges, flow_gap_us=5_000_000))
     port = next(PORTS)
@@ -65,16 +71,26 @@ def test_where_threads_write_at_once_a_change_comes_late_perhaps_never_early_and
         sink = link.start(link.b, [PYTHON, "-c", SINK, str(port)], run_dir)
         try:
             assert sink.stdout.readline() == "ready\n"
-            argv = [PYTHON, "-c", SOURCE, json.dumps([B, port, THREADS, pieces, CHUNK])]
+            argv = [PYTHON, "-c", SOURCE, json.dumps([B, port, THREADS, pieces, chunk])]
             source = link.start(link.a, argv, run_dir)
-            _, error = source.communicate(timeout=30)
+            _, error = source.communicate(timeout=60)
             assert source.returncode == 0, error
-            got, _ = sink.communicate(timeout=10)
+            got, _ = sink.communicate(timeout=60)
         finally:
             sink.kill()
     assert int(got) == size
     seen = stream(segments(pcap), to_port=port)
     found = {dscp: at for at, dscp in seen.edges()}
-    assert len(found) > 1  # some write was alone, and marked
+    assert len(found) > 1  # whether or not some write was alone
     assert list(found) == [dscp for dscp in DSCP if dscp in found]  # never back
     assert all(found[dscp] >= at for at, dscp in zip(edges, DSCP[1:], strict=True) if dscp in found)
+    assert len(seen.edges()) == len(found)
+
+
+def test_threads_that_begin_a_connection_at_one_moment_begin_one_flow(libc, run_dir, tmp_path):
+    """Whoever comes first begins it, though somebody always is in a write."""
+    program = libc.compiled(tmp_path / "together", Path(__file__).with_name("together.c"))
+    put_policy(run_dir, policy(flow_gap_us=5_000_000))
+    with hostd(run_dir) as got:
+        subprocess.run([program, "30"], env=libc.environment(run_dir), check=True, timeout=100)
+    assert [record.size_bytes for record in records_of(got)] == [4 * 3 * 200_000] * 30

@@ -92,7 +92,6 @@ client.close(); peer.close()
 """
     with hostd(run_dir) as got:
         application(run_dir, code)
-        time.sleep(0.3)
     assert sum(decode_records(datagram).dropped for datagram in got) > 0
     assert records_of(got)
 
@@ -132,19 +131,22 @@ def test_thousands_of_policy_files_replaced_cut_and_written_in_place_change_no_b
 def test_whoever_takes_records_is_killed_again_and_again_under_load(plain, run_dir):
     """As kill -9 of hostd: its socket stays behind as a file that nobody serves, and the next one replaces it."""
     put_policy(run_dir, policy(Mode.QCLIMB, **LOW))
-    process = subprocess.Popen(
-        [plain.program, "streams", "3", "6"], env=environment(run_dir), stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
-    served = 0
-    while process.poll() is None:
-        with suppress(FileNotFoundError):
-            (run_dir / "records").unlink()
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as inbox:
-            inbox.bind(str(run_dir / "records"))
-            inbox.settimeout(1.3)
-            with suppress(TimeoutError):
-                served += len(decode_records(inbox.recv(65536)).records) > 0
-        time.sleep(0.05)
-    assert process.returncode == 0, process.stderr.read()
+    argv = [plain.program, "streams", "3", "6"]
+    for _ in range(5):  # a machine that is busy with others may leave it no time to be served twice
+        served = 0
+        process = subprocess.Popen(argv, env=environment(run_dir), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        while process.poll() is None:
+            with suppress(FileNotFoundError):
+                (run_dir / "records").unlink()
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as inbox:
+                inbox.bind(str(run_dir / "records"))
+                inbox.settimeout(1.3)
+                with suppress(TimeoutError):
+                    served += len(decode_records(inbox.recv(65536)).records) > 0
+            time.sleep(0.05)
+        said, error = process.communicate()
+        assert process.returncode == 0, error
+        assert re.match(rb"[1-9]\d* bytes", said)
+        if served >= 2:
+            break
     assert served >= 2
-    assert re.match(rb"[1-9]\d* bytes", process.stdout.read())

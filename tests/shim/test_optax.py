@@ -49,7 +49,7 @@ class Host:
         return process
 
     def says(self, process):
-        out, _ = process.communicate(timeout=60)
+        out, _ = process.communicate(timeout=120)
         assert process.returncode == 0
         return json.loads(out)
 
@@ -66,7 +66,6 @@ def host(tmp_path):
     except (subprocess.CalledProcessError, FileNotFoundError) as error:
         pytest.skip(f"no network namespaces here: {error}")
     made = Host(name, tmp_path)
-    before = segments()
     try:
         made.ready("serve", library=False, port=PORT)
         yield made
@@ -77,24 +76,41 @@ def host(tmp_path):
             process.wait()
             process.stdout.close()
         subprocess.run(["ip", "netns", "del", name], check=True)
-        for key, number in segments().items():  # the killed ones took nothing along
-            if key not in before:
-                subprocess.run(["ipcrm", "-m", str(number)], check=False)
+        for number in segments(made):  # the killed ones took nothing along
+            subprocess.run(["ipcrm", "-m", str(number)], check=False)
 
 
-def segments():
-    """Keys of the System V segments that root has."""
-    lines = Path("/proc/sysvipc/shm").read_text().splitlines()[1:]
-    return {int(line.split()[0]): int(line.split()[1]) for line in lines}
+def segments(host):
+    """The System V segments that processes of `host` made: their ids."""
+    pids = {process.pid for process in host.running}
+    lines = [line.split() for line in Path("/proc/sysvipc/shm").read_text().splitlines()]
+    made_by = lines[0].index("cpid")
+    return [int(line[1]) for line in lines[1:] if int(line[made_by]) in pids]
 
 
 @contextmanager
 def line_of(host):
-    """The segment of the line that processes of `host` make meanwhile: its id."""
-    before = segments()
+    """The segment of the line of `host`, with a head in it: its id."""
     host.ready("head", SLOW, port=PORT)
-    (found,) = [number for key, number in segments().items() if key not in before]
+    (found,) = segments(host)
     yield found
+
+
+TRIES = 20
+"""Of what needs a head that fills the link: a busy machine may keep it from that for a while, and rightly nobody is
+held back then, or the next one joins it."""
+
+
+def held_back(host, word, **words):
+    """A task behind the head, once the log says by `word` that it is held back."""
+    for _ in range(TRIES):
+        before = host.logged(word)
+        task = host.start("fetch", SLOW, port=PORT, **words)
+        wait_until(lambda before=before, task=task: host.logged(word) > before or task.poll() is not None)
+        if task.poll() is None:
+            return task
+        assert host.says(task) == {"whole": [True] * words["flows"]}
+    pytest.fail(f"{TRIES} tasks behind a head, and none was held back")
 
 
 WAYS = ["threads", "poll", "select", "epoll", "epoll-et", "asyncio"]
@@ -103,10 +119,8 @@ WAYS = ["threads", "poll", "select", "epoll", "epoll-et", "asyncio"]
 @pytest.mark.parametrize("mode", WAYS)
 def test_a_task_behind_the_head_is_held_back_and_gets_every_byte(host, mode):
     head = host.ready("head", SLOW, port=PORT)
-    behind = host.start("fetch", SLOW, port=PORT, mode=mode, flows=3, size=400_000)
     word = {"threads": "withheld", "poll": "left out", "select": "left out"}.get(mode, "masked")
-    wait_until(lambda: host.logged(word) > 0, 20)
-    assert behind.poll() is None
+    behind = held_back(host, word, mode=mode, flows=3, size=400_000)
     head.kill()  # a head that is gone is nobody's: else the rest would come by W_min a time
     assert host.says(behind) == {"whole": [True] * 3}
 
@@ -123,36 +137,103 @@ LEAST_BUFFER = 8192
 
 
 def test_a_head_that_cannot_fill_the_link_is_joined_by_the_next(host):
-    host.ready("trickle", "20", port=PORT)
-    said = host.says(host.start("window", "20", port=PORT, size=1_000_000))
-    assert host.logged("joined by 1") > 0
-    assert said["most"] > LEAST_BUFFER
+    host.ready("trickle", "5", port=PORT, flows=9)  # three quarters of the link, by more than a few flows
+    for _ in range(TRIES):
+        assert host.says(host.start("window", "5", port=PORT, size=1_000_000))["most"] > LEAST_BUFFER
+        if host.logged("joined by 1"):
+            return
+    pytest.fail("the next in line never joined a head that can't fill the link")
+
+
+def test_a_head_that_takes_a_fraction_of_the_link_holds_nobody_back(host):
+    host.ready("trickle", "100", port=PORT, flows=9)
+    behind = host.start("fetch", "100", port=PORT, mode="threads", flows=3, size=20_000)
+    assert host.says(behind) == {"whole": [True] * 3}
+    assert host.logged("withheld") == host.logged("joined") == 0
+
+
+@pytest.mark.parametrize("mode", ["threads", "poll", "epoll"])
+def test_short_programs_one_after_another_and_at_once_are_served_as_if_there_were_no_line(host, tmp_path, mode):
+    """Six at a time, that get 60 KB each; the link carries a hundred times what they ask for.
+
+    Where all six begin at one moment, nothing being known yet, one or two may be held for a ms; with a line that is
+    taken for full until it is seen to have room some forty were.
+    """
+    for _ in range(4):
+        programs = [host.start("fetch", "10000", port=PORT, mode=mode, flows=3, size=20_000) for _ in range(6)]
+        for program in programs:
+            assert host.says(program) == {"whole": [True] * 3}
+    assert host.logged("joins the line") > 0
+    assert sum(host.logged(word) for word in ("withheld", "left out", "masked")) <= 12
+
+
+def test_a_window_starts_with_ten_segments_where_nobody_stands_in_line(host):
+    first = host.says(host.start("buffers", "1000", port=PORT, size=10_000))["first"]
+    assert first > 10 * 1448 * 2
+    host.ready("head", SLOW, port=PORT)
+    behind = (host.says(host.start("buffers", SLOW, port=PORT, size=10_000))["first"] for _ in range(TRIES))
+    assert any(first <= LEAST_BUFFER for first in behind)
+
+
+def pruned(host):
+    """Bytes that arrived for which there was no room although they had been let in: how often."""
+    argv = ["ip", "netns", "exec", host.name, "cat", "/proc/net/netstat"]
+    names, values = subprocess.run(argv, capture_output=True, text=True, check=True).stdout.splitlines()[:2]
+    return int(dict(zip(names.split(), values.split(), strict=True))["TCPRcvQDrop"])
+
+
+def test_a_window_that_shrinks_throws_nothing_away(host, tmp_path):
+    """Tasks begin without a line, and have one before they have read what was let in."""
+    go = tmp_path / "go"
+    for _ in range(5):
+        lazy = [host.ready("lazy", SLOW, port=PORT, go=str(go), size=200_000) for _ in range(2)]
+        head = host.ready("head", SLOW, port=PORT)
+        go.touch()
+        time.sleep(0.1)
+        head.kill()
+        head.wait()
+        for task in lazy:
+            assert host.says(task) == {"got": 200_000}
+        go.unlink()
+    assert pruned(host) == 0
 
 
 def test_a_head_that_fills_the_link_is_joined_by_nobody(host):
     host.ready("head", SLOW, port=PORT)
-    assert host.says(host.start("fetch", SLOW, port=PORT, mode="threads", flows=2, size=20_000))
-    assert host.logged("withheld") > 0
-    assert host.logged("joined") == 0
+    for _ in range(TRIES):
+        before = [host.logged(word) for word in ("withheld", "joined")]
+        assert host.says(host.start("fetch", SLOW, port=PORT, mode="threads", flows=2, size=20_000))
+        withheld, joined = (host.logged(word) - was for word, was in zip(("withheld", "joined"), before, strict=True))
+        if withheld and not joined:
+            return
+    pytest.fail(f"{TRIES} tasks behind a head: the last was withheld {withheld} times, and joined {joined} times")
 
 
 def test_a_head_that_got_more_than_others_do_lets_them_go_before(host, tmp_path):
-    go, logs = tmp_path / "go", [tmp_path / "behind", tmp_path / "before"]
-    host.ready("head", SLOW, port=PORT)  # never small, never known as large
+    go, log = tmp_path / "go", tmp_path / "before"
     task = {"port": PORT, "mode": "threads", "flows": 2, "size": 20_000}
-    before = host.start("fetch", SLOW, log=logs[1], after=str(go), **task)
-    assert host.says(host.start("fetch", SLOW, log=logs[0], **task))
-    assert "withheld" in logs[0].read_text()  # nothing was known of what small tasks get
-    wait_until(lambda: host.logged("got more than 262144 bytes") > 0, 20)
+    before = host.start("fetch", SLOW, log=log, after=str(go), **task)
+    for n in range(TRIES):
+        first = tmp_path / f"behind{n}"
+        with line_of(host) as number:  # by a head that is never small, never known as large
+            assert host.says(host.start("fetch", SLOW, log=first, **task))
+        if "withheld" in first.read_text():  # nothing was known of what small tasks get
+            break
+        host.running[-2].kill()  # the head; and with the line goes what it knows
+        host.running[-2].wait()
+        subprocess.run(["ipcrm", "-m", str(number)], check=True)
+    else:
+        pytest.fail(f"{TRIES} tasks behind a head, and none was held back")
+    wait_until(lambda: host.logged("got more than 262144 bytes") > 0)
     go.touch()
     assert host.says(before)
-    assert "withheld" not in logs[1].read_text()
+    assert "withheld" not in log.read_text()
 
 
 def test_a_large_flow_after_a_large_one_has_the_kernels_window_from_its_start(host):
     bare = host.says(host.start("kept", library=False, port=PORT, size=3_000_000, times=2))["early"]
     first, second = host.says(host.start("kept", SLOW, port=PORT, size=3_000_000, times=2))["early"]
-    assert first < bare[0] / 4
+    assert first < bare[0] / 2
     assert second >= bare[0]
 
 
@@ -188,16 +269,20 @@ def test_what_stays_on_a_host_is_left_alone(host, loopback, is_left_alone):
 
 def test_short_answers_on_a_kept_connection_are_not_withheld(host, tmp_path):
     host.ready("head", SLOW, port=PORT)
-    log = tmp_path / "kept"
-    host.says(host.start("kept", SLOW, log=log, port=PORT, size=7000, times=20))
-    assert 0 < log.read_text().count("withheld") < 10  # those of the first answer; each read of all would be 60
+    found = []
+    for n in range(TRIES):
+        log = tmp_path / f"kept{n}"
+        host.says(host.start("kept", SLOW, log=log, port=PORT, size=7000, times=20))
+        found.append(log.read_text().count("withheld"))
+        if 0 < found[-1] < 10:  # those of the first answer; each read of all would be 60
+            return
+    pytest.fail(f"reads withheld: {found}")
 
 
 def test_a_head_that_is_stopped_is_passed_over(host):
     head = host.ready("head", SLOW, port=PORT)
     head_pid = int(subprocess.run(["pgrep", "-P", str(head.pid)], capture_output=True, text=True).stdout or head.pid)
-    behind = host.start("fetch", SLOW, port=PORT, mode="threads", flows=2, size=400_000)
-    wait_until(lambda: host.logged("withheld") > 0, 20)
+    behind = held_back(host, "withheld", mode="threads", flows=2, size=400_000)
     os.kill(head_pid, signal.SIGSTOP)
     try:
         assert host.says(behind) == {"whole": [True] * 2}
@@ -207,15 +292,18 @@ def test_a_head_that_is_stopped_is_passed_over(host):
 
 def test_poll_keeps_its_time_outs_and_ends_when_reads_are_due(host):
     host.ready("head", SLOW, port=PORT)
-    said = host.says(host.start("timeouts", SLOW, port=PORT))
-    assert said["empty"] > 0
-    assert said["early"] == 0
+    for _ in range(TRIES):
+        said = host.says(host.start("timeouts", SLOW, port=PORT))
+        assert said["early"] == 0
+        if said["empty"]:
+            return
+    pytest.fail("no poll ran out: nothing was withheld")
 
 
 def test_a_window_starts_small_and_a_large_flow_gets_the_kernels_back(host):
     bare = host.says(host.start("buffers", library=False, port=PORT, size=3_000_000))
     ours = host.says(host.start("buffers", "1000", port=PORT, size=3_000_000))
-    assert ours["first"] < bare["first"] / 4
+    assert ours["first"] < bare["first"] / 2
     assert ours["wscale"] == bare["wscale"] > 0
     assert ours["shown"] == bare["shown"]
     assert ours["last"] >= bare["first"]
@@ -281,9 +369,11 @@ def test_a_line_that_others_may_write_is_not_used(host):
 
 
 def test_the_last_process_takes_the_line_along(host):
-    before = segments()
-    host.says(host.start("fetch", SLOW, port=PORT, mode="threads", flows=2, size=300_000))
-    assert segments() == before
+    task = host.start("fetch", SLOW, port=PORT, mode="threads", flows=2, size=300_000)
+    wait_until(lambda: segments(host) or task.poll() is not None)
+    assert task.poll() is None
+    host.says(task)
+    assert segments(host) == []
 
 
 TASK = ROOT / "lab" / "optax" / "app" / "task.c"
@@ -343,7 +433,7 @@ def test_a_setuid_program_ignores_the_setting(tmp_path_factory):
         def outcome(mode):
             program.chmod(mode)
             argv = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", program]
-            env = {"QCLIMB_OPTAX": "on", "QCLIMB_RUN": "/nonexistent"}
+            env = {"QCLIMB_OPTAX": "on", "QCLIMB_RUN": str(place / "absent")}
             return json.loads(subprocess.run(argv, env=env, capture_output=True, text=True, check=True).stdout)
 
         small, secure = outcome(0o755), outcome(0o4755)

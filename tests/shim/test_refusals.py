@@ -64,8 +64,8 @@ def talk(link, run_dir, pieces):
             source = link.start(link.a, argv, run_dir, QCLIMB_LOG=str(log))
             said = json.loads(source.stdout.readline())
             sink.send_signal(signal.SIGUSR1)
-            got, _ = sink.communicate(timeout=30)
-            _, error = source.communicate(timeout=10)
+            got, _ = sink.communicate(timeout=60)
+            _, error = source.communicate(timeout=60)
             assert source.returncode == 0, error
         finally:
             sink.kill()
@@ -111,7 +111,7 @@ print(json.dumps(steps))
 def test_a_boundary_that_is_put_off_comes_late_and_never_early(run_dir):
     put_policy(run_dir, policy(threshold_bytes=(8_000, 100_000, 200_000), flow_gap_us=5_000_000))
     env = {"LD_PRELOAD": str(LIBRARY), "QCLIMB_RUN": str(run_dir), "QCLIMB_LOG": "stderr"}
-    done = subprocess.run([PYTHON, "-c", LOCKSTEP], env=env, capture_output=True, text=True, timeout=30)
+    done = subprocess.run([PYTHON, "-c", LOCKSTEP], env=env, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     unsent = json.loads(done.stdout)
     assert min(unsent[7:]) > 0  # else nothing was tried
@@ -182,4 +182,4 @@ def test_curl_asks_for_many_files_at_once_over_http2(slow, run_dir, tmp_path, mo
         assert all((tmp_path / f"got{n}").read_bytes() == bytes(1000) for n in range(40))
     finally:
         nginx.terminate()
-        nginx.communicate(timeout=10)
+        nginx.communicate(timeout=60)

@@ -4,7 +4,6 @@ import ctypes
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -48,7 +47,6 @@ def test_what_was_sent_before_a_seal_is_recorded(libc, sealed, run_dir):
     put_policy(run_dir, policy(Mode.PIAS))
     with hostd(run_dir) as got:
         assert run(libc, sealed, run_dir, "seccomp").returncode == 0
-        time.sleep(0.3)
     assert [record.size_bytes for record in records_of(got) if record.role == 1] == [60_000]
 
 
@@ -85,7 +83,6 @@ def test_a_descriptor_that_is_closed_by_syscall_ends_its_flow_as_by_close(run_di
     put_policy(run_dir, policy(Mode.PIAS))
     with hostd(run_dir) as got:
         subprocess.run([sys.executable, "-c", CLOSES_ITSELF], env=libc.environment(run_dir), check=True, timeout=60)
-        time.sleep(0.3)
     sent = [record for record in records_of(got) if record.role == 0]
     assert [record.size_bytes for record in sent] == [3_000, 50_000]
     assert not any(record.flags & PARTLY_UNOBSERVED for record in sent)
@@ -120,4 +117,4 @@ def test_an_allocator_that_reads_a_file_when_it_starts_finds_its_read(tmp_path, 
     subprocess.run([*libc.cc, "-shared", "-fPIC", "-o", late, tmp_path / "late.c"], check=True)
     put_policy(run_dir, policy(Mode.PIAS))
     environment = libc.environment(run_dir, LD_PRELOAD=f"{libc.library} {late}")
-    assert subprocess.run(["true"], env=environment, timeout=20).returncode == 0
+    assert subprocess.run(["true"], env=environment, timeout=60).returncode == 0

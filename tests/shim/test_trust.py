@@ -67,10 +67,10 @@ def test_a_policy_is_believed_when_root_or_the_user_alone_could_write_it(public_
     seen = policies_seen(public_dir, user)
     if is_believed:
         assert len(seen) == 1
-        assert "generation=77 mode=2" in seen[0]
+        assert "generation=77 mode=pias" in seen[0]
     else:  # as a managed host without a policy: it only observes
         assert "policy file refused: error 1" in seen[0]
-        assert "mode=1" in seen[1]
+        assert "mode=observe" in seen[1]
 
 
 @pytest.mark.parametrize("owner", [NOBODY, NOBODY - 1])
@@ -81,10 +81,10 @@ def test_an_own_policy_of_somebody_else_and_the_mode_beside_it_are_ignored(publi
     settings = {"QCLIMB_RUN": str(public_dir / "nowhere"), "QCLIMB_POLICY": str(file), "QCLIMB_MODE": "observe"}
     seen = policies_seen(public_dir, NOBODY, **settings)
     if owner == NOBODY:
-        assert "generation=78 mode=1" in seen[0]
+        assert "generation=78 mode=observe" in seen[0]
     else:
         assert "the environment is ignored" in seen[0]
-        assert "mode=2 priorities=8" in seen[1]  # what a host without any file or setting does
+        assert "mode=pias priorities=8" in seen[1]  # what a host without any file or setting does
 
 
 def test_a_refused_policy_counts_once_its_owner_is_put_right(public_dir):
@@ -102,7 +102,7 @@ client.sendall(b"x")
         [PYTHON, "-c", code], env=environment(public_dir, QCLIMB_LOG="stderr"), capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
-    assert "policy generation=79 mode=2" in done.stderr
+    assert "policy generation=79 mode=pias" in done.stderr
 
 
 SECURE = """

@@ -103,7 +103,7 @@ def run(
     put_policy(run_dir, wanted or policy(flow_gap_us=10_000_000))
     said = Said()
     with hostd(run_dir) as datagrams, socket.create_server(("127.0.0.1", 0)) as server:
-        server.settimeout(30)
+        server.settimeout(60)
         server.setsockopt(socket.SOL_SOCKET, socket.SO_OOBINLINE, 1)
 
         def serve() -> None:
@@ -312,7 +312,7 @@ def test_an_accepted_connection_has_what_the_listener_was_given_and_no_more(ways
         )
         with socket.create_connection(("127.0.0.1", int(program.stdout.readline()))) as connection:
             assert take_all(connection) == STREAM[:20_000]
-        _, error = program.communicate(timeout=30)
+        _, error = program.communicate(timeout=60)
         assert program.returncode == 0, error
         wait_until(lambda: records_of(datagrams))
     assert "dscp=43 at=10000" in error

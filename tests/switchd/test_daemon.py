@@ -1,12 +1,14 @@
 """The daemon as a process, over a real redis that is cleared, killed and brought back."""
 
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
 from qclimb.intent import QueueClass, SwitchIntent
 
+from switchd.cli import without_password
 from tests.switchd.stand import CONFIG, STATE, Daemon, Pki, Redis, running_daemon, wait_until
 
 QOS = ("PORT_QOS_MAP", "QUEUE", "SCHEDULER", "WRED_PROFILE", "DSCP_TO_TC_MAP", "TC_TO_QUEUE_MAP")
@@ -140,7 +142,7 @@ def test_starts_before_redis_does(server: Redis, pki: Pki, tmp_path: Path) -> No
 
 def test_sigterm_ends_it_cleanly(daemon: Daemon) -> None:
     daemon.process.send_signal(signal.SIGTERM)
-    assert daemon.process.wait(20) == 0
+    assert daemon.process.wait(120) == 0
     assert daemon.log.read_text().rstrip().endswith("stopped")
 
 
@@ -151,12 +153,41 @@ def test_bad_flags_end_with_2_and_one_sentence() -> None:
         (["--listen", "here"], "no ADDR:PORT"),
         (["--plain-loopback", "192.0.2.1:9339"], "no loopback address"),
         (["--plain-loopback", "127.0.0.1:0", "--redis", "/x"], "expected unix:///PATH"),
+        (["--plain-loopback", "127.0.0.1:0", "--redis", "redis://127.0.0.1:x"], "expected unix:///PATH"),
+        (["--plain-loopback", "127.0.0.1:0", "--redis", "unix:///"], "expected unix:///PATH"),
         (["--plain-loopback", "127.0.0.1:0", "--backend", "swsscommon"], "swsscommon is not installed"),
         (["--redsi", "x"], "No such option"),
     ):
         found = subprocess.run(
-            [sys.executable, "-m", "switchd.cli", *flags], capture_output=True, text=True, timeout=60
+            [sys.executable, "-m", "switchd.cli", *flags], capture_output=True, text=True, timeout=300
         )
         assert found.returncode == 2, (flags, found)
         assert words in found.stderr, (flags, found.stderr)
         assert "Traceback" not in found.stderr
+
+
+def test_files_and_addresses_that_make_no_server_are_named(pki: Pki, tmp_path: Path) -> None:
+    (tmp_path / "garbage").write_text("no PEM")
+    good = {"cert": pki.file("switch", "pem"), "key": pki.file("switch", "key"), "ca": pki.file("ca", "pem")}
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        busy = f"127.0.0.1:{taken.getsockname()[1]}"
+        for listen, changed, words in (
+            ("127.0.0.1:0", {"cert": str(tmp_path / "garbage")}, "garbage: holds no certificate"),
+            ("127.0.0.1:0", {"ca": str(tmp_path / "garbage")}, "garbage: holds no certificate"),
+            ("127.0.0.1:0", {"key": pki.file("viewer", "key")}, "viewer.key: belongs to another certificate"),
+            (busy, {}, f"can't listen at {busy}: Address already in use"),
+        ):
+            flags = [word for kind, path in {**good, **changed}.items() for word in (f"--tls-{kind}", path)]
+            command = [sys.executable, "-m", "switchd.cli", "--listen", listen, *flags]
+            found = subprocess.run(command, capture_output=True, text=True, timeout=300)
+            assert found.returncode == 2, (words, found)
+            assert words in found.stderr, (words, found.stderr)
+            assert "Traceback" not in found.stderr
+
+
+def test_the_log_keeps_no_password_of_redis() -> None:
+    assert without_password("redis://:sekret@127.0.0.1:6379/4") == "redis://***@127.0.0.1:6379/4"
+    assert without_password("redis://user:a:b@127.0.0.1") == "redis://***@127.0.0.1"
+    assert without_password("unix://:sekret@/run/redis.sock") == "unix://***@/run/redis.sock"
+    assert without_password("redis://:a@b@127.0.0.1") == "redis://***@127.0.0.1"
+    assert without_password("unix:///run/redis.sock") == "unix:///run/redis.sock"

@@ -95,8 +95,8 @@ def test_the_plug_in_imports_only_what_a_sonic_host_has() -> None:
 def test_runs_off_a_switch_and_a_missing_redis_is_one_sentence(server: Redis, tmp_path: Path) -> None:
     ran(server)
     argv = [sys.executable, "-m", "switchd.show", "--redis"]
-    good = subprocess.run([*argv, server.url, "status", "--json"], capture_output=True, text=True, timeout=60)
+    good = subprocess.run([*argv, server.url, "status", "--json"], capture_output=True, text=True, timeout=300)
     assert json.loads(good.stdout)["admin_state"] == "enabled"
-    bad = subprocess.run([*argv, f"unix://{tmp_path}/none", "status"], capture_output=True, text=True, timeout=60)
+    bad = subprocess.run([*argv, f"unix://{tmp_path}/none", "status"], capture_output=True, text=True, timeout=300)
     assert bad.returncode == 2
     assert bad.stderr.startswith("Error: redis:") and bad.stderr.count("\n") == 1

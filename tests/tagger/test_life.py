@@ -6,6 +6,7 @@ import stat
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -84,18 +85,22 @@ def test_a_new_policy_reaches_the_kernel(pair):
     assert [at // 10_000 for at, _ in seen.edges()] == [0, 2, 6, 12]
 
 
-def test_a_connection_goes_on_by_the_library_when_the_tagger_goes(pair):
+def test_a_connection_goes_on_by_the_library_when_the_tagger_goes(pair, tmp_path):
     a, b = pair
     a.tagger(policy())
+    pause = tmp_path / "pause"
 
     def take_away():
+        wait_until(pause.exists)
         with entered(a.netns):
             remove(Place(a.run_dir))
+        time.sleep(0.25)  # the library looks for it every 200 ms
+        pause.unlink()
 
-    timer = threading.Timer(1.0, take_away)  # within the pause after the first flow
-    timer.start()
-    seen, _ = talk(a, b, size=SIZE, flows=2, pause_s=2.5)
-    timer.join()
+    thread = threading.Thread(target=take_away)
+    thread.start()
+    seen, _ = talk(a, b, size=SIZE, flows=2, pause=str(pause))
+    thread.join()
     found = seen.edges()
     assert [at for at, _ in found if at < SIZE] != [at for at, _ in BY_LIBRARY]
     assert [(at - SIZE, dscp) for at, dscp in found if at >= SIZE] == BY_LIBRARY

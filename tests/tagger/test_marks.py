@@ -149,6 +149,16 @@ def without_offload(host: Host) -> None:
     run("ip", "netns", "exec", host.netns, "sysctl", "-qw", "net.ipv4.tcp_ecn=1")
 
 
+def first_sent(found):
+    """Those with bytes that none before had: what is sent again is not ECT (RFC 3168, 6.1.5)."""
+    ends: dict[int, int] = {}
+    for segment in found:
+        ahead = (segment.seq - ends.get(segment.sport, segment.seq)) % 2**32
+        if segment.payload and not segment.flags & 2 and ahead < 2**31:
+            ends[segment.sport] = (segment.seq + segment.payload) % 2**32
+            yield segment
+
+
 @pytest.mark.parametrize("to", [B, B6])
 def test_ecn_and_checksums_stay_right_where_dscps_change_and_sacks_are_hidden(pair, to):
     a, b = pair
@@ -158,7 +168,7 @@ def test_ecn_and_checksums_stay_right_where_dscps_change_and_sacks_are_hidden(pa
     talk(a, b, size=250_000, to=to)
     pcap = max(a.bench.path.glob("*.pcap"), key=lambda path: path.stat().st_mtime)
     found = segments(pcap)
-    assert {segment.ecn for segment in found if segment.payload and segment.flags & 2 == 0} <= {2, 3}
+    assert {segment.ecn for segment in first_sent(found)} <= {2, 3}
     assert all(header_is_valid(frame) for frame in frames(pcap) if frame[12:14] == b"\x08\x00")
     assert taggers[0].counts()["tagged"] > 100
     for host in pair:

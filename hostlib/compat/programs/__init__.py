@@ -8,6 +8,7 @@ from hostlib.compat.programs import (
     iperf3,
     java,
     memcached,
+    nbd,
     nginx,
     node,
     openssl,
@@ -18,5 +19,5 @@ from hostlib.compat.programs import (
 
 PROGRAMS: tuple[Program, ...] = tuple(
     module.PROGRAM
-    for module in (curl, openssl, redis, memcached, nginx, haproxy, ssh, node, java, iperf3, postgres, cpython)
+    for module in (curl, openssl, redis, memcached, nginx, haproxy, nbd, ssh, node, java, iperf3, postgres, cpython)
 )

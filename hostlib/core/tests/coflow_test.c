@@ -141,17 +141,62 @@ static void rate_before_next__is_all_at_once_and_less_by_a_twentieth(void **stat
 	int intervals = 0;
 
 	(void)state;
-	assert_bytes(qclimb_rate_before_next(before, 300000, CAPACITY, 0), 300000);
-	before = qclimb_rate_before_next(before, 300000, CAPACITY, 1);
+	assert_bytes(qclimb_rate_before_next(before, 300000, CAPACITY, QCLIMB_LINK_UNKNOWN), 300000);
+	before = qclimb_rate_before_next(before, 300000, CAPACITY, QCLIMB_LINK_FULL);
 	assert_bytes(before, CAPACITY);
 	for (; before > 300000; intervals++)
-		before = qclimb_rate_before_next(before, 300000, CAPACITY, 0);
+		before = qclimb_rate_before_next(before, 300000, CAPACITY, QCLIMB_LINK_UNKNOWN);
 	assert_bytes(before, 300000);
 	assert_int_equal(intervals, 14);
-	assert_bytes(qclimb_rate_before_next(before, 800000, CAPACITY, 0), 800000); /* up at once */
-	assert_bytes(qclimb_rate_before_next(before, UINT64_MAX, CAPACITY, 0), CAPACITY);
-	assert_bytes(qclimb_rate_before_next(UINT64_MAX, 0, CAPACITY, 0), CAPACITY - CAPACITY / 20 - 1);
-	assert_bytes(qclimb_rate_before_next(7, 0, 0, 0), 0);
+	assert_bytes(qclimb_rate_before_next(before, 800000, CAPACITY, QCLIMB_LINK_UNKNOWN), 800000); /* up at once */
+	assert_bytes(qclimb_rate_before_next(before, UINT64_MAX, CAPACITY, QCLIMB_LINK_UNKNOWN), CAPACITY);
+	assert_bytes(qclimb_rate_before_next(UINT64_MAX, 0, CAPACITY, QCLIMB_LINK_UNKNOWN),
+		     CAPACITY - CAPACITY / 20 - 1);
+	assert_bytes(qclimb_rate_before_next(7, 0, 0, QCLIMB_LINK_UNKNOWN), 0);
+}
+
+static void rate_before_next__is_what_was_measured_where_there_is_slack(void **state)
+{
+	(void)state;
+	assert_bytes(qclimb_rate_before_next(CAPACITY, 300000, CAPACITY, QCLIMB_LINK_SLACK), 300000);
+}
+
+static void flows_are_few__up_to_eight_or_twice_as_many_as_left_slack(void **state)
+{
+	(void)state;
+	assert_true(qclimb_flows_are_few(8, 0));
+	assert_false(qclimb_flows_are_few(9, 0));
+	assert_false(qclimb_flows_are_few(9, 4));
+	assert_true(qclimb_flows_are_few(9, 5));
+	assert_true(qclimb_flows_are_few(41, 21));
+	assert_false(qclimb_flows_are_few(42, 21));
+	assert_true(qclimb_flows_are_few(UINT32_MAX, UINT32_MAX));
+}
+
+static void tasks_are_tiny__below_one_burst_and_brief_by_the_links_rate(void **state)
+{
+	(void)state;
+	assert_false(qclimb_tasks_are_tiny(0)); /* not known */
+	assert_true(qclimb_tasks_are_tiny(QCLIMB_TINY_TASK_BYTES));
+	assert_false(qclimb_tasks_are_tiny(QCLIMB_TINY_TASK_BYTES + 1));
+	/* 20 KB in 2 ms are 10 MB a second. */
+	assert_true(qclimb_tasks_are_brief(20000, 10000000));
+	assert_false(qclimb_tasks_are_brief(20001, 10000000));
+	assert_false(qclimb_tasks_are_brief(QCLIMB_TINY_TASK_BYTES + 1, UINT64_MAX));
+	assert_false(qclimb_tasks_are_brief(0, UINT64_MAX));
+}
+
+static void joined_next__doubles_where_there_is_slack_and_halves_where_the_link_is_full(void **state)
+{
+	(void)state;
+	assert_int_equal(qclimb_joined_next(0, QCLIMB_LINK_UNKNOWN), 1);
+	assert_int_equal(qclimb_joined_next(0, QCLIMB_LINK_SLACK), 1);
+	assert_int_equal(qclimb_joined_next(3, QCLIMB_LINK_UNKNOWN), 4);
+	assert_int_equal(qclimb_joined_next(3, QCLIMB_LINK_SLACK), 7);
+	assert_int_equal(qclimb_joined_next(QCLIMB_TASKS, QCLIMB_LINK_SLACK), QCLIMB_TASKS);
+	assert_int_equal(qclimb_joined_next(7, QCLIMB_LINK_FULL), 3);
+	assert_int_equal(qclimb_joined_next(0, QCLIMB_LINK_FULL), 0);
+	assert_in_range(qclimb_joined_next(UINT32_MAX, QCLIMB_LINK_SLACK), 0, QCLIMB_TASKS);
 }
 
 static void ack_delay__fills_what_is_left_of_alpha_c(void **state)
@@ -203,6 +248,10 @@ int main(void)
 		cmocka_unit_test(task_bound__is_half_as_much_again_as_what_ended),
 		cmocka_unit_test(task_bytes_next__rise_at_once_but_fourfold_at_most_and_fall_slowly),
 		cmocka_unit_test(rate_before_next__is_all_at_once_and_less_by_a_twentieth),
+		cmocka_unit_test(rate_before_next__is_what_was_measured_where_there_is_slack),
+		cmocka_unit_test(flows_are_few__up_to_eight_or_twice_as_many_as_left_slack),
+		cmocka_unit_test(tasks_are_tiny__below_one_burst_and_brief_by_the_links_rate),
+		cmocka_unit_test(joined_next__doubles_where_there_is_slack_and_halves_where_the_link_is_full),
 		cmocka_unit_test(ack_delay__fills_what_is_left_of_alpha_c),
 		cmocka_unit_test(ack_delay__is_the_longest_where_nothing_is_left),
 		cmocka_unit_test(ack_delay__never_overflows),

@@ -13,9 +13,9 @@ from lab.bounds.fanin import QUERY_LOAD, Fanin, queries_per_s
 from lab.bounds.fanin_client import schedule, value_bytes
 from lab.bounds.figures import FIGURES, Claim, Job, Wanted, jobs
 from lab.bounds.judge import cells, verdict
-from lab.bounds.replay import SOURCES
 from lab.bounds.run import topology_of, unusable
 from lab.bounds.schemes import PUBLISHED_THRESHOLDS, VARIANTS, words_of
+from lab.bounds.sources import SOURCES
 from lab.metrics import Interval
 from lab.workload import programs, stored
 from lab.workload.ground import Loopback

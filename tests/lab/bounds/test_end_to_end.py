@@ -9,9 +9,10 @@ from rich.console import Console
 
 from lab.bounds import run
 from lab.bounds.figures import Wanted
-from lab.bounds.replay import SOURCES, read
+from lab.bounds.replay import read
 from lab.bounds.report import BEGIN, END, write_report
 from lab.bounds.run import BoundsSettings, run_bounds
+from lab.bounds.sources import SOURCES
 
 pytestmark = pytest.mark.fabric
 FLOWS = 1600

@@ -15,7 +15,7 @@ QCLIMB = str(Path(sys.executable).parent / "qclimb")
 
 
 def qclimb(*arguments, **options):
-    return subprocess.run([QCLIMB, "lab", *arguments], capture_output=True, text=True, timeout=60, **options)
+    return subprocess.run([QCLIMB, "lab", *arguments], capture_output=True, text=True, timeout=300, **options)
 
 
 @pytest.mark.parametrize("command", [["up"], ["down"], ["exec", "h1", "true"], ["show", "l1"]])

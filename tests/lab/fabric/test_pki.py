@@ -31,7 +31,7 @@ def handshake(server_context, client_context, server_name):
             seen["byte"] = channel.recv(1)
     finally:
         here.close()
-        server.join(5)
+        server.join(60)
     return seen
 
 

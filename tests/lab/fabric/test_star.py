@@ -111,7 +111,7 @@ def test_a_star_comes_up_and_senders_reach_the_receiver_through_its_port(prefix_
         with netns.entered(star.netns("r")):
             there = socket.socket(type=socket.SOCK_DGRAM)
         with there:
-            there.settimeout(10)
+            there.settimeout(60)
             there.bind((star.address("r"), 7000))
             for host in star.senders:
                 with netns.entered(star.netns(host)):
@@ -124,7 +124,7 @@ def test_a_star_comes_up_and_senders_reach_the_receiver_through_its_port(prefix_
         shown = subprocess.check_output(
             ["tc", "-n", star.netns("sw"), "-s", "qdisc", "show", "dev", star.port], text=True
         )
-    left.wait(10)  # raises unless it ended with its namespace
+    left.wait(120)  # raises unless it ended with its namespace
     (first,) = [part for part in shown.split("qdisc ") if part.startswith("pfifo") and " 2 pkt" in part]
     assert " parent 1:17 " in first or " parent 10:1 " in first
     assert not any(netns.exists(name) for name in star.namespaces)
@@ -146,7 +146,7 @@ def test_sigterm_takes_a_star_down_and_what_a_killed_owner_left_goes_at_the_next
     with subprocess.Popen([sys.executable, "-c", OWNER, star.prefix], stdout=subprocess.PIPE, text=True) as owner:
         assert owner.stdout.readline() == "up\n"
         owner.send_signal(number)
-        assert owner.wait(20) == (143 if number == signal.SIGTERM else -signal.SIGKILL)
+        assert owner.wait(120) == (143 if number == signal.SIGTERM else -signal.SIGKILL)
     left = [name for name in star.namespaces if netns.exists(name)]
     assert bool(left) == (number == signal.SIGKILL)
     with up(star):

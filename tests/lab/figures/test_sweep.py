@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -40,7 +41,7 @@ def sweep(folder, flows):
     return subprocess.Popen(words, env=os.environ | {"PYTHONPATH": path}, stdout=subprocess.PIPE, text=True)
 
 
-def wait_for(what, seconds=60):
+def wait_for(what, seconds=300):
     end = time.monotonic() + seconds
     while not what():
         assert time.monotonic() < end, "it did not come in time"
@@ -48,16 +49,21 @@ def wait_for(what, seconds=60):
 
 
 def test_a_sweep_that_was_killed_goes_on_with_what_is_missing(tmp_path):
-    first = sweep(tmp_path, 800)
-    try:
-        wait_for(lambda: len(list(tmp_path.glob("*.npz"))) >= 3)
-    finally:
-        first.send_signal(signal.SIGKILL)
-        first.communicate()
-    there = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*.npz")}
+    for flows in (800, 8_000, 80_000):  # until the kill comes in the middle
+        shutil.rmtree(tmp_path)
+        tmp_path.mkdir()
+        first = sweep(tmp_path, flows)
+        try:
+            wait_for(lambda: len(list(tmp_path.glob("*.npz"))) >= 3)
+        finally:
+            first.send_signal(signal.SIGKILL)
+            first.communicate()
+        there = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*.npz")}
+        if len(there) < 12:
+            break
     assert 3 <= len(there) < 12
-    second = sweep(tmp_path, 800)
-    assert int(second.communicate(timeout=120)[0]) == 12 - len(there)
+    second = sweep(tmp_path, flows)
+    assert int(second.communicate(timeout=600)[0]) == 12 - len(there)
     assert len(list(tmp_path.glob("*.npz"))) == 12
     assert all(path.stat().st_mtime_ns == then for path, then in there.items())
     assert not list(tmp_path.glob("*.part")) and not list(tmp_path.glob("*.lock"))
@@ -83,7 +89,7 @@ def test_a_sweep_waits_for_a_point_that_another_one_computes(tmp_path):
     time.sleep(0.3)
     assert waiting.is_alive() and not found
     other.write(name, point)
-    waiting.join(30)
+    waiting.join(120)
     assert found[0].computed == 0
     assert found[0]["one"].fct_us.tobytes() == point.fct_us.tobytes()
 
@@ -156,7 +162,7 @@ def test_a_local_ray_computes_the_same(tmp_path):
     ]
     words += ["--cache", str(tmp_path / "ray"), "--output", str(tmp_path)]
     made = subprocess.run(
-        [sys.executable, *words], env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, timeout=150
+        [sys.executable, *words], env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, timeout=600
     )
     assert made.returncode == 0, made.stderr
     here = CliRunner().invoke(

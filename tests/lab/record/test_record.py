@@ -5,6 +5,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -77,7 +78,7 @@ def test_a_parameter_server_learns(model):
         try:
             worker = parameter_server.Worker(options)
         except ConnectionRefusedError:
-            continue
+            time.sleep(0.01)
     step = worker.perceptron if model == "perceptron" else worker.embedding
     losses = [step(n) for n in range(400)]
     assert np.mean(losses[-30:]) < np.mean(losses[:30]) - 0.02
@@ -108,10 +109,14 @@ def test_a_short_recording_holds_the_flows_of_both_directions(tmp_path):
         pytest.skip(f"missing: {', '.join(missing)}")
     output = tmp_path / "kv.parquet"
     script = "from lab.record.cli import record; record()"
-    argv = [sys.executable, "-c", script, "kv", "--seconds", "3", "--prefix", f"t{os.getpid()}r", "-o", str(output)]
+    argv = [sys.executable, "-c", script, "kv", "--prefix", f"t{os.getpid()}r", "-o", str(output), "--seed", "1"]
     path = f"{ROOT}:{ROOT / 'gnmi-models'}"
-    subprocess.run([*argv, "--seed", "1"], check=True, timeout=80, env={**os.environ, "PYTHONPATH": path})
-    found = recording.read(output)
+    for seconds in ("3", "20", "100"):  # its clients ask as fast as this machine lets them
+        environment = {**os.environ, "PYTHONPATH": path}
+        subprocess.run([*argv, "--seconds", seconds], check=True, timeout=600, env=environment)
+        found = recording.read(output)
+        if found.flows > 200:
+            break
     assert found.flows > 200
     assert found.refused == {}
     assert "memcached" in set(found.texts["process"]) and len(set(found.texts["process"])) == 2

@@ -176,3 +176,10 @@ def test_trace_make_writes_the_same_file_again(tmp_path):
         done = CliRunner().invoke(cli.trace, arguments)
         assert done.exit_code == 0 and "small" in done.output
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_a_trace_that_can_not_be_written_is_one_sentence_and_exit_2(tmp_path):
+    place = tmp_path / "nowhere" / "a"
+    done = CliRunner().invoke(cli.trace, ["make", "--load", "0.6", "--seed", "1", "--seconds", "3", "-o", str(place)])
+    assert done.exit_code == 2
+    assert f"{place}: No such file or directory" in done.output

@@ -98,6 +98,53 @@ static inline uint32_t qclimb_task_rank(const struct qclimb_task *tasks, uint32_
 	return before;
 }
 
+/*
+ * Ours, not OPTAX's: whether `flows` in line are too few to hold anybody back while the link was not seen to be full:
+ * no more than one task's burst is likely to be, or twice as many as stood there when the link was seen half empty (0:
+ * it was not). Many short programs are then served as if there were no line; what one of them waits for is seldom the
+ * link.
+ */
+#define QCLIMB_FEW_FLOWS 8u
+
+static inline int qclimb_flows_are_few(uint32_t flows, uint32_t flows_at_slack)
+{
+	return flows <= QCLIMB_FEW_FLOWS || flows / 2 < flows_at_slack;
+}
+
+/* Nor are tasks that all get less than such a burst: ended_bytes is the largest that ended lately, 0: none. */
+#define QCLIMB_TINY_TASK_BYTES (QCLIMB_FEW_FLOWS * 10 * 1448)
+
+static inline int qclimb_tasks_are_tiny(uint64_t ended_bytes)
+{
+	return ended_bytes && ended_bytes <= QCLIMB_TINY_TASK_BYTES;
+}
+
+/* And not where the link is full either, if it carries each of them in QCLIMB_TINY_TASK_NS. */
+#define QCLIMB_TINY_TASK_NS 2000000
+
+static inline int qclimb_tasks_are_brief(uint64_t ended_bytes, uint64_t capacity)
+{
+	return qclimb_tasks_are_tiny(ended_bytes) && ended_bytes <= capacity / (1000000000 / QCLIMB_TINY_TASK_NS);
+}
+
+/* What is seen of the link: an interval alone says little, for applications read in bursts. */
+enum qclimb_link { QCLIMB_LINK_UNKNOWN, QCLIMB_LINK_SLACK, QCLIMB_LINK_FULL };
+
+/*
+ * How many tasks after the head have its window too, from time to time while others wait: where the link is not full
+ * those that are served can't fill it (slow senders, a busy processor) and one more joins them, or as many again where
+ * it is half empty; where it is full fewer may do.
+ */
+static inline uint32_t qclimb_joined_next(uint32_t joined, enum qclimb_link link)
+{
+	if (link == QCLIMB_LINK_FULL)
+		return joined / 2;
+	if (joined >= QCLIMB_TASKS)
+		return QCLIMB_TASKS;
+	joined = joined < QCLIMB_TASKS / 2 && link == QCLIMB_LINK_SLACK ? 2 * joined + 1 : joined + 1;
+	return joined < QCLIMB_TASKS ? joined : QCLIMB_TASKS;
+}
+
 /* alpha C, in bytes a second. */
 static inline uint64_t qclimb_congested_rate(uint64_t capacity)
 {
@@ -145,19 +192,21 @@ static inline uint32_t qclimb_large_window_next(uint32_t window, uint64_t rate, 
 
 /*
  * What Algorithm 3 takes for b, after an interval in which `rate` was received before those behind, and `was` before:
- * all of the capacity at once where the link is full, and from there down by a RETURNS_th of it an interval at most. A
- * measured rate of applications that read in bursts swings; were those behind let in at each swing they would keep what
- * they got, for the head needs an empty queue to win it back.
+ * all of the capacity at once where the link is full, what was measured where it has slack, and else from there down by
+ * a RETURNS_th of it an interval at most. A measured rate swings; were those behind let in at each swing they would keep
+ * what they got, for the head needs an empty queue to win it back.
  */
 #define QCLIMB_RETURNS 20u
 
-static inline uint64_t qclimb_rate_before_next(uint64_t was, uint64_t rate, uint64_t capacity, int is_full)
+static inline uint64_t qclimb_rate_before_next(uint64_t was, uint64_t rate, uint64_t capacity, enum qclimb_link link)
 {
 	const uint64_t step = capacity / QCLIMB_RETURNS + 1;
 	uint64_t least;
 
-	if (is_full || rate >= capacity)
+	if (link == QCLIMB_LINK_FULL || rate >= capacity)
 		return capacity;
+	if (link == QCLIMB_LINK_SLACK)
+		return rate;
 	least = was > capacity ? capacity : was;
 	least = least > step ? least - step : 0;
 	return rate > least ? rate : least;

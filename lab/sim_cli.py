@@ -1,4 +1,4 @@
-"""`qclimb lab sim`: one run of the simulator from the command line. Heavy imports wait until needed."""
+"""`qclimb lab sim`: one run of the simulator from the command line. Heavy imports, `lab.sim` too, wait until needed."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
-
-from lab.sim.errors import ExperimentError
 
 if TYPE_CHECKING:
     from lab.sim import Experiment, Results
@@ -27,24 +25,42 @@ nine columns: id, start in s, 0, 0, packets of 1,460 bytes, 0, 0, source, destin
 
 
 @click.command(epilog=EXAMPLE)
-@click.option("--scheme", default="pfabric", show_default=True, help="The discipline; `--set` changes its settings.")
+@click.option(
+    "--scheme",
+    default="pfabric",
+    show_default=True,
+    help="pfabric, pias, qclimb, homa, tcp, dctcp or a variant; a wrong name is answered by all.",
+)
 @click.option("--set", "changes", multiple=True, metavar="NAME=VALUE", help="A setting of the scheme; repeat at will.")
-@click.option("--sizes", default="websearch_bytes", show_default=True, help="Flow-size table.")
+@click.option(
+    "--sizes", default="websearch_bytes", show_default=True, help="Flow-size table; a wrong name is answered by all."
+)
 @click.option("--list", "flow_list", type=click.Path(path_type=Path), help=LIST)
 @click.option("--load", default=0.6, show_default=True, help="Offered bytes with headers over the hosts' links.")
 @click.option("--flows", type=int, help="How many; 10,000, or all of a list, unless given.")
-@click.option("--seed", default=1, show_default=True)
-@click.option("--forecast", type=click.Choice(["nothing", "exact", "leaves"]), default="leaves", show_default=True)
+@click.option(
+    "--seed", default=1, show_default=True, help="Of arrivals, sizes, forecasts and paths; equal seeds, equal results."
+)
+@click.option(
+    "--forecast",
+    type=click.Choice(["nothing", "exact", "leaves"]),
+    default="leaves",
+    show_default=True,
+    help="What hosts know of sizes: nothing, the size itself, or bounds as leaves of a forest give them.",
+)
 @click.option("--routing", default="ecmp", show_default=True, help="ecmp, spray or priority (Big-Spine).")
-@click.option("--leaves", default=9, show_default=True)
-@click.option("--spines", default=4, show_default=True)
-@click.option("--hosts-per-leaf", default=16, show_default=True)
-@click.option("--host-gbps", default=10.0, show_default=True)
-@click.option("--uplink-gbps", default=40.0, show_default=True)
+@click.option("--leaves", default=9, show_default=True, help="Leaf switches.")
+@click.option("--spines", default=4, show_default=True, help="Spine switches; each leaf has a link to each.")
+@click.option("--hosts-per-leaf", default=16, show_default=True, help="Hosts at each leaf.")
+@click.option("--host-gbps", default=10.0, show_default=True, help="Gb/s of a host's link.")
+@click.option("--uplink-gbps", default=40.0, show_default=True, help="Gb/s of a link between leaf and spine.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 @click.pass_context
 def sim(context: click.Context, /, as_json: bool, **options: Any) -> None:
-    """Simulate a fabric packet by packet: flow completion times of one scheme."""
+    """Simulate a fabric packet by packet.
+
+    Tells flow completion times of one scheme.
+    """
     from lab.sim import SimulationError, run
 
     try:
@@ -65,6 +81,8 @@ def sim(context: click.Context, /, as_json: bool, **options: Any) -> None:
 
 def _refuse_drawn(context: click.Context) -> None:
     """Words that say how flows are drawn say nothing of a list's. Raises: ExperimentError."""
+    from lab.sim.errors import ExperimentError
+
     for name in ("sizes", "load", "forecast"):
         if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
             raise ExperimentError(
@@ -113,6 +131,8 @@ def experiment_of(
 
 
 def _bps(name: str, gbps: float) -> int:
+    from lab.sim.errors import ExperimentError
+
     if not 0 < gbps < 1e6:
         raise ExperimentError(f"topology.{name} is {gbps} Gb/s, expected above 0")
     return round(gbps * 1e9)
@@ -145,10 +165,14 @@ def _for_programs(experiment: Experiment, results: Results) -> dict[str, Any]:
     return {"scheme": described(experiment.scheme), "note": note, "classes": classes, "counters": counters}
 
 
+def _microseconds(value: float) -> str:
+    return f"{value:.1f}" if value < 10_000 else f"{value:.0f}"
+
+
 def _show(experiment: Experiment, results: Results) -> None:
     from rich.table import Table
 
-    from lab.demo import console_for_tables
+    from lab.console import console_for_tables, print_table
     from lab.sim import FlowList
 
     topology, counters = experiment.topology, results.counters
@@ -160,15 +184,15 @@ def _show(experiment: Experiment, results: Results) -> None:
         title_justify="left",
     )
     names = ("flows", "FCT mean us", "FCT p99 us", "ACKed mean us", "ACKed p99 us", "slowdown", "p99")
-    for name in (*names, "retransmitted", "dropped", "timeouts"):
+    for name in (*names, "resent", "dropped", "timeouts"):
         table.add_column(name, justify="right")
     for row in results.summary():
         keys = ["fct_mean_us", "fct_p99_us", "acked_mean_us", "acked_p99_us", "slowdown_mean", "slowdown_p99"]
-        numbers = [f"{row[key]:.1f}" if key.endswith("_us") else f"{row[key]:.3f}" for key in keys]
+        numbers = [_microseconds(row[key]) if key.endswith("_us") else f"{row[key]:.3f}" for key in keys]
         counts = [str(row[key]) for key in ("retransmissions", "drops", "timeouts")]
         table.add_row(f"{row['class']} {row['flows']}", *numbers, *counts)
     console = console_for_tables()
-    console.print(table)
+    print_table(console, table)
     speed = counters.delivered_packets / max(counters.cpu_seconds, 1e-9)
     console.print(
         "FCT: first byte at the sender to last byte at the receiver; ACKed: to the sender's last ACK, as ns-2 and YAPS "

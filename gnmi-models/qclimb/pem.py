@@ -1,0 +1,28 @@
+"""Whether PEM files can make one end of a TLS connection; asked at start, for gRPC says only that it can't listen."""
+
+import ssl
+from pathlib import Path
+
+from .errors import QclimbError
+
+
+def check(certificate: Path, key: Path, ca: Path | None = None) -> None:
+    """Refuses files that can't be read, are no PEM, or do not belong together; QclimbError names the file.
+
+    `ca`: what the other end's certificate must come from. Dates are not looked at: whoever connects says so.
+    """
+    for path in (certificate, key, *(() if ca is None else (ca,))):
+        try:
+            path.read_bytes()
+        except OSError as error:
+            raise QclimbError(f"{path}: {error.strerror}, expected a PEM file") from None
+    for path in (certificate, *(() if ca is None else (ca,))):
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(path)
+        except ssl.SSLError:
+            raise QclimbError(f"{path}: holds no certificate, expected a PEM file with one") from None
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password=lambda: "")  # never asks
+    except ssl.SSLError as error:
+        reason = "belongs to another certificate" if error.reason == "KEY_VALUES_MISMATCH" else "holds no private key"
+        raise QclimbError(f"{key}: {reason}, expected the PEM key of {certificate}, not encrypted") from None

@@ -1,0 +1,128 @@
+"""Finished flows as numpy has them: rows laid out as `struct qclimb_record`, thousands checked and counted in one go.
+
+The twin of `FlowRecord`, one row each, with the same bounds of what can be; `hostfile` tells of one record what is
+wrong with it. Rows are read-only views of the bytes that they came in.
+"""
+
+import zlib
+from collections.abc import Iterable
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .features import FEATURES
+from .histogram import GAMMA, LAST_BUCKET, bucket_of
+from .hostfile import (
+    RECORD,
+    RECORD_HEADER,
+    decode_record_header,
+    decode_records,
+    encode_record_header,
+    encode_records,
+)
+from .policy import MAX_PRIORITIES, Mode
+from .record import PARTLY_UNOBSERVED, FlowRecord, RecordBatch
+
+ROW = np.dtype(
+    [(name, "<u8") for name in ("start_ns", "last_write_ns", "drained_ns")]
+    + [(name, "<u8") for name in ("size_bytes", "lower_bytes", "upper_bytes")]
+    + [(name, "<u8") for name in ("first_write_bytes", "footprint_lower_bytes", "start_us", "gap_us")]
+    + [("last_size_bytes", "<u8", (5,)), ("connection", "<u8"), ("wait_ns", "<u8")]
+    + [(name, "<u4") for name in ("pid", "flow_index", "promotions", "demotions")]
+    + [("local_addr", "u1", (16,)), ("peer_addr", "u1", (16,)), ("local_port", "<u2"), ("peer_port", "<u2")]
+    + [(name, "u1") for name in ("role", "mode", "last_priority", "flags")]
+    + [("comm", "S16")]
+)
+assert ROW.itemsize == RECORD.size
+
+Rows = NDArray[np.void]
+BUCKETS = LAST_BUCKET + 1
+
+
+def rows_of(packed: bytes | memoryview) -> Rows:
+    """The records that lie one after another in these bytes, unchecked."""
+    return np.frombuffer(packed, dtype=ROW)
+
+
+def from_records(records: Iterable[FlowRecord]) -> Rows:
+    """The same flows as rows."""
+    return rows_of(encode_records(RecordBatch(tuple(records)))[RECORD_HEADER.size :])
+
+
+def to_records(rows: Rows) -> list[FlowRecord]:
+    """The same flows one by one; raises RecordError for the first that can't be, and says what is wrong with it."""
+    return list(decode_records(encode_rows(rows)).records)
+
+
+def encode_rows(rows: Rows) -> bytes:
+    """The rows as one datagram, of any length."""
+    return encode_record_header(len(rows)) + rows.tobytes()
+
+
+def decode_rows(datagram: bytes | memoryview) -> Rows:
+    """The rows of one datagram, of any length; raises RecordError, also for a flow that can't be."""
+    decode_record_header(datagram)
+    rows = rows_of(memoryview(datagram)[RECORD_HEADER.size :])
+    possible_rows = possible(rows)
+    if not possible_rows.all():
+        to_records(rows[~possible_rows][:1])
+    return rows
+
+
+def possible(rows: Rows) -> NDArray[np.bool_]:
+    """Which rows are flows that can be: what `FlowRecord` refuses is none."""
+    good = (rows["size_bytes"] >= 1) & (rows["start_ns"] <= rows["last_write_ns"])
+    good &= (rows["drained_ns"] == 0) | (rows["last_write_ns"] <= rows["drained_ns"])
+    good &= rows["lower_bytes"] <= rows["upper_bytes"]
+    good &= (rows["role"] <= 1) & (rows["mode"] < len(Mode)) & (rows["last_priority"] < MAX_PRIORITIES)
+    return np.asarray(good)
+
+
+def features(rows: Rows) -> NDArray[np.float32]:
+    """float32 [rows, 12]: `FlowRecord.features` of each, rounded once (to nearest even)."""
+    found = np.empty((len(rows), len(FEATURES)), dtype=np.uint64)
+    found[:, 0], found[:, 1] = rows["start_us"], rows["gap_us"]
+    found[:, 2:7] = rows["last_size_bytes"]
+    found[:, 7] = np.where(rows["role"] == 1, rows["local_port"], rows["peer_port"])
+    found[:, 8] = rows["role"]
+    found[:, 9], found[:, 10] = _address_numbers(rows["peer_addr"]), _address_numbers(rows["local_addr"])
+    found[:, 11] = rows["first_write_bytes"]
+    return found.astype(np.float32)
+
+
+def count_sizes(rows: Rows) -> tuple[NDArray[np.int64], int]:
+    """Flows by bucket of their size, [BUCKETS], and their bytes; but of those that were seen only in part."""
+    sizes = rows["size_bytes"][(rows["flags"] & PARTLY_UNOBSERVED) == 0]
+    high, low = sizes >> np.uint64(32), sizes & np.uint64(0xFFFF_FFFF)
+    total = (int(high.sum()) << 32) + int(low.sum())  # no sum of 64 bits holds 2^32 of them
+    return np.bincount(buckets_of(sizes), minlength=BUCKETS), total
+
+
+def buckets_of(sizes_bytes: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """`histogram.bucket_of` of each size >= 1, exactly: by the largest size of each bucket, and no logarithm."""
+    return np.searchsorted(_largest_sizes(), sizes_bytes)
+
+
+@cache
+def _largest_sizes() -> NDArray[np.uint64]:
+    """The largest size that `bucket_of` puts into each bucket but the last."""
+    found = []
+    for bucket in range(LAST_BUCKET):
+        end = GAMMA**bucket  # but for rounding, and bucket_of rounds, too: what it says is asked of it
+        inside, outside = max(1, int(end * (1 - 1e-10)) - 1), int(end * (1 + 1e-10)) + 2
+        while outside - inside > 1:
+            between = (outside + inside) // 2
+            inside, outside = (between, outside) if bucket_of(between) <= bucket else (inside, between)
+        found.append(inside)
+    return np.array(found, dtype=np.uint64)
+
+
+def _address_numbers(addresses: NDArray[np.uint8]) -> NDArray[np.uint64]:
+    """`features.address_number` of each, [rows, 16] bytes."""
+    wide = addresses.astype(np.uint64)
+    numbers = (wide[:, 13] << np.uint64(16)) | (wide[:, 14] << np.uint64(8)) | wide[:, 15]
+    mapped = (addresses[:, :10] == 0).all(axis=1) & (addresses[:, 10:12] == 0xFF).all(axis=1)
+    for at in np.flatnonzero(~mapped):
+        numbers[at] = zlib.crc32(addresses[at].tobytes()) & 0xFFFFFF
+    return np.asarray(numbers)

@@ -1,0 +1,48 @@
+"""The recordings that are replayed, and how. Without slow imports: their names stand in the command's help."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lab.workload.services import Endpoint
+
+FIRST_PORT = 7100
+
+
+@dataclass(frozen=True)
+class Source:
+    """A recording and how it is replayed."""
+
+    name: str
+    host_rate_mbps: int = 15
+    """25, the lab's usual rate, made 5 to 9 % of web's flows begin more than 5 ms late: they come in bursts."""
+    both_ways: bool = False
+    """Flows of the side that connected, too."""
+    services: int = 1
+    """Recorded service ports become so many services, in turn of their first flow."""
+    windows: int = 5
+
+    @property
+    def endpoints(self) -> tuple[Endpoint, ...]:
+        """What is served: answers are pulled, the connecting side's flows pushed, each way on ports of its own."""
+        from lab.workload.services import Endpoint  # numpy, only where it is asked for
+
+        hows = ("pull", "push") if self.both_ways else ("pull",)
+        return tuple(
+            Endpoint(f"{how}{n}", FIRST_PORT + (20 if how == "push" else 0) + n, how, "one")  # type: ignore[arg-type]
+            for how in hows
+            for n in range(self.services)
+        )
+
+
+SOURCES = {
+    source.name: source
+    for source in (
+        Source("web"),
+        Source("spark", both_ways=True, services=6),
+        # With 381 bytes in the mean, 15 Mb/s would be 17,000 flows a second at load 0.5.
+        Source("kv", host_rate_mbps=2, windows=1),
+    )
+}

@@ -1,0 +1,153 @@
+"""Rollouts whose store fails, or whose switches do what nobody foresaw: nothing is half done, and none hangs."""
+
+import time
+from contextlib import nullcontext
+from typing import Any
+
+import pytest
+from qclimb.intent import QueueClass, SwitchIntent
+from qclimb.policy import Mode
+
+from orchestrator import fleet, runner
+from orchestrator.errors import FleetError, StoreError
+from orchestrator.revision import compose
+from orchestrator.runner import Runner
+
+FULL = StoreError("database a.db: database or disk is full")
+
+
+class Switches:
+    """A fleet of switches that take all: what each was given, in order."""
+
+    def __init__(self, broken: Exception | None = None) -> None:
+        self.given: list[tuple[str, int | None]] = []
+        self.broken = broken
+
+    def intent(self, switch: Any) -> SwitchIntent | None:
+        if self.broken:
+            raise self.broken
+        return SwitchIntent(3, "enabled", (QueueClass(0, dscp=47, queue=7),))
+
+    def apply(self, switch: Any, intent: SwitchIntent | None, deadline_s: float) -> int:
+        generation = None if intent is None else intent.generation
+        self.given.append((switch.name, generation))
+        return generation or 0
+
+
+@pytest.fixture
+def revision(store, monkeypatch):
+    monkeypatch.setattr(runner, "UNSTORED_RETRY_S", 0.01)
+    made = compose(Mode.PIAS, (5000,), 2, slack_bytes=0)
+    return store.add_revision("test", made.to_json())
+
+
+def ended(store, number: int) -> dict[str, Any]:
+    end = time.monotonic() + 120
+    while time.monotonic() < end:
+        row = store.rollout(number)
+        if row["phase"] != "running":
+            return row
+        time.sleep(0.01)
+    pytest.fail("the rollout did not end")
+
+
+def failing(store, monkeypatch, when) -> list[str]:
+    """Has the store refuse to keep a rollout's documents for which `when` holds; the phases of those that it kept."""
+    keep, kept = store.save_rollout, []
+
+    def save(number: int, phase: str, document: dict[str, Any]) -> None:
+        if when(document):
+            raise FULL
+        keep(number, phase, document)
+        kept.append(phase)
+
+    monkeypatch.setattr(store, "save_rollout", save)
+    return kept
+
+
+def test_a_rollout_waits_until_the_store_can_keep_it_again_and_then_goes_on(store, revision, monkeypatch):
+    store.put_switch("l1", "192.0.2.1:9339", "leaf", None)
+    store.put_host("h1")
+    left = {"applied": 3, "host": 3}
+
+    def full(document: dict[str, Any]) -> bool:
+        what = "host" if document["active"] else document["switches"]["l1"]["phase"]
+        left[what] = left.get(what, 0) - 1
+        return left[what] >= 0
+
+    failing(store, monkeypatch, full)
+    switches = Switches()
+    carried = Runner(store, switches)
+    number = carried.start(revision, "test")
+    while (store.setting("policy") or {}).get("generation") != number:
+        time.sleep(0.01)
+    carried.host_reported("h1", number)
+    assert ended(store, number)["phase"] == "done"
+    assert switches.given == [("l1", number)]
+    assert store.rollout(number)["document"]["hosts"]["h1"]["phase"] == "applied"
+    carried.close()
+
+
+def test_nothing_is_pushed_before_what_the_switch_had_is_kept(store, revision, monkeypatch):
+    store.put_switch("l1", "192.0.2.1:9339", "leaf", None)
+    failing(store, monkeypatch, lambda document: document["switches"]["l1"]["phase"] == "pushing")
+    switches = Switches()
+    carried = Runner(store, switches)
+    row = ended(store, carried.start(revision, "test"))
+    assert (row["phase"], row["document"]["error"]) == ("rolled-back", str(FULL))
+    assert switches.given == []
+    assert store.setting("policy") is None
+    carried.close()
+
+
+def test_an_error_that_nobody_foresaw_before_the_push_takes_nothing_from_the_switch(store, revision):
+    store.put_switch("l1", "192.0.2.1:9339", "leaf", None)
+    switches = Switches(broken=RuntimeError("surprise"))
+    carried = Runner(store, switches)
+    row = ended(store, carried.start(revision, "test"))
+    assert row["phase"] == "rolled-back"
+    assert "surprise" in row["document"]["error"]
+    assert switches.given == []  # in particular no None, which would remove what it has
+    carried.close()
+
+
+def test_a_policy_and_its_rollout_come_into_force_together_or_not_at_all(store):
+    number = store.add_rollout(1, "test", {"active": False})
+    with pytest.raises(StoreError):
+        store.activate({"generation": number}, number, "running", {"active": object()})
+    assert store.setting("policy") is None
+    store.activate({"generation": number}, number, "running", {"active": True})
+    assert store.setting("policy") == {"generation": number}
+    assert store.rollout(number)["document"] == {"active": True}
+
+
+def test_an_intent_that_could_not_be_given_back_is_not_replaced(monkeypatch, pki):
+    found: dict[str, Any] = {"qclimb:config": {"generation": "3", "colour": "red"}}
+    door = fleet.Fleet(pki / "orchestrator.pem", pki / "orchestrator.key", pki / "ca.pem")
+    monkeypatch.setattr(door, "_session", lambda switch: nullcontext())
+    monkeypatch.setattr(fleet, "_get", lambda *_: found)
+    with pytest.raises(FleetError, match=r"unknown key 'colour'.*could not be given back") as caught:
+        door.intent(fleet.Switch("l1", "192.0.2.1:9339"))
+    assert not caught.value.changed
+    found = {"qclimb:config": {"admin-state": "disabled"}}
+    assert door.intent(fleet.Switch("l1", "192.0.2.1:9339")) is None
+
+
+def test_a_models_number_is_nobody_elses_even_before_it_is_made(store):
+    assert [store.reserve_model(), store.reserve_model()] == [1, 2]
+
+
+def test_a_damaged_rollout_is_said_and_keeps_nobody_from_starting(store):
+    number = store.add_rollout(1, "test", {"colour": "red"})
+    carried = Runner(store, Switches())
+    carried.recover()
+    row = store.rollout(number)
+    assert (row["phase"], carried.running) == ("failed", None)
+    assert "can't be read (KeyError('switches')); nothing was given back" in row["document"]["error"]
+    carried.close()
+
+
+def test_a_commit_is_on_disk_before_anybody_hears_of_it(store):
+    with store.reading() as connection:
+        assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2  # FULL: each commit syncs the log
+        assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"

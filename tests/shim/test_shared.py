@@ -1,0 +1,65 @@
+"""Who shares a connection, or its number: processes that write to it, threads that close it under a writer."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from qclimb.policy import Mode
+from stand import environment, hostd, policy, put_policy
+from test_robust import put_model, two_leaves
+
+SHARED = """
+import os, socket, threading, time
+server = socket.create_server(("127.0.0.1", 0))
+client = socket.create_connection(server.getsockname())
+# Room for a round: where there is none the kernel tears messages, too.
+client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 200_000)
+peer, _ = server.accept()
+got = bytearray()
+def read():
+    while part := peer.recv(65536):
+        got.extend(part)
+reader = threading.Thread(target=read)
+MESSAGE, EACH, ROUNDS = 4000, 10, 40
+for round in range(ROUNDS):
+    for child in range(4):
+        if not os.fork():
+            for number in range(EACH):
+                assert os.write(client.fileno(), bytes([child + 1]) * MESSAGE) == MESSAGE
+            os._exit(0)
+    if not round:
+        reader.start()
+    for child in range(4):
+        assert os.wait()[1] == 0
+    while len(got) < (round + 1) * 4 * EACH * MESSAGE:
+        time.sleep(0.001)
+client.shutdown(socket.SHUT_WR)
+reader.join()
+assert len(got) == ROUNDS * 4 * EACH * MESSAGE, len(got)
+messages = [set(got[at:at + MESSAGE]) for at in range(0, len(got), MESSAGE)]
+assert all(len(message) == 1 for message in messages), sum(len(message) > 1 for message in messages)
+"""
+
+
+@pytest.mark.parametrize("mode", [Mode.OBSERVE, Mode.PIAS, Mode.QCLIMB])
+def test_no_bytes_of_another_process_come_into_a_small_message(run_dir, mode):
+    put_model(run_dir, two_leaves(5))
+    put_policy(run_dir, policy(mode, threshold_bytes=(1448, 14480, 100_000), model_generation=5))
+    with hostd(run_dir):
+        done = subprocess.run(
+            [sys.executable, "-c", SHARED], env=environment(run_dir), capture_output=True, text=True, timeout=60
+        )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("how", "says"), [("close", "-1 EBADF 1000000 0"), ("dup2", "2000000 - 2000000 0")], ids=["close", "dup2"]
+)
+def test_what_is_left_of_a_write_goes_to_nobody_else_who_got_its_number(run_dir, tmp_path, how, says):
+    """The first piece of a million bytes waits for room when the number is taken."""
+    program = tmp_path / "taken"
+    subprocess.run(["cc", "-o", program, Path(__file__).with_name("taken.c"), "-lpthread"], check=True)
+    put_policy(run_dir, policy(threshold_bytes=(1_000_000, 4_000_000, 8_000_000)))
+    done = subprocess.run([program, how], env=environment(run_dir), capture_output=True, text=True, timeout=60)
+    assert (done.stdout.strip(), done.stderr) == (says, "")
