@@ -12,6 +12,9 @@ from collections.abc import Iterable
 RECORDS_PER_S = 20_000
 """Of all hosts together: ten windows of the drift watch a second."""
 RECORDS_LEAST, RECORDS_MOST = 16, 4096
+LEAST_PART = 1 / 4
+"""Of an equal part: what a host that leaves flows out is told at least. Fewer flows say little about a host; more would
+leave too little to hand out by how busy hosts are."""
 RATE_OVER_S = 2.0
 
 
@@ -47,7 +50,7 @@ class Share:
         everybody = self._records_per_s / self._deliveries.least_per_s
         chance = (self._records_per_s - self._whole_flows.least_per_s) / self._cut_flows.least_per_s
         of_its_own = min(chance * (records + left_out), 2 * records)
-        least = everybody / 4 if left_out else everybody
+        least = everybody * LEAST_PART if left_out else everybody
         return int(max(RECORDS_LEAST, min(RECORDS_MOST, max(least, of_its_own))))
 
 

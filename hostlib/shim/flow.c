@@ -86,7 +86,7 @@ static ssize_t write_pieces(struct connection *connection, struct write_call *ca
 			grant(connection, call, call->len - done, done == 0, ready, done ? now_ns() : now, &hold);
 		ssize_t wrote;
 
-		if (done && !find_number(connection, cookie, call))
+		if (!find_number(connection, cookie, call))
 			return -1;
 		if (!len)
 			return done ? (ssize_t)done : -1;

@@ -12,6 +12,7 @@ void fork_scenario(unsigned int seed)
 {
 	while (now_s() < end_s) {
 		struct side other = { .seed = seed, .total = 300000 };
+		const uint64_t checked_before = bytes_checked;
 		volatile uint64_t position = 0;
 		pthread_t thread;
 		int fd, status;
@@ -21,6 +22,8 @@ void fork_scenario(unsigned int seed)
 		MUST(!pthread_create(&thread, NULL, reader, &other));
 		while (position < 100000)
 			position += write_somehow(fd, position, 1 + rand_r(&seed) % (100000 - position), &seed, 0);
+		while (bytes_checked == checked_before) /* a thread that begins takes from the heap */
+			sched_yield();
 		child = fork();
 		MUST(child >= 0);
 		if (!child) {

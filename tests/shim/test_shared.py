@@ -54,12 +54,20 @@ def test_no_bytes_of_another_process_come_into_a_small_message(run_dir, mode):
 
 
 @pytest.mark.parametrize(
-    ("how", "says"), [("close", "-1 EBADF 1000000 0"), ("dup2", "2000000 - 2000000 0")], ids=["close", "dup2"]
+    ("how", "first_threshold_bytes", "says"),
+    [
+        ("close", 1_000_000, "-1 EBADF 1000000 0"),
+        ("dup2", 1_000_000, "2000000 - 2000000 0"),
+        ("before", 150_000, "-1 EBADF 150000 0"),
+    ],
+    ids=["close", "dup2", "before"],
 )
-def test_what_is_left_of_a_write_goes_to_nobody_else_who_got_its_number(run_dir, tmp_path, how, says):
-    """The first piece of a million bytes waits for room when the number is taken."""
+def test_what_is_left_of_a_write_goes_to_nobody_else_who_got_its_number(
+    run_dir, tmp_path, how, first_threshold_bytes, says
+):
+    """The first piece of a million bytes waits for room, or the whole write at a boundary, when the number is taken."""
     program = tmp_path / "taken"
     subprocess.run(["cc", "-o", program, Path(__file__).with_name("taken.c"), "-lpthread"], check=True)
-    put_policy(run_dir, policy(threshold_bytes=(1_000_000, 4_000_000, 8_000_000)))
+    put_policy(run_dir, policy(threshold_bytes=(first_threshold_bytes, 4_000_000, 8_000_000)))
     done = subprocess.run([program, how], env=environment(run_dir), capture_output=True, text=True, timeout=60)
     assert (done.stdout.strip(), done.stderr) == (says, "")

@@ -126,7 +126,7 @@ def test_in_a_process_of_the_other_libc_the_library_does_nothing(tmp_path, run_d
 # --- sanitizers
 
 
-# Forks among threads hung once under its runtime (gcc 12); whether without the library too was not seen.
+# gcc 12's runtime holds locks of its heap over a fork: forks among threads hang under it without the library, too.
 @pytest.mark.parametrize("scenario", [name for name in SCENARIOS if name != "fork-threads"])
 def test_address_and_undefined_behaviour_sanitizers_find_nothing(tmp_path_factory, run_dir, scenario):
     library = built("sanitize")
