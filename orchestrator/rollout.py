@@ -104,7 +104,9 @@ class Rollout:
         return Steps(push=tuple(name for name, step in self.switches.items() if step.phase is SwitchPhase.PENDING))
 
     def pushing(self, name: str, previous: dict[str, Any] | None) -> "Rollout":
-        """A push is about to start; `previous` is what the switch has."""
+        """A push is about to start; `previous` is what the switch has. The same rollout where nothing is pushed now."""
+        if self.turned_back or self.phase is not Phase.RUNNING:
+            return self
         return self._switch(name, SwitchStep(SwitchPhase.PUSHING, previous=previous))
 
     def pushed(self, name: str, generation: int) -> "Rollout":

@@ -131,7 +131,7 @@ class Runner:
         """A host's heartbeat."""
         with self._lock:
             if self._current is not None:
-                self._take(lambda rollout: rollout.host_reported(name, generation))
+                self._take(self._current[0], lambda rollout: rollout.host_reported(name, generation))
 
     @property
     def running(self) -> int | None:
@@ -163,7 +163,7 @@ class Runner:
         except Exception as error:
             log.exception("rollout id=%d event=broke", number)
             reason = f"internal: {error!r}"
-            self._take(lambda now: replace(now, phase=Phase.FAILED, error=reason))
+            self._take(number, lambda now: replace(now, phase=Phase.FAILED, error=reason))
         finally:
             with self._lock:
                 rollout = self._current[1]
@@ -194,7 +194,7 @@ class Runner:
                             work = self._push if what == "push" else self._restore
                             started[what, name] = self._pool.submit(work, devices[name], revision)
                 if end is not None and time.monotonic() >= end:
-                    self._take(lambda rollout: rollout.hosts_ran_out(self.hosts_deadline_s))
+                    self._take(revision.intent.generation, lambda now: now.hosts_ran_out(self.hosts_deadline_s))
                     continue
                 self._changed.wait(None if end is None else max(end - time.monotonic(), 0.01))
 
@@ -211,39 +211,43 @@ class Runner:
         log.info("policy generation=%d mode=%s event=in-force", revision.policy.generation, revision.policy.mode)
 
     def _push(self, switch: Switch, revision: Revision) -> None:
-        name, begun, sent = switch.name, time.monotonic(), False
-        if self._rollout.turned_back or self._stop:
+        name, number, begun, sent = switch.name, revision.intent.generation, time.monotonic(), False
+        if not self._pushes(number):
             return
         try:
             before = self.fleet.intent(switch)
-            self._take(lambda rollout: rollout.pushing(name, None if before is None else before.to_gnmi()), needed=True)
+            told = None if before is None else before.to_gnmi()
+            if not self._take(number, lambda rollout: rollout.pushing(name, told), needed=True):
+                log.info("switch name=%s generation=%d event=not-pushed", name, number)
+                return
             sent = True
             generation = self.fleet.apply(switch, revision.intent, self.switch_deadline_s)
         except Exception as error:
             changed = error.changed if isinstance(error, FleetError) else sent
             reason = str(error) if isinstance(error, QclimbError) else f"switch {name}: {error!r}"
-            self._take(lambda rollout: rollout.push_failed(name, reason, changed=changed))
+            self._take(number, lambda rollout: rollout.push_failed(name, reason, changed=changed))
             self._observe_push(time.monotonic() - begun, False)
-            log.warning("switch name=%s generation=%d event=failed reason=%r", name, revision.intent.generation, reason)
+            log.warning("switch name=%s generation=%d event=failed reason=%r", name, number, reason)
             return
-        self._take(lambda rollout: rollout.pushed(name, generation))
+        self._take(number, lambda rollout: rollout.pushed(name, generation))
         self._note_applied(name, generation)
         self._observe_push(time.monotonic() - begun, True)
         log.info("switch name=%s generation=%d event=applied", name, generation)
 
     def _restore(self, switch: Switch, revision: Revision) -> None:
-        name = switch.name
+        name, number = switch.name, revision.intent.generation
         try:
-            self._take(lambda rollout: rollout.restoring(name))
+            if not self._take(number, lambda rollout: rollout.restoring(name)):
+                return
             previous = self._rollout.switches[name].previous
             intent = None if previous is None else SwitchIntent.from_gnmi(previous)
             generation = self.fleet.apply(switch, intent, self.switch_deadline_s)
         except Exception as error:
             reason = str(error) if isinstance(error, QclimbError) else f"switch {name}: {error!r}"
-            self._take(lambda rollout: rollout.restore_failed(name, reason))
+            self._take(number, lambda rollout: rollout.restore_failed(name, reason))
             log.error("switch name=%s event=stranded reason=%r", name, reason)
             return
-        self._take(lambda rollout: rollout.restored(name, generation))
+        self._take(number, lambda rollout: rollout.restored(name, generation))
         self._note_applied(name, generation)
         log.warning("switch name=%s generation=%d event=restored", name, generation)
 
@@ -254,23 +258,32 @@ class Runner:
         except StoreError as error:
             log.error("switch name=%s generation=%d event=unstored reason=%r", name, generation, str(error))
 
+    def _pushes(self, number: int) -> bool:
+        """Whether that rollout still goes forward."""
+        with self._lock:
+            current = self._current
+            return current is not None and current[0] == number and not (current[1].turned_back or self._stop)
+
     @property
     def _rollout(self) -> Rollout:
         assert self._current is not None
         return self._current[1]
 
-    def _take(self, change: Callable[[Rollout], Rollout], *, needed: bool = False) -> None:
-        """Takes an outcome in, and keeps it, or has `_carry_out` do so.
+    def _take(self, number: int, change: Callable[[Rollout], Rollout], *, needed: bool = False) -> bool:
+        """Takes an outcome in, and keeps it, or has `_carry_out` do so; False where it changes nothing.
+
+        `number`: the rollout that it is of. One that has ended, or that this process lets go of, changes no more, nor
+        does the next one: a switch may answer after another one's failure has ended the rollout.
 
         `needed`: what follows must not be done before it is kept; else nothing is taken in, and StoreError.
         """
         with self._lock:
-            if self._current is None:
-                return
-            number, before = self._current
+            if self._current is None or self._current[0] != number:
+                return False
+            before = self._current[1]
             after = change(before)
             if after == before:
-                return
+                return False
             if needed:
                 self.store.save_rollout(number, after.phase.value, after.to_json())
                 self._current = (number, after)
@@ -278,6 +291,7 @@ class Runner:
                 self._current = (number, after)
                 self._save()
             self._changed.notify_all()
+            return True
 
     def _save(self) -> None:
         """Keeps the rollout as it stands, or remembers that it is not kept."""

@@ -1,6 +1,8 @@
 """Rollouts whose store fails, or whose switches do what nobody foresaw: nothing is half done, and none hangs."""
 
+import threading
 import time
+from collections.abc import Iterator
 from contextlib import nullcontext
 from typing import Any
 
@@ -98,6 +100,106 @@ def test_nothing_is_pushed_before_what_the_switch_had_is_kept(store, revision, m
     assert switches.given == []
     assert store.setting("policy") is None
     carried.close()
+
+
+class OneHeldUp(Switches):
+    """l1 can't be reached; l2 takes its time to tell what it has."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked, self.goes_on, self.told = threading.Event(), threading.Event(), threading.Event()
+
+    def intent(self, switch: Any) -> SwitchIntent | None:
+        if switch.name == "l1":
+            assert self.asked.wait(120)
+            raise FleetError("switch l1: away", changed=False)
+        self.asked.set()
+        assert self.goes_on.wait(120)
+        self.told.set()
+        return super().intent(switch)
+
+
+@pytest.fixture
+def held_up(store) -> Iterator[OneHeldUp]:
+    for name in ("l1", "l2"):
+        store.put_switch(name, "192.0.2.1:9339", "leaf", None)
+    made = OneHeldUp()
+    yield made
+    made.goes_on.set()
+
+
+def let_go(switches: OneHeldUp, carried: Runner) -> None:
+    """l2 answers, and whatever comes of it has come."""
+    switches.goes_on.set()
+    assert switches.told.wait(120)
+    carried.close()
+    carried._pool.shutdown(wait=True)
+
+
+def test_a_switch_that_answers_after_the_roll_back_is_given_nothing_any_more(store, revision, held_up):
+    carried = Runner(store, held_up)
+    row = ended(store, carried.start(revision, "test"))
+    assert row["phase"] == "rolled-back"
+    let_go(held_up, carried)
+    assert held_up.given == []
+
+
+def test_a_switch_that_answers_late_has_no_part_in_the_next_rollout(store, revision, held_up):
+    carried = Runner(store, held_up)
+    ended(store, carried.start(revision, "test"))
+    while carried.running:
+        time.sleep(0.01)
+    store.remove_device("switches", "l1")
+    store.put_host("h1")  # the next one waits for it
+    number = carried.start(revision, "test")
+    held_up.goes_on.set()
+    while (store.setting("policy") or {}).get("generation") != number:
+        time.sleep(0.01)
+    let_go(held_up, carried)
+    assert held_up.given == [("l2", number)]
+    assert store.rollout(number)["document"]["switches"]["l2"]["applied_generation"] == number
+
+
+def test_a_switch_that_answers_while_others_are_given_back_is_given_nothing(store, revision, held_up, monkeypatch):
+    """l0 took its intent, and is slow to take back what it had: the rollout still runs when l2 answers."""
+    store.put_switch("l0", "192.0.2.1:9339", "leaf", None)
+    took, back = threading.Event(), threading.Event()
+    apply, intent = held_up.apply, held_up.intent
+
+    def slow_back(switch: Any, wanted: SwitchIntent | None, deadline_s: float) -> int:
+        if switch.name == "l0" and took.is_set():
+            back.set()
+            held_up.goes_on.set()
+            assert held_up.told.wait(120)
+            time.sleep(0.2)  # l2's thread goes on meanwhile
+        found = apply(switch, wanted, deadline_s)
+        took.set()
+        return found
+
+    def told(switch: Any) -> SwitchIntent | None:
+        if switch.name == "l0":
+            return Switches.intent(held_up, switch)
+        assert took.wait(120)
+        return intent(switch)
+
+    monkeypatch.setattr(held_up, "apply", slow_back)
+    monkeypatch.setattr(held_up, "intent", told)
+    carried = Runner(store, held_up)
+    number = carried.start(revision, "test")
+    assert ended(store, number)["phase"] == "rolled-back"
+    let_go(held_up, carried)
+    assert held_up.given == [("l0", number), ("l0", 3)]
+
+
+def test_at_the_end_of_the_process_nothing_is_pushed_that_the_store_does_not_know_of(store, revision, held_up):
+    store.remove_device("switches", "l1")
+    carried = Runner(store, held_up)
+    number = carried.start(revision, "test")
+    assert held_up.asked.wait(120)
+    carried.close()
+    let_go(held_up, carried)
+    assert store.rollout(number)["document"]["switches"]["l2"]["phase"] == "pending"
+    assert held_up.given == []
 
 
 def test_an_error_that_nobody_foresaw_before_the_push_takes_nothing_from_the_switch(store, revision):
