@@ -9,7 +9,7 @@ wrote to QCLIMB_* (`follow`), and our gNMI server (`commit`), which plans before
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from qclimb.config_db import TABLES as INTENT_TABLES
@@ -63,8 +63,7 @@ class Switch:
         """Bring the QoS tables to the intent rows; True if anything had to be changed. Raises DatabaseLost only."""
         with self._lock:
             self._load_state()
-            self._check_ready()
-            rows = self.db.get_tables(WATCHED_TABLES)
+            rows = self._whole_tables(WATCHED_TABLES)
             status = self._snapshot.status
             try:
                 intent = intent_of(rows)
@@ -85,9 +84,8 @@ class Switch:
         Raises DatabaseLost.
         """
         with self._lock:
-            self._check_ready()
             try:
-                return intent_of(self.db.get_tables(INTENT_TABLES))
+                return intent_of(self._whole_tables(INTENT_TABLES))
             except IntentError:
                 return self._snapshot.intent
 
@@ -98,8 +96,7 @@ class Switch:
         """
         with self._lock:
             self._load_state()
-            self._check_ready()
-            rows = self.db.get_tables(WATCHED_TABLES)
+            rows = self._whole_tables(WATCHED_TABLES)
             changes = plan(intent, rows, self._narrow_buffers)
             self._apply(intent, self._snapshot.status.wants(intent), changes, intent_changes(intent, rows))
 
@@ -121,6 +118,17 @@ class Switch:
             for change in changes:
                 log.debug("change %s", described(change))
         self._publish(intent, status.applied(self._now_s() if changes else None), class_rows(intent))
+
+    def _whole_tables(self, tables: Iterable[str]) -> Rows:
+        """The rows of a whole configuration.
+
+        `config reload` takes the mark away first and sets it last: it may begin after one look at the mark, and what is
+        read then is missing rows that nobody removed.
+        """
+        self._check_ready()
+        rows = self.db.get_tables(tables)
+        self._check_ready()
+        return rows
 
     def _check_ready(self) -> None:
         if not self.db.ready():

@@ -4,11 +4,17 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
+import pytest
 from qclimb.intent import QueueClass, SwitchIntent
 
+from switchd.apply import Switch
 from switchd.cli import without_password
+from switchd.db import DatabaseLost
+from switchd.db_redis import RedisDatabase
+from switchd.rows import Rows
 from tests.switchd.stand import CONFIG, STATE, Daemon, Pki, Redis, running_daemon, wait_until
 
 QOS = ("PORT_QOS_MAP", "QUEUE", "SCHEDULER", "WRED_PROFILE", "DSCP_TO_TC_MAP", "TC_TO_QUEUE_MAP")
@@ -119,6 +125,30 @@ def test_a_redis_that_is_half_loaded_is_not_acted_on(server: Redis, daemon: Daem
     assert server.rows(*QOS) == before
     server.load(intent(4, 7, 6).to_config_db())
     applied(server, 4)
+
+
+def test_a_reload_that_begins_while_rows_are_read_is_not_acted_on(server: Redis) -> None:
+    class Reloading(RedisDatabase):
+        begins = False
+
+        def get_tables(self, tables: Iterable[str]) -> Rows:
+            if self.begins:
+                self._config.delete("CONFIG_DB_INITIALIZED")
+                self._config.delete("QCLIMB|global", "QCLIMB_CLASS|0", "QCLIMB_CLASS|1")
+            return super().get_tables(tables)
+
+    server.load(intent(3, 7, 6).to_config_db())
+    db = Reloading(server.url)
+    switch = Switch(db)
+    assert switch.follow()
+    before = server.rows(*QOS)
+    db.begins = True
+    for act in (switch.follow, switch.intent_now, lambda: switch.commit(None)):
+        server.load(intent(3, 7, 6).to_config_db())
+        with pytest.raises(DatabaseLost, match="not initialised"):
+            act()
+        assert server.rows(*QOS) == before
+    db.close()
 
 
 def test_a_restarted_daemon_keeps_generation_and_time(server: Redis, pki: Pki, tmp_path: Path) -> None:
