@@ -171,5 +171,6 @@ def test_ecn_and_checksums_stay_right_where_dscps_change_and_sacks_are_hidden(pa
     assert {segment.ecn for segment in first_sent(found)} <= {2, 3}
     assert all(header_is_valid(frame) for frame in frames(pcap) if frame[12:14] == b"\x08\x00")
     assert taggers[0].counts()["tagged"] > 100
+    assert taggers[1].counts()["hidden"] > 0
     for host in pair:
         assert host.counter("TcpInCsumErrors") == host.counter("IpExtInCsumErrors") == 0

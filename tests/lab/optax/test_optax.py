@@ -1,7 +1,6 @@
 """The OPTAX experiment: its points, its arithmetic, and one short run of it."""
 
 import os
-from dataclasses import replace
 
 import pytest
 
@@ -97,8 +96,7 @@ def test_tasks_are_complete_under_optax_and_the_star_goes(tmp_path):
             found = run(star, scheme, tasks)  # raises where a byte is missing
             assert len(found.done) == 3
             (slow,) = run(star, scheme, [paced]).done
-            quick = [run(star, scheme, [replace(paced, pace_kbs=0)]).done[0].duration_s for _ in range(5)]
-            assert slow.duration_s > min(quick)
+            assert slow.duration_s > 0.4  # 64 KB at 100 KB/s, but for ten segments that the kernel sends at once
     except FabricError as error:
         if "missing" in str(error) or "neither ets nor HTB" in str(error):
             pytest.skip(str(error))
