@@ -1,6 +1,8 @@
 #include "window.h"
 
-#include <netinet/tcp.h>
+#include <linux/sockios.h>
+#include <linux/tcp.h>
+#include <sys/ioctl.h>
 
 #include "rates.h"
 
@@ -8,6 +10,7 @@
 #define LEAST_SEGMENTS 2u
 #define FREE_RCVBUF ((int)(12 * SEGMENT_BYTES)) /* a sender's first flight of ten, their memory included */
 #define NO_CLAMP (1 << 30)
+#define RCV_WND 58 /* of struct tcp_info in words of 32 bits: tcpi_rcv_wnd, Linux 6.2 */
 
 #define RCVBUF_LOCK 2 /* SOCK_RCVBUF_LOCK */
 #ifndef SO_BUF_LOCK
@@ -48,6 +51,21 @@ static void widen_buffer(int fd, int bytes)
 		lock_buffer(fd, true);
 }
 
+/*
+ * Bytes that are to be read until all has come that was let in: what the peer may still send, and what waits. Never too
+ * few: a window lies within its buffer.
+ */
+static uint64_t offered(int fd, int buffer)
+{
+	uint32_t info[RCV_WND + 1] = { 0 };
+	int waiting = 0;
+
+	if (sys_getsockopt(fd, IPPROTO_TCP, TCP_INFO, info, sizeof(info)) || !info[RCV_WND] ||
+	    syscall(SYS_ioctl, fd, SIOCINQ, &waiting) || waiting < 0)
+		return (uint64_t)buffer;
+	return info[RCV_WND] + (uint64_t)waiting;
+}
+
 bool window_begin(struct received *flow, int fd, bool is_free)
 {
 	int lock = 0;
@@ -73,7 +91,7 @@ void window_least(struct received *flow, int fd)
 		flow->window = WINDOW_LEAST;
 		return;
 	}
-	flow->offered = flow->window == WINDOW_HEADS ? flow->segments * SEGMENT_BYTES : (uint64_t)buffer / 2;
+	flow->offered = offered(fd, buffer);
 	lock_buffer(fd, true);
 	set_clamp(fd, LEAST_SEGMENTS);
 	flow->window = WINDOW_CLOSING;

@@ -198,6 +198,18 @@ def test_a_window_that_shrinks_throws_nothing_away(host, tmp_path):
     assert pruned(host) == 0
 
 
+@pytest.mark.parametrize("way", ["at once", "head"])
+def test_a_buffer_stays_until_all_that_it_let_in_was_read(tmp_path, way):
+    """Whatever the window was since: a head's, for a while."""
+    program, shim = tmp_path / "shrink", ROOT / "hostlib" / "shim"
+    include = ["-I", shim, "-I", ROOT / "hostlib" / "core" / "include"]
+    sources = [Path(__file__).with_name("shrink.c"), shim / "window.c"]
+    subprocess.run(["cc", "-D_GNU_SOURCE", *include, "-o", program, *sources], check=True)
+    done = subprocess.run([program, way], check=True, capture_output=True, text=True, timeout=60)
+    waits_for, let_in = map(int, done.stdout.split())
+    assert waits_for >= let_in > 0
+
+
 def test_a_head_that_fills_the_link_is_joined_by_nobody(host):
     host.ready("head", SLOW, port=PORT)
     for _ in range(TRIES):
