@@ -3,6 +3,7 @@
  * chooses its own DSCP keeps it: the socket is released, its flows are only recorded.
  */
 #include "drain.h"
+#include "gate.h"
 #include "mark.h"
 #include "optax.h"
 #include "tagger.h"
@@ -45,6 +46,8 @@ static void note(struct connection *connection, int level, int option, const voi
 		connection->own_so_priority = number;
 	else if (level == IPPROTO_TCP && option == TCP_NOTSENT_LOWAT)
 		connection->own_lowat = number;
+	else if (level == SOL_SOCKET && (option == SO_SNDBUF || option == SO_SNDBUFFORCE))
+		connection->old_sndbuf = 0; /* it takes the place of what another thread's wait replaced */
 	else if (level == IPPROTO_TCP && option == TCP_NODELAY)
 		connection->own_nodelay = number != 0;
 	else if (level == IPPROTO_TCP && option == TCP_FASTOPEN_CONNECT)
@@ -79,17 +82,21 @@ QCLIMB_EXPORT int setsockopt(int fd, int level, int option, const void *value, s
 /* The value to show instead of ours; false: what the kernel says is right. */
 static bool shown(const struct connection *connection, int level, int option, int *number)
 {
+	const bool may_wait = holder_of(atomic_load(&connection->writing)) != 0; /* another thread, in a write */
+
 	if (connection->dscp != DSCP_NOT_SET && is_dscp(level, option))
 		*number = 0;
 	else if (connection->dscp != DSCP_NOT_SET && level == SOL_SOCKET && option == SO_PRIORITY)
 		*number = connection->own_so_priority >= 0 ? connection->own_so_priority : 0;
-	else if (connection->pending == PENDING_ACK && connection->old_sndbuf && level == SOL_SOCKET &&
-		 option == SO_SNDBUF)
+	else if (connection->old_sndbuf && level == SOL_SOCKET && option == SO_SNDBUF)
 		*number = connection->old_sndbuf;
 	else if (connection->pending == PENDING_ACK && level == IPPROTO_TCP && option == TCP_CORK)
 		*number = connection->old_cork;
-	else if (connection->pending == PENDING_TRANSMISSION && level == IPPROTO_TCP && option == TCP_NOTSENT_LOWAT)
+	else if ((may_wait || connection->pending == PENDING_TRANSMISSION) && level == IPPROTO_TCP &&
+		 option == TCP_NOTSENT_LOWAT)
 		*number = connection->own_lowat;
+	else if (may_wait && connection->own_nodelay == 0 && level == IPPROTO_TCP && option == TCP_NODELAY)
+		*number = 0;
 	else if (optax_is_on() && level == SOL_SOCKET && option == SO_RCVBUF)
 		return optax_shows_rcvbuf(connection, number);
 	else

@@ -107,7 +107,7 @@ struct connection {
 	int own_so_priority;
 	int own_lowat; /* TCP_NOTSENT_LOWAT; 0 is the kernel's "system default" */
 	/* What a pending change replaced. */
-	int old_sndbuf; /* as getsockopt gives it; 0: the kernel refused to lend it */
+	int old_sndbuf; /* as getsockopt gives it; 0: none of ours is in force */
 	uint16_t error_next; /* a later piece of a split write failed: the next write says so; 0: none */
 	uint8_t old_buf_lock : 2; /* SO_BUF_LOCK */
 	uint8_t old_cork : 1; /* TCP_CORK */

@@ -1,5 +1,6 @@
 #include "drain.h"
 
+#include <fcntl.h>
 #include <linux/sockios.h>
 #include <linux/tcp.h>
 #include <poll.h>
@@ -83,12 +84,12 @@ uint64_t drain_cost_bytes(struct connection *connection, int fd)
 	return bytes > 2 * connection->segment_bytes ? bytes : 2 * connection->segment_bytes;
 }
 
-/* False: a signal handler ran. */
-static bool nap(uint64_t ns)
+bool nap(uint64_t ns)
 {
-	const struct timespec time = { 0, (long)ns };
+	struct timespec time = { 0, (long)ns };
 
-	return !syscall(SYS_nanosleep, &time, NULL) || errno != EINTR;
+	/* nanosleep says nothing of a signal that comes when the time is over and the thread waits for its turn. */
+	return !syscall(SYS_ppoll, NULL, 0, &time, NULL, 0) || errno != EINTR;
 }
 
 static uint64_t left_ns(uint64_t end_ns, uint64_t now)
@@ -155,9 +156,10 @@ static bool push(struct connection *connection, int fd)
 	return connection->own_nodelay == 0;
 }
 
-static void unpush(int fd, bool is_pushed)
+/* Another thread may have set it meanwhile: then it stays. */
+static void unpush(const struct connection *connection, int fd, bool is_pushed)
 {
-	if (is_pushed)
+	if (is_pushed && connection->own_nodelay == 0)
 		(void)sys_setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, 0);
 }
 
@@ -206,6 +208,7 @@ static void return_sndbuf(struct connection *connection, int fd)
 	/* The kernel doubles what it is given; beyond wmem_max it gives less, and autotuning grows it again. */
 	give_back(connection, fd, SOL_SOCKET, SO_SNDBUF, connection->old_sndbuf / 2);
 	give_back(connection, fd, SOL_SOCKET, SO_BUF_LOCK, connection->old_buf_lock);
+	connection->old_sndbuf = 0;
 }
 
 /* The wait on a connection of several processes: what is lent elsewhere would stop others in the midst of messages. */
@@ -234,12 +237,13 @@ enum waited wait_transmitted(struct connection *connection, int fd, uint64_t tim
 		waited = nap_until(unsent_bytes, fd, 0, end_ns);
 	} else if (unsent_bytes(fd) > 0) {
 		borrow_lowat(fd);
-		do
-			waited = poll_writable(fd, left_ns(end_ns, now_ns()));
-		while (waited == WAITED_DONE && unsent_bytes(fd) > 0);
+		waited = poll_writable(fd, left_ns(end_ns, now_ns()));
+		/* Another thread shut it down: writable for good, so that a write finds that out. */
+		if (waited == WAITED_DONE && unsent_bytes(fd) > 0)
+			waited = WAITED_ERROR;
 		return_lowat(connection, fd);
 	}
-	unpush(fd, is_pushed);
+	unpush(connection, fd, is_pushed);
 	return waited;
 }
 
@@ -283,7 +287,7 @@ enum waited wait_drained(struct connection *connection, int fd, uint64_t timeout
 		if (bytes < 0)
 			waited = WAITED_ERROR;
 	}
-	unpush(fd, is_pushed);
+	unpush(connection, fd, is_pushed);
 	return waited;
 }
 
@@ -293,8 +297,13 @@ bool is_transmitted(struct connection *connection, int fd)
 		return true;
 	if (connection->pending == PENDING_TRANSMISSION)
 		return false; /* was pushed when the wait began */
-	unpush(fd, push(connection, fd));
+	unpush(connection, fd, push(connection, fd));
 	return unsent_bytes(fd) <= 0;
+}
+
+bool is_writable(int fd)
+{
+	return poll_writable(fd, 0) != WAITED_TIMEOUT;
 }
 
 bool has_room(int fd, size_t len)
@@ -314,8 +323,7 @@ bool poll_transmitted(struct connection *connection, int fd)
 		borrow_lowat(fd);
 		connection->pending = PENDING_TRANSMISSION;
 	}
-	/* poll also arms the kernel's event for a socket that is full. */
-	return poll_writable(fd, 0) != WAITED_TIMEOUT;
+	return is_writable(fd);
 }
 
 void drain_hold_begin(struct connection *connection, int fd)
@@ -358,6 +366,16 @@ void drain_release(struct connection *connection, int fd)
 	}
 	connection->pending = PENDING_NONE;
 	errno = saved;
+}
+
+bool is_blocking(int fd, int flags)
+{
+	int file;
+
+	if (flags & MSG_DONTWAIT)
+		return false;
+	file = (int)syscall(SYS_fcntl, fd, F_GETFL);
+	return file >= 0 && !(file & O_NONBLOCK);
 }
 
 /*

@@ -2,7 +2,8 @@
  * Has everything been transmitted, has everything been ACKed, and how to wait for either.
  * Two ways, after what the caller may do: a blocking writer waits inside its call; a non-blocking one gets EAGAIN from
  * a socket that the kernel itself holds to be full, so that an event surely follows. Invariant: whatever these borrow
- * (TCP_NOTSENT_LOWAT, SO_SNDBUF, TCP_NODELAY) is given back before the next byte is written.
+ * (TCP_NOTSENT_LOWAT, SO_SNDBUF, TCP_NODELAY, TCP_CORK) is given back before the next byte is written, and where the
+ * process closes its last descriptor: another one may have the socket, too.
  */
 #ifndef QCLIMB_DRAIN_H
 #define QCLIMB_DRAIN_H
@@ -83,6 +84,15 @@ enum held poll_held(int fd);
 
 /* Gives back what these borrowed; bytes held back are sent. */
 void drain_release(struct connection *connection, int fd);
+
+/* Whether a call with these MSG_* flags may be made to wait. */
+bool is_blocking(int fd, int flags);
+
+/* Whether it may be written, as poll says; where not, the kernel's event for room is armed. */
+bool is_writable(int fd);
+
+/* Less than a second. False: a signal handler ran. */
+bool nap(uint64_t ns);
 
 /* The restart rule of a call that a signal interrupted before it did anything: true if it must return EINTR. */
 bool signal_interrupts(int fd);

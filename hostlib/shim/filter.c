@@ -93,7 +93,6 @@ static void try_all(void)
 	(void)syscall(SYS_gettid);
 	(void)syscall(SYS_tgkill, pid, pid, 0);
 	(void)syscall(SYS_kcmp, pid, pid, KCMP_VM, 0, 0);
-	(void)syscall(SYS_nanosleep, &never, NULL);
 	(void)syscall(SYS_ppoll, NULL, 0, &never, NULL, 0);
 	(void)syscall(SYS_futex, &word, FUTEX_WAKE, 1, NULL, NULL, 0);
 	(void)syscall(SYS_epoll_ctl, -1, 0, -1, NULL);

@@ -61,18 +61,42 @@ static inline ssize_t write_whole(struct connection *connection, const struct wr
 	return wrote;
 }
 
+/* By the kernel's word. */
+static bool is_socket(int fd, uint64_t cookie)
+{
+	uint64_t found = 0;
+
+	return !sys_getsockopt(fd, SOL_SOCKET, SO_COOKIE, &found, sizeof(found)) && found == cookie;
+}
+
+enum number {
+	NUMBER_OURS,
+	NUMBER_BARE, /* the socket's still, but closed in a table that is another thread's alone, or withdrawn */
+	NUMBER_GONE, /* EBADF */
+};
+
 /*
  * Another thread may close the number while a piece waits, or put another file under it: the rest must not go there.
- * False, and EBADF: the connection has no number any more. After a withdrawal all numbers are as they were.
+ * After a withdrawal all numbers are as they were.
  */
-static bool find_number(const struct connection *connection, uint64_t cookie, struct write_call *call)
+static enum number find_number(const struct connection *connection, uint64_t cookie, struct write_call *call)
 {
 	if (likely(connection_of(call->fd) == connection && connection->cookie == cookie) || qclimb_process.is_passive)
-		return true;
+		return NUMBER_OURS;
 	LOG("fd=%d was taken from under a write", call->fd);
+	if (is_socket(call->fd, cookie))
+		return NUMBER_BARE;
 	call->fd = connection->cookie == cookie ? connection_number(connection) : -1;
 	errno = EBADF;
-	return call->fd >= 0;
+	return call->fd >= 0 ? NUMBER_OURS : NUMBER_GONE;
+}
+
+/* What is left of a call whose connection is no longer ours, as it would have gone without us. */
+static ssize_t write_rest(const struct write_call *call, size_t done)
+{
+	const ssize_t wrote = call->piece(call, done, call->len - done);
+
+	return wrote < 0 && done ? (ssize_t)done : wrote + (ssize_t)done;
 }
 
 static ssize_t write_pieces(struct connection *connection, struct write_call *call, enum ready ready, uint64_t now)
@@ -86,8 +110,16 @@ static ssize_t write_pieces(struct connection *connection, struct write_call *ca
 			grant(connection, call, call->len - done, done == 0, ready, done ? now_ns() : now, &hold);
 		ssize_t wrote;
 
-		if (!find_number(connection, cookie, call))
+		switch (find_number(connection, cookie, call)) {
+		case NUMBER_OURS:
+			break;
+		case NUMBER_BARE:
+			if (connection->cookie == cookie)
+				drain_release(connection, call->fd);
+			return write_rest(call, done);
+		case NUMBER_GONE:
 			return -1;
+		}
 		if (!len)
 			return done ? (ssize_t)done : -1;
 		ready = READY_NOT;
@@ -99,7 +131,7 @@ static ssize_t write_pieces(struct connection *connection, struct write_call *ca
 		if (wrote < 0) {
 			if (!done)
 				return -1;
-			if (errno != EAGAIN && errno != EINTR) {
+			if (errno != EAGAIN && errno != EINTR && errno != EPIPE) { /* which stays, and has a signal */
 				connection->error_next = errno;
 				connection->quiet_bytes = 0;
 			}
@@ -302,8 +334,8 @@ ssize_t flow_write(struct connection *connection, struct write_call *call)
 	bool is_calm;
 	ssize_t wrote;
 
-	if (!is_alone)
-		enter(connection);
+	if (!is_alone && !enter(connection, call->fd, call->flags))
+		return -1;
 	now = now_ns();
 	if (!is_alone && ((is_calm = is_quiet(connection, call->len, now)) || !take_gate(connection, 1))) {
 		wrote = likely(is_calm) ? write_quiet(connection, call, now) : write_among(connection, call, now);
@@ -391,8 +423,11 @@ void flow_closed(struct connection *connection, int fd)
 	const int saved = errno;
 	const uint64_t now = now_ns();
 
-	if (fd >= 0)
+	if (fd >= 0) {
 		look_at_end(connection, fd, now);
+		if (connection->pending != PENDING_NONE)
+			drain_release(connection, fd); /* another process may have it, too */
+	}
 	life_finish(connection, now, QCLIMB_RECORD_CLOSED | (fd == FD_LOST ? QCLIMB_RECORD_UNOBSERVED : 0));
 	records_flush_if_due(now);
 	errno = saved;

@@ -1,12 +1,13 @@
 /*
  * One writer at a time decides. Several threads may write on one connection; whoever has the gate may split its write
- * and wait, the others wait in enter(). Knows nothing of priorities. Invariant: a holder that ended (pthread_cancel)
- * delays nobody, one that jumped away delays others by GATE_NS at most.
+ * and wait, the others wait in enter(), where they may be made to. Knows nothing of priorities. Invariant: a holder
+ * that ended (pthread_cancel) delays nobody, one that jumped away delays others by GATE_NS at most.
  */
 #ifndef QCLIMB_GATE_H
 #define QCLIMB_GATE_H
 
 #include "connection.h"
+#include "drain.h"
 
 #define GATE_NS (2000 * QCLIMB_NS_PER_MS) /* longest wait for another writer's split */
 #define GATE_NAP_NS 100000
@@ -46,15 +47,25 @@ static inline void take_from(struct connection *connection, uint32_t holder, uin
 		;
 }
 
+/* Where it was closed meanwhile and is a new one, or the one of a child that began in a handler, it counts nobody. */
+static inline void leave(struct connection *connection)
+{
+	uint64_t writing = atomic_load(&connection->writing);
+
+	while (writing >= ONE_WRITER &&
+	       !atomic_compare_exchange_weak(&connection->writing, &writing, writing - ONE_WRITER))
+		;
+}
+
 /*
  * Another thread is in the middle of a split write: bytes of ours would land inside its message, as they would not
- * without us.
+ * without us. False, and errno: the caller waits no longer than the kernel would have it wait, for that thread may wait
+ * for its peer.
  */
-static __attribute__((cold, noinline)) void wait_for_gate(struct connection *connection)
+static __attribute__((cold, noinline)) bool wait_for_gate(struct connection *connection, int fd, int flags)
 {
-	const struct timespec time = { 0, GATE_NAP_NS };
 	const int saved = errno;
-	uint64_t end_ns = 0;
+	uint64_t now, timeout_ns, end_ns = 0, patient_ns = 0;
 	uint32_t holder;
 
 	for (int spins = 0; (holder = holder_of(atomic_load(&connection->writing))) != 0; spins++) {
@@ -64,37 +75,48 @@ static __attribute__((cold, noinline)) void wait_for_gate(struct connection *con
 			relax();
 			continue;
 		}
-		if (!end_ns)
-			end_ns = now_ns() + GATE_NS;
+		now = now_ns();
+		if (!end_ns) {
+			end_ns = now + GATE_NS;
+			timeout_ns = is_blocking(fd, flags) ? send_timeout_ns(fd) : 0;
+			patient_ns = timeout_ns < GATE_NS ? now + timeout_ns : UINT64_MAX;
+		}
 		if (is_gone(holder)) {
 			/* It was cancelled in a split: one writer less, too. */
 			take_from(connection, holder, ONE_WRITER);
 			break;
 		}
-		if (now_ns() > end_ns) {
+		/* Where the kernel would take something the holder is about to move. */
+		if (now >= patient_ns && !is_writable(fd)) {
+			errno = EAGAIN;
+			return false;
+		}
+		if (now > end_ns) {
 			/* It jumped away, or waits for its peer: what it counted stays. */
 			take_from(connection, holder, 0);
 			break;
 		}
-		(void)syscall(SYS_nanosleep, &time, NULL);
+		if (!nap(GATE_NAP_NS) && signal_interrupts(fd)) {
+			errno = EINTR;
+			return false;
+		}
 	}
 	errno = saved;
+	return true;
 }
 
-static inline void enter(struct connection *connection)
+/* False, and errno: not entered, as the kernel would refuse a call that finds no room. */
+static inline bool enter(struct connection *connection, int fd, int flags)
 {
 	uint64_t before = atomic_fetch_add(&connection->writing, ONE_WRITER);
 
 	while (unlikely(holder_of(before) != 0) && holder_of(before) != this_thread()) {
-		atomic_fetch_sub(&connection->writing, ONE_WRITER);
-		wait_for_gate(connection);
+		leave(connection);
+		if (!wait_for_gate(connection, fd, flags))
+			return false;
 		before = atomic_fetch_add(&connection->writing, ONE_WRITER);
 	}
-}
-
-static inline void leave(struct connection *connection)
-{
-	atomic_fetch_sub(&connection->writing, ONE_WRITER);
+	return true;
 }
 
 /*
@@ -128,8 +150,7 @@ static inline void leave_gate(struct connection *connection)
 
 	if (unlikely(!atomic_compare_exchange_strong(&connection->writing, &alone, 0))) {
 		give_gate(connection);
-		if (writers_of(connection)) /* else it was closed meanwhile, and is a new one */
-			leave(connection);
+		leave(connection);
 	}
 }
 

@@ -1,19 +1,7 @@
 #include "grant.h"
 
-#include <fcntl.h>
-
 #include "drain.h"
 #include "log.h"
-
-static bool is_blocking(const struct write_call *call)
-{
-	int flags;
-
-	if (call->flags & MSG_DONTWAIT)
-		return false;
-	flags = (int)syscall(SYS_fcntl, call->fd, F_GETFL);
-	return flags >= 0 && !(flags & O_NONBLOCK);
-}
 
 /*
  * A boundary at which the write may not be refused, or too few bytes are left to be held back. A demotion comes once so
@@ -81,7 +69,8 @@ size_t grant(struct connection *connection, const struct write_call *call, size_
 	const int fd = call->fd;
 	struct decision decision;
 	struct rules *rules;
-	uint64_t before;
+	uint64_t before, left_ns, timeout_ns = 0;
+	uint64_t end_ns = 0; /* of all waits, however often a signal interrupts them */
 	enum waited waited;
 	int blocking = -1;
 
@@ -92,7 +81,7 @@ size_t grant(struct connection *connection, const struct write_call *call, size_
 		if (decision.step == GO)
 			break;
 		if (blocking < 0)
-			blocking = is_blocking(call);
+			blocking = is_blocking(fd, call->flags);
 		if (!blocking) {
 			const enum ready found = ready_at_once(connection, fd, &decision, left, now);
 
@@ -112,8 +101,13 @@ size_t grant(struct connection *connection, const struct write_call *call, size_
 			continue;
 		}
 		before = now;
-		waited = decision.step == WAIT_DRAINED ? wait_drained(connection, fd, decision.promote_wait_ns)
-						       : wait_transmitted(connection, fd, decision.promote_wait_ns);
+		if (!end_ns) {
+			timeout_ns = send_timeout_ns(fd);
+			end_ns = now + (timeout_ns < decision.promote_wait_ns ? timeout_ns : decision.promote_wait_ns);
+		}
+		left_ns = end_ns > now ? end_ns - now : 0;
+		waited = decision.step == WAIT_DRAINED ? wait_drained(connection, fd, left_ns)
+						       : wait_transmitted(connection, fd, left_ns);
 		now = now_ns();
 		connection->record.wait_us += (uint32_t)((now - before) / QCLIMB_NS_PER_US + 1);
 		LOG("fd=%d waited_us=%llu for=%s result=%d at=%llu", fd,
@@ -126,6 +120,10 @@ size_t grant(struct connection *connection, const struct write_call *call, size_
 				return 0;
 			}
 			continue;
+		}
+		if (waited == WAITED_TIMEOUT && timeout_ns < decision.promote_wait_ns && !is_first) {
+			errno = EAGAIN; /* the application waits no longer */
+			return 0;
 		}
 		if (waited == WAITED_TIMEOUT)
 			connection->record.flags |= QCLIMB_RECORD_WAIT_RAN_OUT;

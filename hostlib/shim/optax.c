@@ -1,10 +1,10 @@
 #include "optax.h"
 
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/time.h>
 
+#include "drain.h"
 #include "line.h"
 #include "log.h"
 #include "rules.h"
@@ -136,16 +136,6 @@ void optax_accepted(struct connection *connection, struct connection *listener)
 }
 
 /* --- reads */
-
-static bool is_blocking(int fd, int flags)
-{
-	int file;
-
-	if (flags & MSG_DONTWAIT)
-		return false;
-	file = (int)syscall(SYS_fcntl, fd, F_GETFL);
-	return file >= 0 && !(file & O_NONBLOCK);
-}
 
 /* SO_RCVTIMEO, UINT64_MAX if none. */
 static uint64_t timeout_of(int fd)
