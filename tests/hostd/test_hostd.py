@@ -6,6 +6,7 @@ import signal
 import stat
 import struct
 import subprocess
+import time
 import zlib
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -152,7 +153,11 @@ def test_killed_in_the_middle_of_rollouts_it_leaves_a_whole_policy_and_goes_on_f
         hostd.kill()
         found = decode_policy((hostd.run_dir / "policy").read_bytes())
         assert found.generation in (generation, generation + 1)
+        standin.stop()
         hostd.restart()
+        wait_for(lambda: hostd.state()["pid"] == hostd.process.pid)
+        assert hostd.state()["policy_generation"] == found.generation
+        standin.start()
 
 
 def test_a_new_token_is_taken_up_without_a_restart_and_none_is_ever_shown(
@@ -173,12 +178,15 @@ def test_a_new_token_is_taken_up_without_a_restart_and_none_is_ever_shown(
 def test_when_told_to_end_it_delivers_what_it_has_and_removes_nothing(hostd: Hostd, standin: StandIn) -> None:
     standin.policy = policy(7)
     wait_for(lambda: standin.heartbeats(7))
+    for size in range(1, 100):  # so that it leaves its socket alone for a while each time
+        hostd.send(RecordBatch((record(size),)))
+        time.sleep(0.001)
     hostd.process.send_signal(signal.SIGSTOP)
-    hostd.send(RecordBatch((record(5),)))
+    hostd.send(RecordBatch((record(100),)))
     hostd.process.send_signal(signal.SIGTERM)
     hostd.process.send_signal(signal.SIGCONT)
     assert hostd.process.wait(60) == 0
-    assert [found.size_bytes for found in standin.records] == [5]
+    assert [found.size_bytes for found in standin.records] == list(range(1, 101))
     assert {"policy", "records", "status.json"} <= {found.name for found in hostd.run_dir.iterdir()}
 
 
