@@ -27,7 +27,18 @@ from .intake import Delivery, Intake
 from .known import Known
 from .metrics import Measured, Metrics
 from .once import Keep, fingerprint, once
-from .rest_access import REFUSALS, Admin, NamePath, Operator, Reader, ThisHost, Viewer, answer_refusals
+from .rest_access import (
+    REFUSALS,
+    UNTOLD_BYTES_MAX,
+    Admin,
+    Bounded,
+    NamePath,
+    Operator,
+    Reader,
+    ThisHost,
+    Viewer,
+    answer_refusals,
+)
 from .rest_answers import (
     NOT_CHANGED,
     DeliveryAnswer,
@@ -79,7 +90,9 @@ Asked = Annotated[str | None, Header(alias="If-None-Match")]
 Once = Annotated[str | None, Header(alias="Idempotency-Key", min_length=1, max_length=200)]
 
 LARGE_BYTES = 65_536
-"""Longer JSON is read in a thread."""
+"""Longer JSON is read in a thread: it takes some 50 us a record."""
+LARGE_PACKED_BYTES = 1 << 20
+"""The same of records as they lie; a full delivery of 4,096 is shorter."""
 
 RECORDS_CONTENT: Json = {
     "requestBody": {
@@ -151,6 +164,7 @@ def make_app(service: Service) -> FastAPI:
     for add in (_devices, _hosts, _recordings, _models, _revisions, _rollouts, _rest):
         add(app, service)
 
+    app.add_middleware(Bounded)
     app.add_middleware(Measured, metrics=service.metrics)
     app.add_middleware(Unchanged, known=service.known, metrics=service.metrics)
     return app
@@ -243,9 +257,9 @@ def _hosts(app: FastAPI, service: Service) -> None:
         with service.intake.room_for(_length(request)):
             content = await request.body()
             packed = request.headers.get("content-type", "").partition(";")[0].strip().lower() == MEDIA_TYPE
-            if packed or len(content) < LARGE_BYTES:
+            if len(content) < (LARGE_PACKED_BYTES if packed else LARGE_BYTES):
                 taken = delivery(name, content, packed, key)
-            else:  # JSON takes some 50 us a record
+            else:
                 taken = await run_in_threadpool(delivery, name, content, packed, key)
             return JSONResponse(await service.intake.take(taken), 202, {"Accept-Post": ACCEPT_POST})
 
@@ -293,8 +307,8 @@ def _hosts(app: FastAPI, service: Service) -> None:
 
 
 def _length(request: Request) -> int:
-    """As told, or, of what comes in chunks, what a full delivery has: the server has no other limit."""
-    return int(request.headers.get("content-length", 1 << 20))
+    """As told, or, of what comes in chunks, the most that it may have."""
+    return int(request.headers.get("content-length", UNTOLD_BYTES_MAX))
 
 
 def _recordings(app: FastAPI, service: Service) -> None:

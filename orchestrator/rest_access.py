@@ -4,6 +4,7 @@ Refusals are `{"detail": "one sentence that names the field"}`.
 """
 
 import logging
+import re
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -13,6 +14,8 @@ from fastapi.responses import JSONResponse
 from fastapi.security import HTTPBearer
 from qclimb.errors import QclimbError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .auth import Caller, Role
 from .errors import BusyError, ConflictError, MissingError, StoreError
@@ -29,6 +32,7 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
     403: {"content": REFUSED, "description": "The token's role does not include this"},
     404: {"content": REFUSED, "description": "Named, but not there"},
     409: {"content": REFUSED, "description": "The present state forbids it"},
+    413: {"content": REFUSED, "description": "The body is longer than any that there is need of"},
     422: {"content": REFUSED, "description": "A field is wrong; the sentence names it"},
     503: {
         "content": REFUSED,
@@ -38,6 +42,44 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
 
 BEARER = HTTPBearer(auto_error=False, description="A token of POST /v1/tokens, or the first one, in a file")
 """Tells the OpenAPI document what `needs` reads: a parameter named Authorization is none there (OpenAPI 3.1)."""
+
+
+BODY_BYTES_MAX = 1 << 20
+DELIVERY_BYTES_MAX = 64 << 20
+DELIVERY = re.compile(r"/v1/hosts/[^/]+/records")
+UNTOLD_BYTES_MAX = 4 << 20
+"""Of a delivery that comes in chunks, without its length: more than any hostd's, and what it is taken to have."""
+
+
+class Bounded:
+    """Ends the reading of a body that is too long (413). The framework reads bodies whole, and before it asks who sent
+    them; the server has no limit."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """A request, or whatever else the server has to say."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        most = DELIVERY_BYTES_MAX if DELIVERY.fullmatch(scope["path"]) else BODY_BYTES_MAX
+        told = dict(scope["headers"]).get(b"content-length")
+        length, came = None if told is None else int(told), 0
+        if length is None:
+            most = min(most, UNTOLD_BYTES_MAX)
+
+        async def bounded() -> Message:
+            nonlocal came
+            if length is not None and length > most:
+                raise HTTPException(413, f"body: has {length} bytes, expected at most {most}")
+            message = await receive()
+            came += len(message.get("body", b""))
+            if came > most:
+                raise HTTPException(413, f"body: has more than {most} bytes, expected no more")
+            return message
+
+        await self.app(scope, bounded, send)
 
 
 def needs(*roles: Role) -> Any:
@@ -90,15 +132,25 @@ def answer_refusals(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     def wrong_field(request: Request, error: RequestValidationError) -> JSONResponse:
-        return JSONResponse({"detail": "; ".join(_described(each) for each in error.errors())}, 422)
+        found = [_described(each, request) for each in error.errors()]
+        return JSONResponse({"detail": "; ".join(dict.fromkeys(found))}, 422)  # some are asked for twice
+
+    @app.exception_handler(ClientDisconnect)
+    def cut(request: Request, error: ClientDisconnect) -> JSONResponse:
+        return JSONResponse({"detail": "body: ended before its length"}, 400)  # nobody is there to read it
 
 
-def _described(error: Any) -> str:
+def _described(error: Any, request: Request) -> str:
     """One of pydantic's findings as place, value, expectation."""
     place = ".".join(str(part) for part in error["loc"])
     if error["type"] == "extra_forbidden":
         return f"{place}: unknown field"
     if error["type"] == "missing":
         return f"{place}: is missing"
+    if error["type"] == "json_invalid":
+        at = f" at character {error['loc'][1]}" if len(error["loc"]) > 1 else ""
+        return f"body is no JSON: {error['ctx']['error']}{at}"
+    if error["loc"] == ("body",) and isinstance(error.get("input"), bytes):
+        return f"Content-Type is {request.headers.get('content-type')!r}, expected 'application/json'"
     found = repr(error.get("input"))
     return f"{place} is {found if len(found) <= 80 else found[:77] + '...'}: {error['msg']}"

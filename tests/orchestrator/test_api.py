@@ -1,5 +1,8 @@
 """The REST door over a real store, without TLS: what is answered, and what is refused with which sentence."""
 
+import asyncio
+import json
+
 import pytest
 from fastapi.testclient import TestClient
 from qclimb.hostfile import check_forest_file
@@ -135,6 +138,58 @@ def test_what_is_wrong_is_named_and_changes_nothing(admin, service, method, path
 )
 def test_what_is_not_there_is_said_to_be_missing(admin, method, path, body):
     detail(admin.request(method, path, json=body), 404)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "content", "kind", "sentence"),
+    [
+        ("POST", "/v1/revisions", b"{", None, "body is no JSON: Expecting property name enclosed in double quotes at"),
+        ("POST", "/v1/hosts/h1/records", b"{", None, "body is no JSON: EOF while parsing an object at line 1 column 1"),
+        ("POST", "/v1/revisions", b"{}", "text/plain", "Content-Type is 'text/plain', expected 'application/json'"),
+        ("GET", "/v1/hosts/-/policy", b"", None, "path.name is '-': String should match pattern"),
+    ],
+)
+def test_what_can_not_be_read_is_said_in_one_sentence(admin, method, path, content, kind, sentence):
+    headers = {"Content-Type": kind or "application/json"}
+    found = detail(admin.request(method, path, content=content, headers=headers), 422)
+    assert found.startswith(sentence)
+    assert found.count(sentence) == 1
+
+
+def asked(client: TestClient, path: str, pieces: list[bytes], length: int | None) -> tuple[int, str, int]:
+    """Status, detail, and how many pieces of the body were read, of a POST whose client then goes away."""
+    sent: list[dict] = []
+    left = [{"type": "http.request", "body": piece, "more_body": True} for piece in pieces]
+
+    async def receive():
+        return left.pop(0) if left else {"type": "http.disconnect"}
+
+    async def send(message):
+        sent.append(message)
+
+    headers = [(b"content-type", b"application/json"), (b"authorization", client.headers["Authorization"].encode())]
+    headers += [] if length is None else [(b"content-length", str(length).encode())]
+    scope = {"type": "http", "method": "POST", "path": path, "headers": headers, "query_string": b"", "scheme": "http"}
+    asyncio.run(client.app(scope, receive, send))
+    return sent[0]["status"], json.loads(sent[1]["body"])["detail"], len(pieces) - len(left)
+
+
+@pytest.mark.parametrize(
+    ("path", "most", "untold"), [("/v1/revisions", 1 << 20, 1 << 20), ("/v1/hosts/h1/records", 64 << 20, 4 << 20)]
+)
+def test_a_body_longer_than_there_is_need_of_is_not_read_to_its_end(admin, path, most, untold):
+    pieces = [bytes(1 << 19)] * 130
+    assert asked(admin, path, pieces, most + 1) == (413, f"body: has {most + 1} bytes, expected at most {most}", 0)
+    more = f"body: has more than {untold} bytes, expected no more"
+    assert asked(admin, path, pieces, None) == (413, more, (untold >> 19) + 1)
+
+
+@pytest.mark.parametrize("path", ["/v1/revisions", "/v1/hosts/h1/records"])
+def test_a_body_that_is_cut_is_nobodys_fault_here_and_leaves_its_room(admin, service, path):
+    status, sentence, _ = asked(admin, path, [b"{"], 1000)
+    assert (status, "body" in sentence) == (400, True)
+    assert service.intake._in_hand_bytes == 0
+    assert 'status="500"' not in admin.get("/metrics").text
 
 
 # what works
