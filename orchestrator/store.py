@@ -38,6 +38,8 @@ from .errors import MissingError, StoreError
 Row = dict[str, Any]
 
 ANSWERS_KEPT_S = 24 * 3600
+OF_A_HOST = "last delivery of "
+"""Keys of hosts' last deliveries begin so: a host may have been away for longer than a day."""
 
 
 @dataclass(frozen=True)
@@ -318,11 +320,13 @@ class Store:
             return connection.scalar(select(columns.body).where(columns.key == key))
 
     def keep_answer(self, key: str, asked: str, answer: Row) -> Row:
-        """Keeps an answer for a day; one under the same key stays. Returns it."""
+        """Keeps an answer for a day; one under the same key stays, as do hosts' last deliveries. Returns it."""
         now = time.time()
         values = {"created_at": now, "status": 200, "body": {"asked": asked, "answer": answer}}
         with self.writing(known=False) as connection:
-            connection.execute(delete(schema.answers).where(schema.answers.c.created_at < now - ANSWERS_KEPT_S))
+            columns = schema.answers.c
+            old = (columns.created_at < now - ANSWERS_KEPT_S) & ~columns.key.startswith(OF_A_HOST, autoescape=True)
+            connection.execute(delete(schema.answers).where(old))
             row = upsert(schema.answers).values(key=key, **values)
             connection.execute(row.on_conflict_do_nothing())
         return answer
@@ -387,7 +391,7 @@ def _locked(path: Path) -> int:
 
 
 def _place_of(host: str) -> str:
-    return f"last delivery of {host}"
+    return f"{OF_A_HOST}{host}"
 
 
 def _set_up(connection: Any, _: Any) -> None:

@@ -2,12 +2,14 @@
 
 import sqlite3
 import threading
+import time
 
 import pytest
 from qclimb.delivery import MEDIA_TYPE, encode_delivery
 from qclimb.record_rows import from_records
 
 from orchestrator import auth
+from orchestrator import store as store_module
 from orchestrator.auth import Role
 from orchestrator.errors import StoreError
 from orchestrator.once import once
@@ -175,3 +177,17 @@ def test_of_a_delivery_that_an_older_version_took_the_key_is_enough(admin, servi
     service.intake._last.clear()
     assert post(admin, "/v1/hosts/h1/records", {"records": [FLOW, FLOW]}).status_code == 202
     assert admin.get("/v1/flows/statistics").json()["flows"] == 1
+
+
+def test_a_hosts_last_delivery_is_known_however_long_it_was_away(admin, service, monkeypatch):
+    """Its answer got lost; meanwhile a day went by, or the clock was wrong by one, and this process began anew."""
+    post(admin, "/v1/hosts/h1/records", {"records": [FLOW]})
+    post(admin, "/v1/revisions", REVISION)
+    days_later = time.time() + 3 * 86_400
+    with monkeypatch.context() as later:
+        later.setattr(store_module.time, "time", lambda: days_later)
+        post(admin, "/v1/revisions", REVISION, key="k2")
+    service.intake._last.clear()
+    assert post(admin, "/v1/hosts/h1/records", {"records": [FLOW]}).status_code == 202
+    assert admin.get("/v1/flows/statistics").json()["flows"] == 1
+    assert post(admin, "/v1/revisions", REVISION).json()["id"] == 3, "an operator's key is known for a day"
