@@ -190,8 +190,9 @@ def _devices(app: FastAPI, service: Service) -> None:
     @app.put("/v1/switches/{name}", tags=["devices"], **answers(SwitchAnswer))
     def put_switch(name: NamePath, body: SwitchBody, caller: Admin) -> Json:
         """Registers a switch, or says where it is now."""
-        store.put_switch(name, body.address, body.role, body.server_name)
-        store.note(caller.name, "put-switch", f"{name} {body.address}")
+        with store.writing():
+            store.put_switch(name, body.address, body.role, body.server_name)
+            store.note(caller.name, "put-switch", f"{name} {body.address}")
         log.info("switch name=%s address=%s event=registered by=%s", name, body.address, caller.name)
         return store.switches()[name]
 
@@ -204,14 +205,16 @@ def _devices(app: FastAPI, service: Service) -> None:
     def delete_switch(name: NamePath, caller: Admin) -> None:
         """Forgets a switch; what it is configured to do stays."""
         _refuse_while_running(service)
-        store.remove_device("switches", name)
-        store.note(caller.name, "delete-switch", name)
+        with store.writing():
+            store.remove_device("switches", name)
+            store.note(caller.name, "delete-switch", name)
 
     @app.put("/v1/hosts/{name}", tags=["devices"], **answers(HostAnswer))
     def put_host(name: NamePath, caller: Admin, body: HostBody | None = None) -> Json:
         """Registers a host."""
-        if store.put_host(name):
-            store.note(caller.name, "put-host", name)
+        with store.writing():
+            if store.put_host(name):
+                store.note(caller.name, "put-host", name)
         return store.hosts()[name]
 
     @app.get("/v1/hosts", tags=["devices"], **answers(list[HostAnswer]))
@@ -223,21 +226,24 @@ def _devices(app: FastAPI, service: Service) -> None:
     def delete_host(name: NamePath, caller: Admin) -> None:
         """Forgets a host."""
         _refuse_while_running(service)
-        store.remove_device("hosts", name)
-        store.note(caller.name, "delete-host", name)
+        with store.writing():
+            store.remove_device("hosts", name)
+            store.note(caller.name, "delete-host", name)
 
     @app.post("/v1/tokens", tags=["devices"], **answers(TokenAnswer, 201))
     def post_token(body: TokenBody, caller: Admin) -> Json:
         """Makes a token. It is shown this once."""
-        token = auth.issue(store, body.name, body.role)
-        store.note(caller.name, "make-token", f"{body.role} {body.name}")
+        with store.writing():
+            token = auth.issue(store, body.name, body.role)
+            store.note(caller.name, "make-token", f"{body.role} {body.name}")
         return {"token": token, "role": body.role, "name": body.name}
 
     @app.delete("/v1/tokens/{name}", tags=["devices"], **answers(RevokedAnswer))
     def delete_tokens(name: NamePath, caller: Admin) -> Json:
         """Revokes all tokens of a name."""
-        revoked = store.revoke_tokens(name)
-        store.note(caller.name, "revoke-tokens", name)
+        with store.writing():
+            revoked = store.revoke_tokens(name)
+            store.note(caller.name, "revoke-tokens", name)
         return {"revoked": revoked}
 
 
@@ -331,8 +337,9 @@ def _recordings(app: FastAPI, service: Service) -> None:
     @app.put("/v1/recording", tags=["flows"], **answers(RecordingAnswer))
     def put_recording(body: RecordingBody, caller: Operator) -> Json:
         """Begins, or with null ends, a recording."""
-        service.store.set_setting("recording", body.label)
-        service.store.note(caller.name, "recording", body.label or "-")
+        with service.store.writing():
+            service.store.set_setting("recording", body.label)
+            service.store.note(caller.name, "recording", body.label or "-")
         log.info("recording label=%r by=%s", body.label, caller.name)
         return {"label": body.label, "labels": service.recordings.labels()}
 

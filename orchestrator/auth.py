@@ -3,6 +3,7 @@
 Tokens are 256 random bits, so a plain digest is as good as a slow one: there is nothing to guess.
 """
 
+import contextlib
 import hashlib
 import os
 import secrets
@@ -52,9 +53,13 @@ def digest(token: str) -> str:
 
 def issue(store: Store, name: str, role: Role) -> str:
     """Makes a token; this is the only time that it can be seen."""
-    token = PREFIX + secrets.token_urlsafe(32)
+    token = _new()
     store.add_token(name, role.value, digest(token))
     return token
+
+
+def _new() -> str:
+    return PREFIX + secrets.token_urlsafe(32)
 
 
 def identify(store: Store, authorization: str | None) -> Caller | None:
@@ -69,23 +74,38 @@ def identify(store: Store, authorization: str | None) -> Caller | None:
 def bootstrap(store: Store, file: Path) -> bool:
     """Writes a new admin token into `file` (0600) at the first start; True when it did.
 
-    A file that is there already must hold a token that the store knows: never a silent second admin.
+    A file that is there already must hold a token that the store knows: never a silent second admin. It is there once
+    both are kept, so that a start that was killed, or found the disk full, is simply made again.
     """
     try:
-        handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        try:
-            held = file.read_text(encoding="ascii")
-        except (OSError, ValueError) as error:
-            raise StoreError(f"{file}: {error}, expected the first admin token") from error
-        if identify(store, f"Bearer {held.strip()}") is None:
-            raise StoreError(
-                f"{file}: holds no token of this database, expected the one written at its first start; "
-                "remove the file to get a new admin token"
-            ) from None
-        return False
+        held = file.read_text(encoding="ascii")
+    except FileNotFoundError:
+        _write_first(store, file)
+        return True
+    except (OSError, ValueError) as error:
+        raise StoreError(f"{file}: {error}, expected the first admin token") from error
+    if identify(store, f"Bearer {held.strip()}") is None:
+        raise StoreError(
+            f"{file}: holds no token of this database, expected the one written at its first start; "
+            "remove the file to get a new admin token"
+        )
+    return False
+
+
+def _write_first(store: Store, file: Path) -> None:
+    token, unfinished = _new(), file.with_name(f".{file.name}.new")
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            unfinished.unlink()
+        handle = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(handle, "w", encoding="ascii") as opened:
+            opened.write(token + "\n")
+            opened.flush()
+            os.fsync(handle)
+        store.add_token("bootstrap", Role.ADMIN.value, digest(token))
+        unfinished.rename(file)
     except OSError as error:
         raise StoreError(f"{file}: {error.strerror}, expected a place for the first admin token") from error
-    with os.fdopen(handle, "w", encoding="ascii") as opened:
-        opened.write(issue(store, "bootstrap", Role.ADMIN) + "\n")
-    return True
+    finally:
+        with contextlib.suppress(OSError):
+            unfinished.unlink()

@@ -1,6 +1,7 @@
 """The REST door over a real store, without TLS: what is answered, and what is refused with which sentence."""
 
 import asyncio
+import errno
 import json
 
 import pytest
@@ -8,9 +9,11 @@ from fastapi.testclient import TestClient
 from qclimb.hostfile import check_forest_file
 from qclimb.policy import Policy
 from qclimb.record import FlowRecord
+from sqlalchemy import select
 
 from orchestrator import auth, schema
 from orchestrator.auth import Role
+from orchestrator.errors import StoreError
 
 FLOW = {"start_ns": 1, "last_write_ns": 5, "size_bytes": 1000}
 
@@ -326,6 +329,55 @@ def test_a_model_that_was_damaged_in_the_store_is_not_rolled_out(admin, service,
             connection.execute(table.update().values(**whole))
         assert reason in detail(admin.post("/v1/rollouts", json={"revision": number}), 422)
     assert admin.get("/v1/rollouts").json() == []
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("PUT", "/v1/switches/l2", {"address": "192.0.2.2:9339"}),
+        ("DELETE", "/v1/switches/l1", None),
+        ("PUT", "/v1/hosts/h2", None),
+        ("DELETE", "/v1/hosts/h1", None),
+        ("POST", "/v1/tokens", {"role": "viewer", "name": "eve"}),
+        ("DELETE", "/v1/tokens/somebody", None),
+        ("PUT", "/v1/recording", {"label": "monday"}),
+    ],
+)
+def test_what_can_not_be_noted_is_not_done(admin, service, monkeypatch, method, path, body):
+    auth.issue(service.store, "somebody", Role.VIEWER)
+    admin.put("/v1/switches/l1", json={"address": "192.0.2.1:9339"})
+
+    def seen():
+        with service.store.reading() as connection:
+            tokens = connection.execute(select(schema.tokens.c.name, schema.tokens.c.revoked)).all()
+        return service.store.switches(), service.store.hosts(), tokens, service.store.setting("recording")
+
+    before = seen()
+    with monkeypatch.context() as broken:
+        broken.setattr(service.store, "note", lambda *_: (_ for _ in ()).throw(StoreError("disk is full")))
+        detail(admin.request(method, path, json=body), 503)
+    assert seen() == before
+    assert admin.request(method, path, json=body).is_success
+    assert seen() != before
+
+
+@pytest.mark.parametrize("fails", ["add_token", "fsync", "rename"])
+def test_a_first_start_that_is_cut_is_simply_made_again(store, tmp_path, monkeypatch, fails):
+    """An error stands for a kill at the same place, too: there is no first token before both have it."""
+    file = tmp_path / "token"
+    place = {"add_token": store, "fsync": auth.os, "rename": type(file)}[fails]
+    with monkeypatch.context() as broken:
+        broken.setattr(place, fails, lambda *_: (_ for _ in ()).throw(OSError(errno.ENOSPC, "No space left on device")))
+        with pytest.raises(StoreError, match="No space left on device, expected a place for the first admin token"):
+            auth.bootstrap(store, file)
+    assert [found.name for found in tmp_path.iterdir() if "token" in found.name] == []
+    (tmp_path / ".token.new").write_text("what a kill left")
+    assert auth.bootstrap(store, file)
+    assert (file.stat().st_mode & 0o777, (tmp_path / ".token.new").exists()) == (0o600, False)
+    found = auth.identify(store, f"Bearer {file.read_text().strip()}")
+    assert found is not None
+    assert found.role is Role.ADMIN
+    assert not auth.bootstrap(store, file)
 
 
 def test_what_was_done_by_whom_is_in_the_audit_log_without_secrets(admin):
