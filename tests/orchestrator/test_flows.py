@@ -7,7 +7,7 @@ from qclimb.record import HAD_FOREST_BOUNDS, FlowRecord
 from sqlalchemy import text
 
 from orchestrator.errors import MissingError, StoreError
-from orchestrator.flows import Recordings, pack
+from orchestrator.flows import LABELS_IN_MEMORY, Recordings, pack
 from orchestrator.store import Store
 
 
@@ -35,6 +35,19 @@ def test_records_come_back_as_they_were(store, records):
     rows, hosts = recordings.rows("a")
     assert np.array_equal(rows, pack(records[:150]))
     assert hosts == ["h1"] * 100 + ["h2"] * 50
+
+
+def test_of_many_recordings_the_last_are_in_memory_and_all_are_counted(store):
+    recordings = Recordings(store, max_records=2)
+    labels = [f"day {number}" for number in range(3 * LABELS_IN_MEMORY)]
+    for _ in range(2):
+        for label in labels:
+            for host in ("h1", "h2"):
+                recordings.add(label, host, [flow(5)], None, 1)
+    last = set(labels[-LABELS_IN_MEMORY:])
+    assert {label for label, _ in recordings._of_host} == set(recordings._of_label) == last
+    counted = {"received": 4, "kept": 2, "aged_out": 2, "dropped_at_host": 4}
+    assert all(recordings.statistics(label)["records"] == counted for label in labels)
 
 
 def test_a_heartbeat_leaves_nothing_behind(store):
