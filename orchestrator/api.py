@@ -480,14 +480,14 @@ def _rest(app: FastAPI, service: Service) -> None:
     @app.get("/v1/state", tags=["state"], **answers(StateAnswer))
     def get_state(caller: Viewer) -> Json:
         """The whole fabric at a glance."""
-        policy, rollouts = store.setting("policy"), store.rollouts()
+        policy, last = store.setting("policy"), store.last_rollout()
         return {
             "policy": policy,
             "policy_generation": 0 if policy is None else policy["generation"],
             "recording": store.setting("recording"),
             "running_rollout": service.runner.running,
             "drift": store.setting("drift"),
-            "last_rollout": _shown(rollouts[-1]) if rollouts else None,
+            "last_rollout": None if last is None else _shown(last),
             "switches": store.switches(),
             "hosts": store.hosts(),
         }

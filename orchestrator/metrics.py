@@ -1,5 +1,6 @@
 """What Prometheus may ask, in a registry of this service's own."""
 
+import threading
 import time
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -14,6 +15,7 @@ class Metrics:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._rendering = threading.Lock()
         self._registry = on = CollectorRegistry()
         self._requests = Counter("qclimb_requests", "REST requests", ["method", "route", "status"], registry=on)
         self._seconds = Histogram("qclimb_request_seconds", "REST request duration", ["route"], registry=on)
@@ -56,18 +58,24 @@ class Metrics:
 
     def render(self) -> bytes:
         """The text format."""
-        policy, hosts, rollouts = self._store.setting("policy"), self._store.hosts(), self._store.rollouts()
+        with self._rendering:
+            return self._render()
+
+    def _render(self) -> bytes:
+        policy, hosts, last = self._store.setting("policy"), self._store.hosts(), self._store.last_rollout()
         generation = 0 if policy is None else policy["generation"]
         self._policy.set(generation)
         self._off.set(bool((self._store.setting("drift") or {}).get("off")))
         self._behind.set(sum(host["policy_generation"] != generation for host in hosts.values()))
+        self._silent.clear()  # one that was forgotten is neither silent nor applied
+        self._switch.clear()
         for name, host in hosts.items():
             if host["seen_at"] is not None:
                 self._silent.labels(name).set(time.time() - host["seen_at"])
         for name, switch in self._store.switches().items():
             self._switch.labels(name).set(switch["applied_generation"])
         for phase in Phase:
-            self._rollout.labels(phase).set(bool(rollouts) and rollouts[-1]["phase"] == phase)
+            self._rollout.labels(phase).set(last is not None and last["phase"] == phase)
         return generate_latest(self._registry)
 
 

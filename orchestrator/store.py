@@ -292,6 +292,13 @@ class Store:
         """A rollout; MissingError when there is none."""
         return self._one(schema.rollouts, schema.rollouts.c.id, number, "rollouts")
 
+    def last_rollout(self) -> Row | None:
+        """The latest rollout alone: each one holds what its switches had before."""
+        with self.reading() as connection:
+            query = select(schema.rollouts).order_by(schema.rollouts.c.id.desc()).limit(1)
+            row = connection.execute(query).mappings().first()
+        return None if row is None else dict(row)
+
     def rollouts(self) -> list[Row]:
         """All rollouts, the latest last."""
         return self._all(schema.rollouts)

@@ -395,6 +395,26 @@ def test_metrics_count_requests_by_route_and_flows_by_host(admin):
     assert 'route="/v1/hosts/{name}/records",status="202"} 1.0' in text
 
 
+def test_metrics_tell_of_the_devices_that_there_are(admin, service):
+    admin.put("/v1/switches/l1", json={"address": "192.0.2.1:9339"})
+    deliver(admin)
+    gauges = ('qclimb_host_silent_seconds{host="h1"}', 'qclimb_switch_applied_generation{switch="l1"}')
+    assert all(gauge in admin.get("/metrics").text for gauge in gauges)
+    admin.delete("/v1/hosts/h1")
+    admin.delete("/v1/switches/l1")
+    assert not any(gauge in admin.get("/metrics").text for gauge in gauges)
+
+
+def test_metrics_and_state_read_one_rollout_however_many_there_are(admin, service, monkeypatch):
+    """Each holds what all its switches had before."""
+    for phase in ("done", "rolled-back"):
+        number = service.store.add_rollout(1, "root", {"error": None, "switches": {}, "hosts": {}})
+        service.store.save_rollout(number, phase, {"error": None, "switches": {}, "hosts": {}})
+    monkeypatch.setattr(service.store, "rollouts", lambda: pytest.fail("all were read"))
+    assert 'qclimb_last_rollout_phase{phase="rolled-back"} 1.0' in admin.get("/metrics").text
+    assert admin.get("/v1/state").json()["last_rollout"]["id"] == number
+
+
 def test_records_survive_json_unchanged(admin, service, records):
     deliver(admin, [record.to_json() for record in records[:50]])
     rows, _ = service.recordings.rows("default")
