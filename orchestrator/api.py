@@ -503,7 +503,7 @@ def _rest(app: FastAPI, service: Service) -> None:
         return Response(service.metrics.render(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     @app.get("/healthz", status_code=204, tags=["state"], response_class=Response)
-    def get_health() -> Response:
+    async def get_health() -> Response:
         """204 while the store answers; no token needed."""
         store.setting("schema_version")
         return Response(status_code=204)

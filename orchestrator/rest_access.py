@@ -5,7 +5,7 @@ Refusals are `{"detail": "one sentence that names the field"}`.
 
 import logging
 import re
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
 from fastapi import Depends, FastAPI, Path, Request
@@ -112,31 +112,34 @@ ThisHost = Annotated[Caller, Depends(this_host)]
 
 
 def answer_refusals(app: FastAPI) -> None:
-    """Has errors of ours, and fields that are wrong, answered by a sentence."""
+    """Has errors of ours, and fields that are wrong, answered by a sentence: on the event loop, for hosts ask there."""
 
-    def sentence(status: int) -> Callable[[Request, Exception], JSONResponse]:
-        return lambda request, error: JSONResponse({"detail": str(error)}, status)
+    def sentence(status: int) -> Callable[[Request, Exception], Awaitable[JSONResponse]]:
+        async def refuse(request: Request, error: Exception) -> JSONResponse:
+            return JSONResponse({"detail": str(error)}, status)
+
+        return refuse
 
     app.add_exception_handler(MissingError, sentence(404))
     app.add_exception_handler(ConflictError, sentence(409))
     app.add_exception_handler(QclimbError, sentence(422))
 
     @app.exception_handler(BusyError)
-    def busy(request: Request, error: BusyError) -> JSONResponse:
+    async def busy(request: Request, error: BusyError) -> JSONResponse:
         return JSONResponse({"detail": str(error)}, 503, {"Retry-After": str(error.retry_after_s)})
 
     @app.exception_handler(StoreError)
-    def unstored(request: Request, error: StoreError) -> JSONResponse:
+    async def unstored(request: Request, error: StoreError) -> JSONResponse:
         log.error("request method=%s path=%s event=unstored reason=%r", request.method, request.url.path, str(error))
         return JSONResponse({"detail": str(error)}, 503)
 
     @app.exception_handler(RequestValidationError)
-    def wrong_field(request: Request, error: RequestValidationError) -> JSONResponse:
+    async def wrong_field(request: Request, error: RequestValidationError) -> JSONResponse:
         found = [_described(each, request) for each in error.errors()]
         return JSONResponse({"detail": "; ".join(dict.fromkeys(found))}, 422)  # some are asked for twice
 
     @app.exception_handler(ClientDisconnect)
-    def cut(request: Request, error: ClientDisconnect) -> JSONResponse:
+    async def cut(request: Request, error: ClientDisconnect) -> JSONResponse:
         return JSONResponse({"detail": "body: ended before its length"}, 400)  # nobody is there to read it
 
 

@@ -37,6 +37,9 @@ from .errors import MissingError, StoreError
 
 Row = dict[str, Any]
 
+WAIT_S = 10.0
+"""For one's turn to write, and then for another process that writes, such as an operator's sqlite3: of those who wait
+each holds a thread, and REST has 40."""
 ANSWERS_KEPT_S = 24 * 3600
 OF_A_HOST = "last delivery of "
 """Keys of hosts' last deliveries begin so: a host may have been away for longer than a day."""
@@ -62,7 +65,7 @@ class Store:
         path = _path(url)
         self._lock = _locked(path)
         self.url, self.path = url, path
-        self.engine: Engine = create_engine(url, connect_args={"timeout": 10})
+        self.engine: Engine = create_engine(url, connect_args={"timeout": WAIT_S})
         event.listen(self.engine, "connect", _set_up)
         self._writing = threading.RLock()
         self._open: Connection | None = None
@@ -110,7 +113,9 @@ class Store:
 
         `known`: it may touch what known.py keeps in memory.
         """
-        with self._writing:
+        if not self._writing.acquire(timeout=WAIT_S):
+            raise StoreError(f"database {self.path}: others have been writing for {WAIT_S:g} s, expected a turn by now")
+        try:
             if self._open is not None:
                 self._known |= known
                 with self._said():
@@ -125,6 +130,8 @@ class Store:
                 self._open = None
             if self._known:
                 self.changes += 1
+        finally:
+            self._writing.release()
 
     @contextmanager
     def _said(self) -> Iterator[None]:
@@ -408,7 +415,7 @@ def _set_up(connection: Any, _: Any) -> None:
     never fetch.
     """
     cursor = connection.cursor()
-    for pragma in ("journal_mode=WAL", "synchronous=FULL", "busy_timeout=10000"):
+    for pragma in ("journal_mode=WAL", "synchronous=FULL", f"busy_timeout={WAIT_S * 1000:.0f}"):
         cursor.execute(f"PRAGMA {pragma}")
     cursor.close()
 

@@ -4,6 +4,8 @@ import asyncio
 import errno
 import json
 
+import anyio
+import httpx
 import pytest
 from fastapi.testclient import TestClient
 from qclimb.hostfile import check_forest_file
@@ -185,6 +187,26 @@ def test_a_body_longer_than_there_is_need_of_is_not_read_to_its_end(admin, path,
     assert asked(admin, path, pieces, most + 1) == (413, f"body: has {most + 1} bytes, expected at most {most}", 0)
     more = f"body: has more than {untold} bytes, expected no more"
     assert asked(admin, path, pieces, None) == (413, more, (untold >> 19) + 1)
+
+
+def test_hosts_and_the_health_check_are_answered_whatever_keeps_all_threads(admin):
+    """As where others write to the database, and operators' requests wait."""
+    statuses = []
+
+    async def ask():
+        threads = anyio.to_thread.current_default_thread_limiter()
+        threads.total_tokens = 1
+        await threads.acquire_on_behalf_of(object())
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(admin.app), base_url="http://a") as client:
+            for path in ("/healthz", "/v1/hosts/h1/policy", "/v1/hosts/h9/policy"):
+                headers = {"Authorization": admin.headers["Authorization"]}
+                statuses.append((await asyncio.wait_for(client.get(path, headers=headers), 60)).status_code)
+            statuses.append(
+                (await client.post("/v1/hosts/h1/records", json={"dropped": -1}, headers=headers)).status_code
+            )
+
+    asyncio.run(ask())
+    assert statuses == [204, 404, 404, 422]
 
 
 @pytest.mark.parametrize("path", ["/v1/revisions", "/v1/hosts/h1/records"])

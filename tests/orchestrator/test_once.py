@@ -130,6 +130,27 @@ def test_a_calls_part_in_a_transaction_is_undone_with_it_and_known_after_it(stor
     assert list(store.hosts()) == ["h1", "h2"], "the next one is a transaction of its own"
 
 
+def test_who_waits_too_long_for_a_turn_to_write_is_told_so_and_the_next_one_writes(store, monkeypatch):
+    monkeypatch.setattr(store_module, "WAIT_S", 0.05)
+    begun, end = threading.Event(), threading.Event()
+
+    def hold():
+        with store.writing():
+            begun.set()
+            assert end.wait(120)
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    try:
+        assert begun.wait(120)
+        with pytest.raises(StoreError, match="others have been writing for 0"):
+            store.put_host("h1")
+    finally:
+        end.set()
+        holder.join()
+    assert store.put_host("h1")
+
+
 def test_of_a_request_no_word_of_its_body_is_kept(admin, service):
     post(admin, "/v1/hosts/h1/records", {"records": [FLOW], "label": "a secret of sorts"})
     with service.store.reading() as connection:
