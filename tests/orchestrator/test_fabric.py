@@ -7,6 +7,7 @@ import socket
 import ssl
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -244,6 +245,55 @@ def test_killed_while_hosts_fetch_it_says_so_and_keeps_the_policy(stand):
     assert ended["phase"] == "failed"
     assert "the policy is in force" in ended["error"]
     assert one.ask("GET", "/v1/hosts/h1/policy")["generation"] == rollout
+
+
+def test_killed_while_requests_with_keys_are_under_way_each_is_done_once_and_answered_alike(orchestrator):
+    """Each is repeated until it is answered: what a kill left is all of it, its answer and its note, or nothing."""
+    orchestrator.ask("PUT", "/v1/hosts/h1")
+    answers: dict[str, list[tuple[dict[str, Any], Any]]] = {"/v1/revisions": [], "/v1/hosts/h1/records": []}
+    ends = threading.Event()
+
+    def post(path: str, number: int, body: dict[str, Any]) -> Any:
+        answer = orchestrator.http.post(path, json=body, headers={"Idempotency-Key": f"{number}"})
+        assert answer.is_success, answer.text
+        return answer.json()
+
+    def ask(path: str) -> None:
+        while not ends.is_set():
+            number = len(answers[path])
+            flow = {"start_ns": 1, "last_write_ns": 1, "size_bytes": 1 + number}
+            body = {"records": [flow]} if "records" in path else {"priorities": 2, "thresholds": [1 + number]}
+            answered = None
+            while answered is None:
+                try:
+                    answered = post(path, number, body)
+                except (httpx.HTTPError, RuntimeError):  # it is away, or the client was closed with it
+                    time.sleep(0.01)
+            answers[path].append((body, answered))
+
+    asking = [threading.Thread(target=ask, args=(path,), daemon=True) for path in answers]
+    for each in asking:
+        each.start()
+    for _ in range(3):
+        so_far = [len(found) for found in answers.values()]
+        wait_for(
+            lambda so=so_far: all(len(f) > n + 3 for f, n in zip(answers.values(), so, strict=True)), "some are done"
+        )
+        orchestrator.kill()
+        orchestrator.start()
+    ends.set()
+    for each in asking:
+        each.join(DEADLINE_S)
+        assert not each.is_alive()
+    revisions, flows = answers["/v1/revisions"], answers["/v1/hosts/h1/records"]
+    for number, (body, answered) in enumerate(revisions):
+        assert post("/v1/revisions", number, body) == answered
+    assert [answered["id"] for _, answered in revisions] == [1 + number for number in range(len(revisions))]
+    assert len(orchestrator.ask("GET", "/v1/revisions")) == len(revisions)
+    noted = [note["action"] for note in orchestrator.ask("GET", "/v1/audit?last=1000")]
+    assert noted.count("make-revision") == len(revisions)
+    found = orchestrator.ask("GET", "/v1/flows/statistics")
+    assert (found["flows"], found["records"]["received"], found["records"]["kept"]) == (len(flows),) * 3
 
 
 def test_a_silent_host_is_named(orchestrator):
