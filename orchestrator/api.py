@@ -21,7 +21,7 @@ from qclimb.histogram import SizeHistogram
 from qclimb.record import FlowRecord
 
 from . import auth, drift
-from .errors import ConflictError, MissingError
+from .errors import MissingError
 from .flows import DEFAULT_LABEL, Recordings, pack_rows
 from .intake import Delivery, Intake
 from .known import Known
@@ -204,8 +204,7 @@ def _devices(app: FastAPI, service: Service) -> None:
     @app.delete("/v1/switches/{name}", status_code=204, tags=["devices"])
     def delete_switch(name: NamePath, caller: Admin) -> None:
         """Forgets a switch; what it is configured to do stays."""
-        _refuse_while_running(service)
-        with store.writing():
+        with service.runner.idle(), store.writing():
             store.remove_device("switches", name)
             store.note(caller.name, "delete-switch", name)
 
@@ -225,8 +224,7 @@ def _devices(app: FastAPI, service: Service) -> None:
     @app.delete("/v1/hosts/{name}", status_code=204, tags=["devices"])
     def delete_host(name: NamePath, caller: Admin) -> None:
         """Forgets a host."""
-        _refuse_while_running(service)
-        with store.writing():
+        with service.runner.idle(), store.writing():
             store.remove_device("hosts", name)
             store.note(caller.name, "delete-host", name)
 
@@ -245,11 +243,6 @@ def _devices(app: FastAPI, service: Service) -> None:
             revoked = store.revoke_tokens(name)
             store.note(caller.name, "revoke-tokens", name)
         return {"revoked": revoked}
-
-
-def _refuse_while_running(service: Service) -> None:
-    if service.runner.running is not None:
-        raise ConflictError(f"rollout {service.runner.running} is running, wait for its end")
 
 
 def _hosts(app: FastAPI, service: Service) -> None:

@@ -7,8 +7,9 @@ keep an outcome (a full disk), no further step is taken: it is tried again until
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 
 from qclimb.errors import QclimbError
@@ -138,6 +139,14 @@ class Runner:
         """The id of the running rollout."""
         with self._lock:
             return None if self._current is None else self._current[0]
+
+    @contextmanager
+    def idle(self) -> Iterator[None]:
+        """No rollout runs, and none begins meanwhile; ConflictError while one runs."""
+        with self._lock:
+            if self._current is not None:
+                raise ConflictError(f"rollout {self._current[0]} is running, wait for its end")
+            yield
 
     def close(self) -> None:
         """Stops after the calls that are under way; the store then knows what was left running."""

@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import json
+import threading
 
 import anyio
 import httpx
@@ -316,6 +317,32 @@ def test_an_unreachable_switch_stops_the_rollout_before_any_host_hears_of_it(adm
     assert found["switches"]["l1"]["error"] == "switch l1 at 127.0.0.1:1: Connection refused"
     assert found["hosts"]["h1"]["phase"] == "pending"
     detail(admin.get("/v1/hosts/h1/policy"), 404)
+
+
+@pytest.mark.parametrize(("kind", "device"), [("switches", "l1"), ("hosts", "h1")])
+def test_a_device_is_forgotten_before_a_rollout_or_after_it_and_not_while_it_begins(
+    admin, service, monkeypatch, kind, device
+):
+    admin.put("/v1/switches/l1", json={"address": "127.0.0.1:9"})
+    admin.post("/v1/revisions", json={"priorities": 2, "thresholds": [5]})
+    remove, started = service.store.remove_device, []
+
+    def begin():
+        started.append(admin.post("/v1/rollouts", json={"revision": 1}))
+
+    def slowly(*place):
+        threads.append(threading.Thread(target=begin))
+        threads[0].start()
+        threads[0].join(1)  # which begins now, if it does not wait
+        remove(*place)
+
+    threads: list[threading.Thread] = []
+    monkeypatch.setattr(service.store, "remove_device", slowly)
+    assert admin.delete(f"/v1/{kind}/{device}").status_code == 204
+    threads[0].join(120)
+    rollout = admin.get(f"/v1/rollouts/{started[0].json()['id']}").json()
+    assert device not in rollout[kind]
+    assert "internal" not in (rollout["error"] or "")
 
 
 def test_a_model_is_trained_in_a_process_of_its_own_and_can_be_fetched(admin, records):
