@@ -207,6 +207,10 @@ static void return_sndbuf(struct connection *connection, int fd)
 		return;
 	/* The kernel doubles what it is given; beyond wmem_max it gives less, and autotuning grows it again. */
 	give_back(connection, fd, SOL_SOCKET, SO_SNDBUF, connection->old_sndbuf / 2);
+	/* One that the application forced beyond it stays as large as it was. */
+	if (connection->old_buf_lock & BUF_LOCK_SNDBUF &&
+	    sys_option(fd, SOL_SOCKET, SO_SNDBUF) < connection->old_sndbuf)
+		(void)sys_setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, connection->old_sndbuf / 2);
 	give_back(connection, fd, SOL_SOCKET, SO_BUF_LOCK, connection->old_buf_lock);
 	connection->old_sndbuf = 0;
 }

@@ -34,6 +34,7 @@
 #define SMALL_BUFFER 65536
 #define LARGE_BUFFER 400000
 #define MESSAGE_BYTES 400000
+#define FORCED_BYTES 200000000 /* more than any host's net.core.wmem_max */
 #define OTHERS 2000 /* connections that a withdrawal gives back, too: it takes longer than a write */
 
 static char bytes[3000000];
@@ -284,12 +285,15 @@ int main(int count, char **words)
 		set(IPPROTO_TCP, TCP_NOTSENT_LOWAT, 77777);
 		end(writer);
 		printf("%d %d\n", option(IPPROTO_TCP, TCP_NODELAY), option(IPPROTO_TCP, TCP_NOTSENT_LOWAT));
-	} else if (!strcmp(how, "sndbuf")) {
+	} else if (!strcmp(how, "sndbuf") || !strcmp(how, "forced sndbuf")) {
 		connected(&writer_fd, &peer, 0);
+		if (strcmp(how, "sndbuf"))
+			set(SOL_SOCKET, SO_SNDBUFFORCE, FORCED_BYTES);
 		writer = begun(write_sized, NULL);
 		usleep(300000);
 		printf("%s\n", option(SOL_SOCKET, SO_SNDBUF) > 100000 ? "large" : "ours");
-		set(SOL_SOCKET, SO_SNDBUF, 150000);
+		if (!strcmp(how, "sndbuf"))
+			set(SOL_SOCKET, SO_SNDBUF, 150000);
 		MUST(read_all(peer, 2000000) == 2000000);
 		pthread_join(writer, NULL);
 		printf("%d\n", option(SOL_SOCKET, SO_SNDBUF));

@@ -1,5 +1,6 @@
 """A write that waits, and what somebody else does beside it: as without the library, whatever it waits for."""
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -64,6 +65,13 @@ def test_a_send_buffer_that_is_set_while_a_writer_waits_stays(says):
     assert says("sndbuf", bare=True) == ["large", "300000"]
     thresholds = (50_000, 400_000, 1_000_000)
     assert says("sndbuf", thresholds, mode=Mode.QCLIMB) == ["large", "300000"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: the buffer is forced past the host's bound")
+def test_a_send_buffer_that_was_forced_stays(says):
+    assert says("forced sndbuf", bare=True) == ["large", "400000000"]
+    thresholds = (50_000, 400_000, 1_000_000)
+    assert says("forced sndbuf", thresholds, mode=Mode.QCLIMB) == ["large", "400000000"]
 
 
 @pytest.mark.parametrize("how", ["unshared", "unshared close"])
