@@ -344,6 +344,15 @@ void optax_release(struct connection *connection, int fd)
 	errno = saved;
 }
 
+/* As after a peek: it may wait for more than a small buffer holds. */
+void optax_told_unread(struct connection *connection, int fd, int bytes)
+{
+	const struct received *flow = received_of(connection);
+
+	if (flow && bytes > (int)PEEK_BYTES && atomic_load_explicit(&flow->kind, memory_order_relaxed) != KIND_KERNELS)
+		optax_release(connection, fd);
+}
+
 bool optax_shows_rcvbuf(const struct connection *connection, int *bytes)
 {
 	const struct received *flow = received_of(connection);

@@ -45,6 +45,8 @@ void optax_closed(struct connection *connection);
 
 /* The application chooses its own receive buffer: its socket is left alone from here on. */
 void optax_release(struct connection *connection, int fd);
+/* It asked how many bytes it could read, and was told so. */
+void optax_told_unread(struct connection *connection, int fd, int bytes);
 /* What SO_RCVBUF would be without us; false: what the kernel says is right. */
 bool optax_shows_rcvbuf(const struct connection *connection, int *bytes);
 

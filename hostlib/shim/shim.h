@@ -76,6 +76,7 @@ struct epoll_event;
 	X(int, dup2, (int, int))                                                                                       \
 	X(int, dup3, (int, int, int))                                                                                  \
 	X(int, fcntl, (int, int, ...))                                                                                 \
+	X(int, ioctl, (int, unsigned long, ...))                                                                       \
 	X(int, shutdown, (int, int))                                                                                   \
 	X(int, poll, (struct pollfd *, unsigned long, int))                                                            \
 	X(int, ppoll, (struct pollfd *, unsigned long, const struct timespec *, const sigset_t *))                     \

@@ -2,6 +2,7 @@
 
 import asyncio
 import ctypes
+import fcntl
 import hashlib
 import json
 import os
@@ -10,6 +11,7 @@ import signal
 import socket
 import struct
 import sys
+import termios
 import threading
 import time
 from itertools import count
@@ -268,6 +270,17 @@ def buffers(port, size):
         left -= len(sock.recv(min(left, 65536)))
     said |= {"last": really(sock, SO_RCVBUF), "lock": really(sock, SO_BUF_LOCK)}
     print(json.dumps(said))
+
+
+def unread(port, size, first):
+    """Reads `first` bytes, and then nothing before the rest is there as a whole."""
+    sock = ask(port, size)
+    rest = size - len(sock.recv(first, socket.MSG_WAITALL))
+    end = time.monotonic() + 60
+    while (found := struct.unpack("i", fcntl.ioctl(sock, termios.FIONREAD, bytes(4)))[0]) < rest:
+        assert time.monotonic() < end, f"{found} of {rest} bytes after 60 s"
+        time.sleep(0.01)
+    print(json.dumps({"whole": sock.recv(rest) == body(rest, first)}))
 
 
 def timeouts(port):

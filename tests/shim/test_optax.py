@@ -322,6 +322,15 @@ def test_a_window_starts_small_and_a_large_flow_gets_the_kernels_back(host):
     assert ours["lock"] == bare["lock"] == 0
 
 
+@pytest.mark.parametrize("first", [100, 8000], ids=["free", "in-line"])
+def test_who_waits_until_enough_can_be_read_before_it_reads_gets_it(host, first):
+    """By FIONREAD; 50,000 bytes are less than a bare kernel's first window lets in."""
+    task = {"port": PORT, "size": first + 50_000, "first": first}
+    assert host.says(host.start("unread", library=False, **task)) == {"whole": True}
+    host.ready("head", SLOW, port=PORT)
+    assert host.says(host.start("unread", SLOW, **task)) == {"whole": True}
+
+
 @pytest.mark.parametrize("setting", [None, "", "off", "0", "-5", "100x"])
 def test_it_is_off_unless_the_environment_says_otherwise(host, setting):
     bare = host.says(host.start("buffers", library=False, port=PORT, size=10_000))
