@@ -130,6 +130,7 @@ def test_several_tasks_at_once_all_get_every_byte(host, mode):
     tasks = [host.start("fetch", "50", port=PORT, mode=mode, flows=4, size=300_000) for _ in range(3)]
     for task in tasks:
         assert host.says(task) == {"whole": [True] * 4}
+    assert host.logged("joins the line") >= 3  # each of them stood in it
 
 
 LEAST_BUFFER = 8192
@@ -152,19 +153,35 @@ def test_a_head_that_takes_a_fraction_of_the_link_holds_nobody_back(host):
     assert host.logged("withheld") == host.logged("joined") == 0
 
 
+def six_at_once(host, mode):
+    programs = [host.start("fetch", "10000", port=PORT, mode=mode, flows=3, size=20_000) for _ in range(6)]
+    for program in programs:
+        assert host.says(program) == {"whole": [True] * 3}
+
+
+def times_held(host):
+    return sum(host.logged(word) for word in ("withheld", "left out", "masked"))
+
+
 @pytest.mark.parametrize("mode", ["threads", "poll", "epoll"])
 def test_short_programs_one_after_another_and_at_once_are_served_as_if_there_were_no_line(host, tmp_path, mode):
     """Six at a time, that get 60 KB each; the link carries a hundred times what they ask for.
 
     Where all six begin at one moment, nothing being known yet, one or two may be held for a ms; with a line that is
-    taken for full until it is seen to have room some forty were.
+    taken for full until it is seen to have room some forty were. Once one has ended, and another keeps the line, and so
+    what is known, none is.
     """
     for _ in range(4):
-        programs = [host.start("fetch", "10000", port=PORT, mode=mode, flows=3, size=20_000) for _ in range(6)]
-        for program in programs:
-            assert host.says(program) == {"whole": [True] * 3}
+        six_at_once(host, mode)
     assert host.logged("joins the line") > 0
-    assert sum(host.logged(word) for word in ("withheld", "left out", "masked")) <= 12
+    assert times_held(host) <= 12
+    host.start("fetch", "10000", port=PORT, mode=mode, flows=3, size=20_000, after=str(tmp_path / "never"))
+    wait_until(lambda: segments(host))
+    six_at_once(host, mode)
+    before = times_held(host)
+    for _ in range(4):
+        six_at_once(host, mode)
+    assert times_held(host) == before
 
 
 def test_a_window_starts_with_ten_segments_where_nobody_stands_in_line(host):
@@ -242,11 +259,16 @@ def test_a_head_that_got_more_than_others_do_lets_them_go_before(host, tmp_path)
     assert "withheld" not in log.read_text()
 
 
-def test_a_large_flow_after_a_large_one_has_the_kernels_window_from_its_start(host):
+def test_a_large_flow_after_a_large_one_has_the_kernels_window_from_its_start(host, tmp_path):
     bare = host.says(host.start("kept", library=False, port=PORT, size=3_000_000, times=2))["early"]
-    first, second = host.says(host.start("kept", SLOW, port=PORT, size=3_000_000, times=2))["early"]
-    assert first < bare[0] / 2
-    assert second >= bare[0]
+    for n in range(TRIES):
+        log = tmp_path / f"kept{n}"
+        first, second = host.says(host.start("kept", SLOW, log=log, port=PORT, size=3_000_000, times=2))["early"]
+        assert first < bare[0] / 2
+        assert second >= bare[0]
+        if log.read_text().count("joins the line") == 1:  # the second was never taken for a small one
+            return
+    pytest.fail("the task stood in line again")
 
 
 OUR_BOUNDS = {1448 << n for n in range(1, 7)}
@@ -286,9 +308,12 @@ def test_short_answers_on_a_kept_connection_are_not_withheld(host, tmp_path):
         log = tmp_path / f"kept{n}"
         host.says(host.start("kept", SLOW, log=log, port=PORT, size=7000, times=20))
         found.append(log.read_text().count("withheld"))
-        if 0 < found[-1] < 10:  # those of the first answer; each read of all would be 60
-            return
-    pytest.fail(f"reads withheld: {found}")
+        held = sorted(filter(None, found))
+        if len(held) == 5:
+            break
+    else:
+        pytest.fail(f"reads withheld: {found}")
+    assert held[2] < 10, found  # those of the first answer; each read of all would be 60
 
 
 def test_a_head_that_is_stopped_is_passed_over(host):
@@ -368,10 +393,13 @@ def test_a_line_full_of_nonsense_holds_nobody_for_ever(host):
         assert host.says(behind) == {"whole": [True] * 2}
 
 
-def test_a_line_that_was_removed_is_made_anew(host):
+def test_a_line_that_was_removed_is_made_anew(host, tmp_path):
+    go = tmp_path / "go"
     with line_of(host) as number:
         subprocess.run(["ipcrm", "-m", str(number)], check=True)
-        behind = host.start("fetch", SLOW, port=PORT, mode="poll", flows=2, size=300_000)
+        behind = host.start("fetch", SLOW, port=PORT, mode="poll", flows=2, size=300_000, after=str(go))
+        wait_until(lambda: set(segments(host)) - {number})
+        go.touch()
         assert host.says(behind) == {"whole": [True] * 2}
 
 
@@ -386,13 +414,15 @@ def test_a_line_that_others_may_write_is_not_used(host):
         assert libc.shmctl(number, 1, about) == 0  # IPC_SET
         behind = host.start("fetch", SLOW, port=PORT, mode="threads", flows=2, size=300_000)
         assert host.says(behind) == {"whole": [True] * 2}
+        assert host.logged("no memory for the line: nobody is held back") == 1
         assert host.logged("withheld") == 0
 
 
-def test_the_last_process_takes_the_line_along(host):
-    task = host.start("fetch", SLOW, port=PORT, mode="threads", flows=2, size=300_000)
-    wait_until(lambda: segments(host) or task.poll() is not None)
-    assert task.poll() is None
+def test_the_last_process_takes_the_line_along(host, tmp_path):
+    go = tmp_path / "go"
+    task = host.start("fetch", SLOW, port=PORT, mode="threads", flows=2, size=300_000, after=str(go))
+    wait_until(lambda: segments(host))
+    go.touch()
     host.says(task)
     assert segments(host) == []
 
