@@ -1,54 +1,36 @@
 """The REST door: parses, checks who asks, calls; what is decided, is decided elsewhere.
 
-Handlers of hosts' requests, which come every second, run on the event loop; the others in FastAPI's threads.
+These handlers run in FastAPI's threads; those of hosts' requests (rest_hosts) on the event loop.
 """
 
 import logging
-from array import array
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from fastapi import FastAPI, Header, Path, Query, Request, Response
-from fastapi.concurrency import run_in_threadpool
-from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse, PlainTextResponse
-from pydantic import ValidationError
-from qclimb import record_rows
-from qclimb.delivery import ACCEPT_POST, MEDIA_TYPE, decode_delivery
-from qclimb.errors import RecordError
-from qclimb.histogram import SizeHistogram
-from qclimb.record import FlowRecord
+from fastapi import FastAPI, Path, Query, Request, Response
+from fastapi.responses import PlainTextResponse
 
-from . import auth, drift
-from .errors import MissingError
-from .flows import DEFAULT_LABEL, Recordings, pack_rows
-from .intake import Delivery, Intake
-from .known import Known
-from .metrics import Measured, Metrics
+from . import auth, drift, rest_hosts
+from .metrics import Measured
 from .once import Keep, fingerprint, once
 from .rest_access import (
     REFUSALS,
-    UNTOLD_BYTES_MAX,
     Admin,
     Bounded,
     NamePath,
+    Once,
     Operator,
     Reader,
-    ThisHost,
     Viewer,
     answer_refusals,
 )
 from .rest_answers import (
-    NOT_CHANGED,
-    DeliveryAnswer,
     DriftAnswer,
     HostAnswer,
     MadeModelAnswer,
     MadeRevisionAnswer,
     ModelAnswer,
     NoteAnswer,
-    PolicyAnswer,
     RecordingAnswer,
     Refusal,
     RevisionAnswer,
@@ -69,40 +51,18 @@ from .rest_types import (
     Label,
     ModelBody,
     RecordingBody,
-    RecordsBody,
     RevisionBody,
     RolloutBody,
     SwitchBody,
     TokenBody,
 )
-from .runner import Runner
-from .share import RECORDS_PER_S
-from .store import Store
-from .trainer import Trainer
+from .service import Service
 from .unchanged import Unchanged
-from .watch import Watch
 
 log = logging.getLogger(__name__)
 
 Json = dict[str, Any]
 Id = Annotated[int, Path(ge=1, le=SQLITE_MAX)]
-Asked = Annotated[str | None, Header(alias="If-None-Match")]
-Once = Annotated[str | None, Header(alias="Idempotency-Key", min_length=1, max_length=200)]
-
-LARGE_BYTES = 65_536
-"""Longer JSON is read in a thread: it takes some 50 us a record."""
-LARGE_PACKED_BYTES = 1 << 20
-"""The same of records as they lie; a full delivery of 4,096 is shorter."""
-
-RECORDS_CONTENT: Json = {
-    "requestBody": {
-        "required": True,
-        "content": {
-            "application/json": {"schema": RecordsBody.model_json_schema()},
-            MEDIA_TYPE: {"schema": {"type": "string", "format": "binary", "description": "see qclimb.delivery"}},
-        },
-    }
-}
 
 
 class Application(FastAPI):
@@ -119,25 +79,6 @@ class BinaryFile(Response):
     """A file as it is."""
 
     media_type = "application/octet-stream"
-
-
-@dataclass
-class Service:
-    """What the handlers work with."""
-
-    store: Store
-    recordings: Recordings
-    runner: Runner
-    trainer: Trainer
-    metrics: Metrics
-    watch: Watch
-    records_per_s: int = RECORDS_PER_S
-    known: Known = field(init=False)
-    intake: Intake = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.known = Known(self.store)
-        self.intake = Intake(self.store, self.recordings, self.metrics, self.runner.host_reported, self.records_per_s)
 
 
 def make_app(service: Service) -> FastAPI:
@@ -161,22 +102,13 @@ def make_app(service: Service) -> FastAPI:
     )
     app.state.service = service
     answer_refusals(app)
-    for add in (_devices, _hosts, _recordings, _models, _revisions, _rollouts, _rest):
+    for add in (_devices, rest_hosts.add, _recordings, _models, _revisions, _rollouts, _rest):
         add(app, service)
 
     app.add_middleware(Bounded)
     app.add_middleware(Measured, metrics=service.metrics)
     app.add_middleware(Unchanged, known=service.known, metrics=service.metrics)
     return app
-
-
-def read_body(content: bytes) -> RecordsBody:
-    """A delivery's JSON; raises RequestValidationError."""
-    try:
-        return RecordsBody.model_validate_json(content)
-    except ValidationError as error:
-        found = [{**each, "loc": ("body", *each["loc"])} for each in error.errors(include_url=False)]
-        raise RequestValidationError(found) from None
 
 
 def _asked(request: Request, body: Body) -> str:
@@ -243,71 +175,6 @@ def _devices(app: FastAPI, service: Service) -> None:
             revoked = store.revoke_tokens(name)
             store.note(caller.name, "revoke-tokens", name)
         return {"revoked": revoked}
-
-
-def _hosts(app: FastAPI, service: Service) -> None:
-    @app.post("/v1/hosts/{name}/records", tags=["hosts"], openapi_extra=RECORDS_CONTENT, **answers(DeliveryAnswer, 202))
-    async def post_records(name: NamePath, request: Request, caller: ThisHost, key: Once = None) -> JSONResponse:
-        """Finished flows since the last delivery; without any it is a heartbeat.
-
-        The answer says how many records the next delivery may hold; their sizes are counted in its histogram anyway.
-        """
-        known(name)
-        with service.intake.room_for(_length(request)):
-            content = await request.body()
-            packed = request.headers.get("content-type", "").partition(";")[0].strip().lower() == MEDIA_TYPE
-            if len(content) < (LARGE_PACKED_BYTES if packed else LARGE_BYTES):
-                taken = delivery(name, content, packed, key)
-            else:
-                taken = await run_in_threadpool(delivery, name, content, packed, key)
-            return JSONResponse(await service.intake.take(taken), 202, {"Accept-Post": ACCEPT_POST})
-
-    def known(name: str) -> None:
-        if not service.known.has_host(name):
-            raise MissingError(f"hosts: no {name!r} is registered, PUT /v1/hosts/{name} first")
-
-    def delivery(name: str, content: bytes, packed: bool, key: str | None) -> Delivery:
-        line, rows = decode_delivery(content) if packed else (content, None)
-        body = read_body(line)
-        if rows is None:
-            rows = record_rows.from_records(FlowRecord.from_json(record) for record in body.records)
-        elif body.records:
-            raise RecordError("records: stand in the line of JSON, expected after it")
-        flows = pack_rows(rows)
-        if body.histogram is None:
-            sizes = SizeHistogram.of(rows["size_bytes"].tolist())
-        else:
-            sizes = SizeHistogram.from_json(body.histogram)
-        told = (sizes.total_bytes, body.dropped, body.unobserved, body.label)
-        counts = array("q", sizes.counts).tobytes() + array("Q", sizes.counts.values()).tobytes()
-        return Delivery(
-            host=name,
-            label=body.label or service.known.label or DEFAULT_LABEL,
-            rows=flows,
-            sizes=sizes,
-            dropped=body.dropped,
-            unobserved=body.unobserved,
-            generation=body.policy_generation,
-            key=key,
-            asked="" if key is None else fingerprint(told, counts, flows.tobytes()),
-        )
-
-    @app.get("/v1/hosts/{name}/policy", tags=["hosts"], responses={200: {"model": PolicyAnswer}, **NOT_CHANGED})
-    async def get_policy(name: NamePath, caller: ThisHost, asked: Asked = None) -> Response:
-        """The policy in force; its ETag is the generation. 404 before the first rollout."""
-        known(name)
-        policy = service.known.policy
-        if policy is None:
-            raise MissingError("policy: none is in force yet, roll a revision out first")
-        headers = {"ETag": policy.etag}
-        if asked is not None and policy.etag in (part.strip().removeprefix("W/") for part in asked.split(",")):
-            return Response(status_code=304, headers=headers)
-        return Response(policy.content, headers=headers, media_type="application/json")
-
-
-def _length(request: Request) -> int:
-    """As told, or, of what comes in chunks, the most that it may have."""
-    return int(request.headers.get("content-length", UNTOLD_BYTES_MAX))
 
 
 def _recordings(app: FastAPI, service: Service) -> None:

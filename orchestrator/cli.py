@@ -167,11 +167,12 @@ def serve(
     import uvicorn
 
     from . import auth
-    from .api import Service, make_app
+    from .api import make_app
     from .fleet import Fleet
     from .flows import Recordings
     from .metrics import Metrics
     from .runner import Runner
+    from .service import Service
     from .store import Store
     from .trainer import Trainer
     from .watch import OnDrift, Watch

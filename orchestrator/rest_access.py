@@ -8,7 +8,7 @@ import re
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
-from fastapi import Depends, FastAPI, Path, Request
+from fastapi import Depends, FastAPI, Header, Path, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from fastapi.security import HTTPBearer
@@ -24,6 +24,7 @@ from .rest_types import Name
 log = logging.getLogger(__name__)
 
 NamePath = Annotated[Name, Path()]
+Once = Annotated[str | None, Header(alias="Idempotency-Key", min_length=1, max_length=200)]
 
 REFUSED = {"application/json": {"schema": {"$ref": "#/components/schemas/Refusal"}}}
 REFUSALS: dict[int | str, dict[str, Any]] = {

@@ -10,12 +10,13 @@ from fastapi.testclient import TestClient
 from qclimb.record import FlowRecord
 
 from orchestrator import auth
-from orchestrator.api import Service, make_app
+from orchestrator.api import make_app
 from orchestrator.auth import Role
 from orchestrator.fleet import Fleet
 from orchestrator.flows import Recordings
 from orchestrator.metrics import Metrics
 from orchestrator.runner import Runner
+from orchestrator.service import Service
 from orchestrator.store import Store
 from orchestrator.trainer import Trainer
 from orchestrator.watch import Watch
