@@ -90,6 +90,14 @@ static enum qclimb_link link_after(struct rates *rates, uint64_t sum, uint64_t s
 	return QCLIMB_LINK_UNKNOWN;
 }
 
+/* What came since the last sample; nothing for who was kept from its turn until somebody had taken the next one. */
+static uint64_t came_since(_Atomic uint64_t *sampled, uint64_t bytes)
+{
+	const uint64_t then = atomic_exchange(sampled, bytes);
+
+	return bytes > then ? bytes - then : 0;
+}
+
 /*
  * By Algorithm 3 as it stands, those behind get what the head leaves of alpha C; but while they share a full link, that
  * is also what they took from it, and they would give it up only slowly. So, where the link is full (half way from
@@ -111,10 +119,10 @@ bool rates_sample(struct rates *rates, uint64_t told, uint64_t now)
 	large = atomic_load(&rates->bytes[LINE_LARGE]);
 	before = head + large + atomic_load(&rates->bytes[LINE_OTHERS]);
 	sum = before + atomic_load(&rates->bytes[LINE_BEHIND]);
-	head -= atomic_exchange(&rates->sampled_head, head);
-	large -= atomic_exchange(&rates->sampled_large, large);
-	before -= atomic_exchange(&rates->sampled_before, before);
-	sum -= atomic_exchange(&rates->sampled_sum, sum);
+	head = came_since(&rates->sampled_head, head);
+	large = came_since(&rates->sampled_large, large);
+	before = came_since(&rates->sampled_before, before);
+	sum = came_since(&rates->sampled_sum, sum);
 	capacity = rates_capacity(rates, told);
 	if (now - then > ASLEEP_NS) {
 		begin(rates, capacity, now);
