@@ -1,6 +1,6 @@
 """The REST door: parses, checks who asks, calls; what is decided, is decided elsewhere.
 
-These handlers run in FastAPI's threads; those of hosts' requests (rest_hosts) on the event loop.
+These handlers run in FastAPI's threads; the health check, and hosts' requests (rest_hosts), on the event loop.
 """
 
 import logging

@@ -50,7 +50,8 @@ static bool may_be_filtered(void)
 
 /*
  * Every system call of the library's, with what a filter may look at; none does anything. Without a descriptor (-1)
- * they fail after the filter has let them pass. Not tried: sched_yield, for two threads that start the library at once.
+ * they fail after the filter has let them pass. Not tried: sched_yield, for two threads that start the library at once;
+ * rt_sigaction; SO_DOMAIN, SO_TYPE, SO_SNDTIMEO, SO_RCVTIMEO, SO_BUF_LOCK and TCP_WINDOW_CLAMP.
  */
 static void try_all(void)
 {
