@@ -101,10 +101,10 @@ static void on_signal(int number)
 	signals++;
 }
 
-static void alarm_every_ms(int ms, int flags, int again)
+static void alarm_every_ms(int ms, int flags)
 {
 	const struct sigaction action = { .sa_handler = on_signal, .sa_flags = flags };
-	const struct itimerval time = { { 0, again * ms * 1000 }, { 0, ms * 1000 } };
+	const struct itimerval time = { { 0, ms * 1000 }, { 0, ms * 1000 } };
 
 	MUST(!sigaction(SIGALRM, &action, NULL) && !setitimer(ITIMER_REAL, &time, NULL));
 }
@@ -248,7 +248,7 @@ int main(int count, char **words)
 		if (!strcmp(how, "timeout"))
 			time_out_after_ms(50);
 		if (!strcmp(how, "alarm"))
-			alarm_every_ms(100, 0, 0);
+			alarm_every_ms(100, 0); /* again: the first may come before the write */
 		begun(watch, NULL);
 		getrusage(RUSAGE_THREAD, &before);
 		n = send(writer_fd, "x", 1, !strcmp(how, "dontwait") ? MSG_DONTWAIT : 0);
@@ -265,7 +265,7 @@ int main(int count, char **words)
 	} else if (!strcmp(how, "signals")) {
 		connected(&writer_fd, &peer, LARGE_BUFFER);
 		MUST(send(writer_fd, bytes, 300000, 0) == 300000);
-		alarm_every_ms(20, SA_RESTART, 1);
+		alarm_every_ms(20, SA_RESTART);
 		printf("%zd\n", send(writer_fd, bytes, 100000, 0));
 	} else if (!strcmp(how, "shutdown")) {
 		connected(&writer_fd, &peer, 0);

@@ -10,6 +10,7 @@ from stand import ROOT, hostd, policy, put_policy, records_of
 
 FIRST = 150_000
 """Past what the peer's window lets in, so that the library has something to wait for there."""
+TRIES = 5
 
 
 @pytest.fixture(scope="module")
@@ -31,18 +32,32 @@ def says(beside, libc, run_dir):
     return says
 
 
+@pytest.fixture
+def says_soon(says):
+    """The same of a call that must not wait: a machine that is busy makes some tries late, who waits makes all."""
+
+    def says_soon(*words, **changes):
+        for _ in range(TRIES):
+            said = says(*words, **changes)
+            if not said[0].endswith((" late", " waited")):
+                break
+        return said
+
+    return says_soon
+
+
 @pytest.mark.parametrize(
     ("how", "result"), [("dontwait", "-1 EAGAIN"), ("timeout", "-1 EAGAIN"), ("alarm", "-1 EINTR")]
 )
-def test_who_writes_beside_a_blocked_writer_waits_no_longer_than_the_kernel_has_him_wait(says, how, result):
-    assert says(how, bare=True) == [result]
-    assert says(how, threshold_bytes=(1_000_000, 8_000_000, 9_000_000)) == [result]
+def test_who_writes_beside_a_blocked_writer_waits_no_longer_than_the_kernel_has_him_wait(says_soon, how, result):
+    assert says_soon(how, bare=True) == [result]
+    assert says_soon(how, threshold_bytes=(1_000_000, 8_000_000, 9_000_000)) == [result]
 
 
-def test_a_wait_at_a_boundary_is_no_longer_than_the_applications_own_time_out(says):
+def test_a_wait_at_a_boundary_is_no_longer_than_the_applications_own_time_out(says_soon):
     thresholds = (120_000, 150_000, 200_000)
-    assert says("own timeout", bare=True) == ["short"]
-    assert says("own timeout", thresholds, promote_wait_us=1_000_000) == ["short"]
+    assert says_soon("own timeout", bare=True) == ["short"]
+    assert says_soon("own timeout", thresholds, promote_wait_us=1_000_000) == ["short"]
 
 
 def test_signals_make_no_wait_at_a_boundary_longer(says):
