@@ -56,9 +56,24 @@ static void note(struct connection *connection, int level, int option, const voi
 		connection->is_foreign = true; /* a name, not a number; kTLS adds bytes of its own */
 }
 
+/* Another thread, in a write. */
+static bool may_wait(const struct connection *connection)
+{
+	return holder_of(atomic_load(&connection->writing)) != 0;
+}
+
+/* What a wait inside a write borrows. */
+static bool is_lent(int level, int option)
+{
+	return (level == SOL_SOCKET && (option == SO_SNDBUF || option == SO_SNDBUFFORCE)) ||
+	       (level == IPPROTO_TCP && (option == TCP_NOTSENT_LOWAT || option == TCP_NODELAY));
+}
+
 QCLIMB_EXPORT int setsockopt(int fd, int level, int option, const void *value, socklen_t len)
 {
 	struct connection *connection = connection_of(fd);
+	const int saved = errno;
+	bool is_waited;
 	int result;
 
 	if (!connection)
@@ -73,17 +88,19 @@ QCLIMB_EXPORT int setsockopt(int fd, int level, int option, const void *value, s
 		drain_release(connection, fd); /* the writer asks again */
 	if (optax_is_on() && is_receive_buffer(level, option))
 		optax_release(connection, fd);
+	is_waited = is_lent(level, option) && may_wait(connection);
 	result = real()->setsockopt(fd, level, option, value, len);
-	if (!result)
-		note(connection, level, option, value, len);
-	return result;
+	if (result)
+		return result;
+	note(connection, level, option, value, len);
+	if (is_waited && real()->setsockopt(fd, level, option, value, len))
+		errno = saved; /* a wait that this ended may have given back, before the note, what was there before */
+	return 0;
 }
 
 /* The value to show instead of ours; false: what the kernel says is right. */
 static bool shown(const struct connection *connection, int level, int option, int *number)
 {
-	const bool may_wait = holder_of(atomic_load(&connection->writing)) != 0; /* another thread, in a write */
-
 	if (connection->dscp != DSCP_NOT_SET && is_dscp(level, option))
 		*number = 0;
 	else if (connection->dscp != DSCP_NOT_SET && level == SOL_SOCKET && option == SO_PRIORITY)
@@ -92,10 +109,10 @@ static bool shown(const struct connection *connection, int level, int option, in
 		*number = connection->old_sndbuf;
 	else if (connection->pending == PENDING_ACK && level == IPPROTO_TCP && option == TCP_CORK)
 		*number = connection->old_cork;
-	else if ((may_wait || connection->pending == PENDING_TRANSMISSION) && level == IPPROTO_TCP &&
+	else if ((may_wait(connection) || connection->pending == PENDING_TRANSMISSION) && level == IPPROTO_TCP &&
 		 option == TCP_NOTSENT_LOWAT)
 		*number = connection->own_lowat;
-	else if (may_wait && connection->own_nodelay == 0 && level == IPPROTO_TCP && option == TCP_NODELAY)
+	else if (may_wait(connection) && connection->own_nodelay == 0 && level == IPPROTO_TCP && option == TCP_NODELAY)
 		*number = 0;
 	else if (optax_is_on() && level == SOL_SOCKET && option == SO_RCVBUF)
 		return optax_shows_rcvbuf(connection, number);
