@@ -4,8 +4,13 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from setuptools import setup
+from setuptools import Distribution, setup
 from setuptools.command.build_py import build_py
+
+try:
+    from setuptools.command.bdist_wheel import bdist_wheel
+except ImportError:  # setuptools before 70.1
+    from wheel.bdist_wheel import bdist_wheel
 
 try:
     from setuptools.command.editable_wheel import _StaticPth, editable_wheel
@@ -15,15 +20,8 @@ except ImportError:  # then setuptools does it its own way
 HERE = Path(__file__).parent
 
 HOST = ["click>=8.1", "pyelftools>=0.31", "numpy>=1.26"]
-SWITCH = [
-    "grpcio>=1.66",
-    "protobuf>=5.29",
-    "pygnmi==0.8.15",
-    "redis>=5",
-    "libyang==2.7.1",
-    "tabulate>=0.9",
-    "natsort>=8",
-]
+SWITCH = (HERE / "switchd/container/requirements.txt").read_text(encoding="utf-8").split()
+"""A file: a switch's image has these alone, and not the orchestrator's."""
 ORCHESTRATOR = [
     "fastapi>=0.115",
     "uvicorn>=0.30",
@@ -61,6 +59,8 @@ SPARK = ["pyspark>=3.5", "numpy>=1.26"]
 DEV = [
     "pytest>=8",
     "pytest-timeout>=2.3",
+    "pytest-rerunfailures>=15",
+    "pytest-xdist>=3.6",
     "hypothesis>=6.100",
     "trustme>=1.1",
     "jsonschema>=4",
@@ -73,6 +73,9 @@ DEV = [
 ]
 
 
+BPF_OBJECTS = ("tagger.bpf.o", "scope.bpf.o", "write.bpf.o", "write_fentry.bpf.o")
+
+
 class BuildWithPrograms(build_py):
     """Builds libqclimb.so and the simulator's engine by make and lays them into their packages."""
 
@@ -81,13 +84,13 @@ class BuildWithPrograms(build_py):
         self.make("lab/sim/engine", "sim", "qclimb-sim")
         has_clang = shutil.which("clang") is not None  # without it hostd says that there is no tagger
         if has_clang:
-            self.make("hostlib", "tagger", "tagger.bpf.o")
+            self.make("hostlib", "tagger", BPF_OBJECTS[0])
         super().run()
         if not self.editable_mode:
             self.lay("hostlib", "libqclimb.so")
             self.lay("lab/sim/engine", "qclimb-sim")
-            if has_clang:
-                self.lay("hostlib", "tagger.bpf.o")
+            for made in BPF_OBJECTS if has_clang else ():
+                self.lay("hostlib", made)
 
     def make(self, folder: str, target: str, made: str) -> None:
         try:
@@ -101,7 +104,21 @@ class BuildWithPrograms(build_py):
         self.copy_file(str(HERE / folder / "build" / made), str(target / made))
 
 
-COMMANDS = {"build_py": BuildWithPrograms}
+class WithPrograms(Distribution):
+    """Belongs to one platform, though nothing in it is a Python extension."""
+
+    def has_ext_modules(self) -> bool:
+        return True
+
+
+class WheelOfThisMachine(bdist_wheel):
+    """A wheel for each Python 3, and for this platform alone: it has programs inside."""
+
+    def get_tag(self) -> tuple[str, str, str]:
+        return ("py3", "none", super().get_tag()[2])
+
+
+COMMANDS = {"build_py": BuildWithPrograms, "bdist_wheel": WheelOfThisMachine}
 
 if editable_wheel is not None:
 
@@ -135,20 +152,42 @@ setup(
         "switchd.gnmi",
         "switchd.show",
         "orchestrator",
+        "orchestrator.fabric",
+        "orchestrator.ingest",
+        "orchestrator.models",
+        "orchestrator.plan",
+        "orchestrator.rest",
+        "orchestrator.store",
+        "orchestrator.watch",
         "lab",
-        "lab.bounds",
-        "lab.deadline",
-        "lab.drift",
+        "lab.cli",
+        "lab.control",
+        "lab.control.vasic",
+        "lab.control.vasic.machine",
+        "lab.experiment",
         "lab.fabric",
+        "lab.figures",
+        "lab.figures.pages",
+        "lab.figures.pages.bigspine",
+        "lab.figures.pages.pdq",
+        "lab.figures.pages.pfabric",
+        "lab.figures.pages.product",
+        "lab.figures.pages.qclimb",
+        "lab.models",
         "lab.record",
         "lab.record.programs",
-        "lab.figures",
-        "lab.optax",
-        "lab.report",
+        "lab.run",
+        "lab.run.bounds",
+        "lab.run.deadline",
+        "lab.run.bigspine",
+        "lab.run.drift",
+        "lab.run.optax",
+        "lab.run.programs",
+        "lab.run.report",
+        "lab.run.tagger",
         "lab.sim",
         "lab.sim.engine",
-        "lab.tagger",
-        "lab.vasic",
+        "lab.sizes",
         "lab.workload",
     ],
     package_data={
@@ -156,24 +195,23 @@ setup(
         "qclimb.yang": ["*.yang"],
         "hostlib": ["core/include/qclimb/*.h", "include/qclimb.h"],
         "switchd": ["container/*"],
-        "lab.bounds": ["page.md"],
         "lab.fabric": ["*.bpf.c"],
-        "lab": ["recordings/*"],
-        "lab.optax": ["app/*.c", "app/Makefile"],
-        "lab.report": ["*.html"],
-        "lab.figures": ["threshold_sets.json"],
+        "lab.figures.pages.product": ["threshold_sets.json"],
+        "lab.run.bounds": ["page.md"],
+        "lab.run.programs": ["optax/*.c", "optax/Makefile"],
+        "lab.run.report": ["*.html"],
         "lab.sim": ["tables/*.txt"],
-        "lab.workload": ["tables/*.txt", "app/*.c", "app/*.h", "app/Makefile"],
+        "lab.sizes": ["tables/*.txt"],
+        "lab.workload": ["app/*.c", "app/*.h", "app/Makefile"],
     },
-    install_requires=HOST,
+    install_requires=sorted({*HOST, *ORCHESTRATOR}),
     extras_require={
         "switch": SWITCH,
-        "orchestrator": ORCHESTRATOR,
-        "lab": LAB,
+        "lab": sorted({*LAB, *SWITCH}),  # its fabric runs switchd
         "cluster": CLUSTER,
         "spark": SPARK,
         "dev": DEV,
-        "all": sorted({*SWITCH, *ORCHESTRATOR, *LAB}),
+        "all": sorted({*SWITCH, *LAB}),
     },
     entry_points={
         "console_scripts": [
@@ -184,10 +222,11 @@ setup(
             "qclimb-run = hostlib.run:main",
         ],
         "qclimb.commands": [
-            "figures = lab.figures.cli:figures",
+            "figures = lab.cli.figures:figures",
             "lab = lab.cli:lab",
-            "model = orchestrator.model_cli:model",
+            "model = lab.cli.model:model",
         ],
     },
     cmdclass=COMMANDS,
+    distclass=WithPrograms,
 )

@@ -2,22 +2,42 @@
 
 import os
 import random
+import shutil
 import socket
 import statistics
 import subprocess
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import click
 from qclimb.hostfile import encode_policy
 from qclimb.policy import Mode, Policy, default_dscp
 
-HERE = Path(__file__).parent
-HOSTLIB = HERE.parent / "hostlib"
-LIBRARY = HOSTLIB / "build" / "libqclimb.so"
+ROOT = Path(__file__).parent.parent
+LIBRARY = ROOT / "hostlib" / "build" / "libqclimb.so"
+PROGRAMS = Path(__file__).parent / "programs"
+LIBRARY_FLAGS = ("-shared", "-fPIC", "-ldl")
 RESAMPLES = 2000
+
+
+def is_skipped(name: str, *programs: str) -> bool:
+    """Says so where a benchmark that needs root and these programs can't run here."""
+    missing = [program for program in programs if not shutil.which(program)]
+    why = f"{', '.join(missing)} not installed" if missing else "needs root: makes network namespaces"
+    if missing or os.geteuid():
+        click.echo(f"[bench] {name} skipped: {why}", err=True)
+    return bool(missing or os.geteuid())
+
+
+def built(place: Path, source: str, *flags: str | Path, name: str = "") -> Path:
+    """A program of PROGRAMS, compiled into `place`."""
+    compiler, made = "cc" if source.endswith(".c") else "c++", place / (name or Path(source).stem)
+    subprocess.run([compiler, "-O2", "-o", made, PROGRAMS / source, *flags], check=True)
+    return made
 
 
 def policy(mode: Mode) -> Policy:
@@ -33,14 +53,17 @@ def policy(mode: Mode) -> Policy:
 
 
 @contextmanager
-def environments(modes: Sequence[Mode]) -> Iterator[dict[Mode | None, dict[str, str]]]:
-    """The environment of a program under each mode, and under None that of a bare one."""
+def environments(
+    modes: Sequence[Mode], policy_of: Callable[[Mode], Policy] = policy
+) -> Iterator[dict[str | None, dict[str, str]]]:
+    """The environment of a program under each mode, and under None that of a bare one; the library as it stands."""
+    subprocess.run(["make", "-s", "-C", str(ROOT / "hostlib"), "lib"], check=True, stdout=sys.stderr)
     with TemporaryDirectory(prefix="qclimb-bench-") as place:
-        found: dict[Mode | None, dict[str, str]] = {None: dict(os.environ)}
+        found: dict[str | None, dict[str, str]] = {None: dict(os.environ)}
         for mode in modes:
             run_dir = Path(place) / mode
             run_dir.mkdir()
-            (run_dir / "policy").write_bytes(encode_policy(policy(mode)))
+            (run_dir / "policy").write_bytes(encode_policy(policy_of(mode)))
             found[mode] = {**os.environ, "LD_PRELOAD": str(LIBRARY), "QCLIMB_RUN": str(run_dir)}
         yield found
 
@@ -58,9 +81,35 @@ REFERENCES = {SPLIT: ("shim_split.c",), FORWARD: ("shim_forward.c",), COUNT: ("s
 def reference_environment(place: Path, reference: str) -> dict[str, str]:
     """The environment of a server under one of REFERENCES, which is built into `place`."""
     source, *flags = REFERENCES[reference]
-    library = place / f"{reference}.so"
-    subprocess.run(["cc", "-O2", *flags, "-shared", "-fPIC", "-o", library, HERE / source, "-ldl"], check=True)
+    library = built(place, source, *LIBRARY_FLAGS, *flags, name=f"{reference}.so")
     return {**os.environ, "LD_PRELOAD": str(library)}
+
+
+@contextmanager
+def two_hosts(net: str) -> Iterator[tuple[str, str]]:
+    """Two network namespaces and a link, `e0` at either end, with .1 and .2 of a network such as 198.19.249 (root)."""
+    names = (f"qcbench{os.getpid()}a", f"qcbench{os.getpid()}b")
+    try:
+        for name in names:
+            do("ip", "netns", "add", name)
+        do("ip", "link", "add", "e0", "netns", names[0], "type", "veth", "peer", "name", "e0", "netns", names[1])
+        for number, name in enumerate(names, 1):
+            do("ip", "-n", name, "addr", "add", f"{net}.{number}/24", "dev", "e0")
+            do("ip", "-n", name, "link", "set", "e0", "up")
+        yield names
+    finally:
+        for name in names:
+            subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)
+
+
+def do(*argv: str) -> None:
+    """A command that says nothing."""
+    subprocess.run(argv, check=True, capture_output=True)
+
+
+def run_in(namespace: str, *argv: str) -> list[str]:
+    """A command of that host."""
+    return ["ip", "netns", "exec", namespace, *argv]
 
 
 def cpu_ns_of(pid: int) -> int:

@@ -1,52 +1,47 @@
-"""What hosts cost the orchestrator: CPU time a request, beside the same server with an application that does nothing.
+"""What hosts cost the orchestrator: CPU time a request beside a server that does nothing; and a wave of them.
 
-N hosts, each with a kept TLS connection and a token of its own, do each second what qclimb-hostd does: ask for the
-policy by its ETag (304), then deliver what it saw, with an Idempotency-Key. The orchestrator is the real process with
-a policy in force; `bare` is uvicorn over TLS, of which an application reads each body and answers at once. Servers on
-the last processor, the hosts on the others.
+`python -m bench control`: N hosts that each second poll and then deliver, no second before the last one's answers. The
+orchestrator is the real process with a policy in force; `bare` is uvicorn over TLS with an application that answers at
+once (bare.py). Servers on the last processor, the hosts on the others. `python -m bench.control one` measures a case.
 
 poll      the poll alone
 idle      a host has nothing to deliver: the poll, and a heartbeat
 ordinary  100 flows a second
 full      4,096 flows a second; records of as many of them as the last answer asked for
 
-`python bench/control.py one --hosts 500 --kind ordinary --seconds 10` measures one of them, without `bare`.
+`python -m bench.control wave`: N hosts of F flows a second begin at once and do as qclimb-hostd does, pauses by its own
+rule, answers awaited for 5 s, a delivery without an answer again as it was under its key. After `--seconds` the
+orchestrator is killed (SIGKILL), comes back after `--away` and is watched for as long again; then hosts see no more
+flows and deliver what is left. Told for each second: what the process took of a core, its resident memory, records and
+deliveries taken, refusals, answers that did not come, polls' times. In the end each host's flows and records by the
+orchestrator's statistics are held against what the host counted. `--first 4096`: hosts that know nothing of a first
+delivery of 64, as hostd was before.
 """
 
 import asyncio
 import json
 import os
-import random
 import re
-import socket
+import signal
 import ssl
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import click
-import httpx
-import uvicorn
-from qclimb.delivery import ACCEPT_POST, MEDIA_TYPE, encode_delivery
-from qclimb.histogram import SizeHistogram
-from qclimb.policy import Mode
-from qclimb.record import HAD_FOREST_BOUNDS, FlowRecord
-from qclimb.record_rows import Rows, from_records
+from tabulate import tabulate
 
-from hostlib.hostd.collected import FIRST_RECORDS
-from lab.pki import Authority, Pair
+from hostlib.hostd.collected import CAPACITY, FIRST_RECORDS
+from hostlib.hostd.daemon import pause_s
+from lab.control.pki import Authority
 
-HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))
-from beside import cpu_ns_of, free_port, last_cpu  # noqa: E402
+from .beside import cpu_ns_of, last_cpu
+from .hosts import SEEDS, Host, Process, Refused, Server, bare_server, content, flows_of, orchestrator
 
 KINDS = {"poll": None, "idle": 0, "ordinary": 100, "full": 4096}
 CASES = (
@@ -56,275 +51,127 @@ CASES = (
     ("full", 8),
     ("full", 500),
 )
+SERVERS = {"bare": bare_server, "orchestrator": orchestrator}
 SECONDS = 5.0
 SETTLE_S = 2.0
-PIN = ["taskset", "-c", last_cpu()]
+INTERVAL_S = 1.0
+DRAIN_S = 40.0
 
 
 @dataclass
-class Seen:
-    """What a load saw: answers by status, and the seconds that each took."""
+class Second:
+    """What happened in a second."""
 
-    statuses: dict[int, int] = field(default_factory=dict)
     polls_s: list[float] = field(default_factory=list)
     deliveries_s: list[float] = field(default_factory=list)
+    records: int = 0
+    left_out: int = 0
+    refused: int = 0
+    failed: int = 0
+    core: float = 0.0
+    resident_mb: float = 0.0
+    load_core: float = 0.0
 
-    def took(self, status: int, seconds: float, into: list[float]) -> None:
-        """An answer came."""
-        self.statuses[status] = self.statuses.get(status, 0) + 1
-        into.append(seconds)
+    def row(self, at: int) -> dict[str, Any]:
+        """As it is told."""
 
+        def ms(values: list[float], part: float) -> float:
+            return round(1000 * statistics.quantiles([*values, values[0]], n=1000)[int(1000 * part) - 1], 1)
 
-@dataclass(frozen=True)
-class Server:
-    """Where it listens, whose CPU counts, and each host's token."""
-
-    port: int
-    pid: int
-    tokens: dict[str, str]
-
-
-def records(count: int, seed: int) -> list[FlowRecord]:
-    """Flows of a busy host: some services, sizes over seven decades."""
-    drawn = random.Random(seed)
-    found = []
-    for index in range(count):
-        start = 10**12 + index * 10**6
-        found.append(
-            FlowRecord(
-                start_ns=start,
-                last_write_ns=start + drawn.randrange(10**6),
-                size_bytes=int(10 ** drawn.uniform(1, 8)),
-                lower_bytes=drawn.randrange(100),
-                upper_bytes=10**9,
-                first_write_bytes=drawn.randrange(1, 65536),
-                footprint_lower_bytes=drawn.randrange(1, 65536),
-                start_us=index * 1000,
-                gap_us=drawn.randrange(10**6),
-                last_size_bytes=tuple(drawn.randrange(10**6) for _ in range(5)),  # type: ignore[arg-type]
-                connection=index % 50,
-                pid=drawn.randrange(1, 30),
-                flow_index=index,
-                local_addr=f"198.19.{seed % 200}.1",
-                peer_addr=f"198.19.{drawn.randrange(200)}.1",
-                local_port=7000 + drawn.randrange(4),
-                peer_port=drawn.randrange(30_000, 60_000),
-                role=1,
-                mode=Mode.QCLIMB,
-                flags=HAD_FOREST_BOUNDS,
-                comm="redis-server",
-            )
-        )
-    return found
+        told: dict[str, Any] = {"s": at, "core": round(self.core, 2), "MB": round(self.resident_mb)}
+        told |= {"load": round(self.load_core, 2), "polls": len(self.polls_s), "taken": len(self.deliveries_s)}
+        told |= {"records": self.records, "left out": self.left_out, "503": self.refused, "no answer": self.failed}
+        for name, values in (("poll", self.polls_s), ("delivery", self.deliveries_s)):
+            for part in (0.5, 0.99):
+                told[f"{name} p{100 * part:.0f} ms"] = ms(values, part) if values else None
+        return told
 
 
-class Host:
-    """One host's connection."""
+@dataclass
+class Watched:
+    """The seconds so far; what happens now belongs to the last."""
 
-    def __init__(self, name: str, token: str, port: int, tls: ssl.SSLContext, count: int | None, seed: int) -> None:
-        self._port, self._tls = port, tls
-        self._count, self._seed, self._wanted = count, seed, FIRST_RECORDS
-        head = f"Host: 127.0.0.1:{port}\r\nAccept-Encoding: identity\r\nAuthorization: Bearer {token}\r\n"
-        self._poll = f'GET /v1/hosts/{name}/policy HTTP/1.1\r\n{head}If-None-Match: "1"\r\n\r\n'.encode()
-        self._post = f"POST /v1/hosts/{name}/records HTTP/1.1\r\n{head}Content-Type: {MEDIA_TYPE}\r\n".encode()
+    seconds: list[Second] = field(default_factory=lambda: [Second()])
 
-    async def connect(self) -> None:
-        self._reader, self._writer = await asyncio.open_connection("127.0.0.1", self._port, ssl=self._tls)
+    @property
+    def now(self) -> Second:
+        """This one."""
+        return self.seconds[-1]
 
-    async def _ask(self, request: bytes) -> int:
-        self._writer.write(request)
-        await self._writer.drain()
-        head = await self._reader.readuntil(b"\r\n\r\n")
-        length = re.search(rb"(?i)content-length: *(\d+)", head)
-        body = await self._reader.readexactly(int(length[1])) if length else b""
-        if body:
-            self._wanted = json.loads(body)["next_records"]
-        return int(head[9:12])
-
-    def _delivery(self, count: int) -> bytes:
-        body = content_of(count, self._seed, min(self._wanted, count))
-        key = b"Idempotency-Key: %032x\r\n" % random.getrandbits(128) if count else b""
-        return self._post + key + b"Content-Length: %d\r\n\r\n" % len(body) + body
-
-    async def live(self, phase_s: float, seen: Seen) -> None:
-        """A poll and a delivery each second, no second before the last one's answers."""
-        loop = asyncio.get_running_loop()
-        due = loop.time() + phase_s
-        while True:
-            await asyncio.sleep(max(0.0, due - loop.time()))
-            due = max(due + 1, loop.time())
-            at = loop.time()
-            status = await self._ask(self._poll)
-            between = loop.time()
-            seen.took(status, between - at, seen.polls_s)
-            if self._count is None:
-                continue
-            status = await self._ask(self._delivery(self._count))
-            seen.took(status, loop.time() - between, seen.deliveries_s)
+    async def took(self, what: Coroutine[Any, Any, None], into: str) -> None:
+        """An answer, and its time in the second in which it came."""
+        at = time.monotonic()
+        await what
+        getattr(self.now, into).append(time.monotonic() - at)
 
 
-@cache
-def flows_of(count: int, seed: int) -> tuple[Rows, dict[str, Any]]:
-    """A host's flows of a second, and the histogram of their sizes."""
-    found = records(count, seed)
-    return from_records(found), SizeHistogram.of(record.size_bytes for record in found).to_json()
-
-
-@cache
-def content_of(count: int, seed: int, kept: int) -> bytes:
-    """The body of a delivery, as hostd makes it, with records of some of its flows."""
-    rows, histogram = flows_of(count, seed)
-    told = {
-        "histogram": histogram,
-        "dropped": count - kept,
-        "unobserved": 0,
-        "policy_generation": 1,
-        "label": None,
-    }
-    return encode_delivery(told, rows[:kept])
-
-
-async def load(server: Server, ca: Path, count: int | None, seconds: float) -> tuple[Seen, float]:
-    """What hosts saw, and the server's CPU seconds a second."""
-    tls, loop, seen = ssl.create_default_context(cafile=str(ca)), asyncio.get_running_loop(), Seen()
-    for seed in range(8):
-        content_of(count or 0, seed, count or 0)
-    hosts = [Host(name, token, server.port, tls, count, n % 8) for n, (name, token) in enumerate(server.tokens.items())]
-    for host in hosts:
-        await host.connect()
-    tasks = [asyncio.create_task(host.live(n / len(hosts), seen)) for n, host in enumerate(hosts)]
+@contextmanager
+def processors() -> Iterator[None]:
+    """This process leaves the last one to the servers."""
+    all_of_them = os.sched_getaffinity(0)
+    if len(all_of_them) > 1:
+        os.sched_setaffinity(0, all_of_them - {int(last_cpu())})
     try:
-        await asyncio.sleep(SETTLE_S)
-        seen.statuses, seen.polls_s, seen.deliveries_s = {}, [], []
-        before_ns, begin = cpu_ns_of(server.pid), loop.time()
-        await asyncio.sleep(seconds)
-        share = (cpu_ns_of(server.pid) - before_ns) / 1e9 / (loop.time() - begin)
-        for task in tasks:
-            if task.done():
-                task.result()
-        return Seen(dict(seen.statuses), list(seen.polls_s), list(seen.deliveries_s)), share
+        yield
+    finally:
+        os.sched_setaffinity(0, all_of_them)
+
+
+@contextmanager
+def living(lives: Sequence[Coroutine[Any, Any, None]]) -> Iterator[list[asyncio.Task[None]]]:
+    """Hosts that live until it is left."""
+    tasks = [asyncio.create_task(life) for life in lives]
+    try:
+        yield tasks
     finally:
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def bare(scope: Any, receive: Any, send: Any) -> None:
-    """Reads a request and answers as the orchestrator would, knowing nothing."""
-    if scope["type"] != "http":
-        return
-    while (await receive()).get("more_body"):
-        pass
-    get = scope["method"] == "GET"
-    body = b"" if get else b'{"label":"default","records":0,"next_records":4096}'
-    headers = [(b"etag", b'"1"')]
-    if not get:
-        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-        headers.append((b"accept-post", ACCEPT_POST.encode()))
-    await send({"type": "http.response.start", "status": 304 if get else 202, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+async def ended(tasks: list[asyncio.Task[None]]) -> None:
+    """Raises what one of them died of."""
+    for end in await asyncio.gather(*tasks, return_exceptions=True):
+        if isinstance(end, Exception):
+            raise end
 
 
-def serve_bare(port: int, pair: Pair) -> None:
-    """Serves `bare` as the orchestrator is served."""
-    uvicorn.run(
-        bare,
-        host="127.0.0.1",
-        port=port,
-        ssl_certfile=pair.certificate,
-        ssl_keyfile=pair.key,
-        access_log=False,
-        log_config=None,
-        server_header=False,
-        lifespan="off",
-        timeout_keep_alive=60,
-    )
+# ---- what a request costs
 
 
-@contextmanager
-def started(argv: list[str], port: int, log: Path) -> Iterator[int]:
-    """A server's pid, once it takes connections; ended by SIGTERM."""
-    with log.open("wb") as out:
-        process = subprocess.Popen([*PIN, *argv], stdout=out, stderr=out)
-    try:
-        end = time.monotonic() + 30
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", port)).close()
-                break
-            except ConnectionRefusedError:
-                if process.poll() is not None or time.monotonic() > end:
-                    raise click.ClickException(log.read_text()[-2000:]) from None
-                time.sleep(0.05)
-        yield process.pid
-    finally:
-        process.terminate()
+async def steady(host: Host, count: int | None, phase_s: float, watched: Watched) -> None:
+    """A poll and a delivery each second, no second before the last one's answers."""
+    loop = asyncio.get_running_loop()
+    due = loop.time() + phase_s
+    while True:
+        await asyncio.sleep(max(0.0, due - loop.time()))
+        due = max(due + 1, loop.time())
         try:
-            process.wait(20)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+            await watched.took(host.poll(), "polls_s")
+            if count is not None:
+                request = host.delivery(count, count, min(host.wanted, count))
+                await watched.took(host.deliver(request), "deliveries_s")
+        except Refused:
+            watched.now.refused += 1
 
 
-@contextmanager
-def bare_server(place: Path, authority: Authority, hosts: int) -> Iterator[Server]:
-    """The reference."""
-    pair, port = authority.server("bare", "127.0.0.1"), free_port()
-    argv = [sys.executable, __file__, "bare", str(port), str(pair.certificate), str(pair.key)]
-    with started(argv, port, place / "bare.log") as pid:
-        yield Server(port, pid, {f"h{n}": "none" for n in range(hosts)})
-
-
-def orchestrator_argv(folder: Path, port: int, authority: Authority) -> list[str]:
-    """The command of an orchestrator whose database and first token lie in a folder."""
-    server, client = authority.server("orchestrator", "127.0.0.1"), authority.client("to-switches")
-    argv = [sys.executable, "-m", "orchestrator.cli", "serve", "--listen", f"127.0.0.1:{port}"]
-    argv += ["--database", f"sqlite:///{folder / 'store.db'}", "--bootstrap-token-file", str(folder / "admin.token")]
-    argv += ["--tls-cert", str(server.certificate), "--tls-key", str(server.key)]
-    argv += ["--switch-cert", str(client.certificate), "--switch-key", str(client.key)]
-    return [*argv, "--switch-ca", str(authority.certificate)]
-
-
-def rest_of(folder: Path, port: int, authority: Authority) -> httpx.Client:
-    """Its REST as its admin, once it has written the token."""
-    while not (folder / "admin.token").exists() or not (folder / "admin.token").read_text().strip():
-        time.sleep(0.05)
-    return httpx.Client(
-        base_url=f"https://127.0.0.1:{port}",
-        verify=ssl.create_default_context(cafile=str(authority.certificate)),
-        headers={"Authorization": f"Bearer {(folder / 'admin.token').read_text().strip()}"},
-        timeout=60,
-    )
-
-
-def enrolled(rest: httpx.Client, hosts: int) -> dict[str, str]:
-    """Brings a policy into force and registers so many hosts; their tokens."""
-
-    def said(method: str, path: str, body: object = None) -> Any:
-        return rest.request(method, path, json=body).raise_for_status().json()
-
-    said("POST", "/v1/revisions", {"priorities": 3, "thresholds": [10_000, 100_000]})
-    said("POST", "/v1/rollouts", {"revision": 1})
-    while said("GET", "/v1/rollouts/1")["phase"] == "running":  # no host is awaited: none is there yet
-        time.sleep(0.05)
-    tokens = {}
-    for name in (f"h{n}" for n in range(hosts)):
-        said("PUT", f"/v1/hosts/{name}")
-        tokens[name] = said("POST", "/v1/tokens", {"role": "host", "name": name})["token"]
-    return tokens
-
-
-@contextmanager
-def orchestrator(place: Path, authority: Authority, hosts: int) -> Iterator[Server]:
-    """A new orchestrator with so many hosts and a policy in force."""
-    folder, port = Path(tempfile.mkdtemp(dir=place)), free_port()
-    with started(orchestrator_argv(folder, port, authority), port, folder / "log") as pid:
-        with rest_of(folder, port, authority) as rest:
-            tokens = enrolled(rest, hosts)
-        yield Server(port, pid, tokens)
-
-
-SERVERS = {"bare": bare_server, "orchestrator": orchestrator}
+async def load(server: Server, ca: Path, count: int | None, seconds: float) -> tuple[Second, float]:
+    """What hosts saw, and the server's CPU seconds a second."""
+    tls, watched = ssl.create_default_context(cafile=str(ca)), Watched()
+    for seed in range(SEEDS):
+        content(count or 0, count or 0, seed, count or 0)
+    hosts = [Host(name, token, server.port, tls, n) for n, (name, token) in enumerate(server.tokens.items())]
+    for host in hosts:
+        await host.poll()
+    with living([steady(host, count, n / len(hosts), watched) for n, host in enumerate(hosts)]) as tasks:
+        await asyncio.sleep(SETTLE_S)
+        watched.seconds.append(Second())
+        before_ns, begin = cpu_ns_of(server.process.pid), time.monotonic()
+        await asyncio.sleep(seconds)
+        share = (cpu_ns_of(server.process.pid) - before_ns) / 1e9 / (time.monotonic() - begin)
+        seen = watched.now
+        watched.seconds.append(Second())
+    await ended(tasks)
+    return seen, share
 
 
 def measured(place: Path, who: str, kind: str, hosts: int, seconds: float = SECONDS) -> dict[str, Any]:
@@ -332,7 +179,7 @@ def measured(place: Path, who: str, kind: str, hosts: int, seconds: float = SECO
     authority = Authority(place / "pki")
     with SERVERS[who](place, authority, hosts) as server:
         seen, share = asyncio.run(load(server, authority.certificate, KINDS[kind], seconds))
-    requests = sum(seen.statuses.values())
+    requests = len(seen.polls_s) + len(seen.deliveries_s) + seen.refused
     return {
         "hosts": hosts,
         "kind": kind,
@@ -344,52 +191,196 @@ def measured(place: Path, who: str, kind: str, hosts: int, seconds: float = SECO
         "poll_p99_ms": 1000 * statistics.quantiles(seen.polls_s, n=100)[98],
         "delivery_p50_ms": 1000 * statistics.median(seen.deliveries_s or [0]),
         "delivery_p99_ms": 1000 * statistics.quantiles(seen.deliveries_s or [0, 0], n=100)[98],
-        "refused": requests - seen.statuses.get(304, 0) - seen.statuses.get(202, 0),
+        "refused": seen.refused,
     }
 
 
 def run(cases: tuple[tuple[str, int], ...] = CASES) -> list[dict[str, Any]]:
     """Rows of the benchmark; `ratio` is CPU a request over that of `bare`."""
-    others = os.sched_getaffinity(0)
-    if len(others) > 1:
-        os.sched_setaffinity(0, others - {int(last_cpu())})
     rows = []
-    try:
+    with processors():
         for kind, hosts in cases:
             with tempfile.TemporaryDirectory(prefix="qclimb-bench-") as place:
                 least, ours = (measured(Path(place), who, kind, hosts) for who in SERVERS)
             told = {name: value for name, value in ours.items() if name != "server"}
             rows.append({**told, "bare_cpu_us": least["cpu_us"], "ratio": ours["cpu_us"] / least["cpu_us"]})
-    finally:
-        os.sched_setaffinity(0, others)
     return rows
 
 
-@click.group()
+# ---- a wave
+
+
+class Waving(Host):
+    """One hostd: so many flows a second since it began, records of some of them; `gathered_s` before its first poll."""
+
+    def __init__(self, flows: int, gathered_s: int, *host: Any) -> None:
+        super().__init__(*host)
+        self._flows, self._waiting_s, self.seen = flows, gathered_s, gathered_s * flows
+        self._undelivered: tuple[bytes, int, int] | None = None
+        self.busy = True
+        self.sent = self.left_out = 0
+
+    async def live(self, phase_s: float, watched: Watched) -> None:
+        """Polls and delivers until it is cancelled."""
+        loop, failures = asyncio.get_running_loop(), 0
+        await asyncio.sleep(phase_s)
+        counted = loop.time()
+        while True:
+            told_s = 0.0
+            if self.busy:
+                whole = int(loop.time() - counted + 1e-3)
+                counted, self._waiting_s = counted + whole, self._waiting_s + whole
+                self.seen += whole * self._flows
+            try:
+                await watched.took(self.poll(), "polls_s")
+                for _ in range(1 if self._undelivered is None else 2):
+                    await self._deliver_one(watched)
+                failures = 0
+            except Refused as error:
+                failures, told_s = failures + 1, float(error.args[0])
+                watched.now.refused += 1
+            except (OSError, asyncio.IncompleteReadError):  # a TimeoutError is an OSError
+                failures += 1
+                watched.now.failed += 1
+            await asyncio.sleep(pause_s(INTERVAL_S, failures, told_s))
+
+    async def _deliver_one(self, watched: Watched) -> None:
+        if self._undelivered is None:
+            flows, self._waiting_s = self._waiting_s * self._flows, 0
+            kept = min(flows, self.wanted, CAPACITY)
+            self._undelivered = self.delivery(self._flows, flows, kept), kept, flows - kept
+        request, kept, left_out = self._undelivered
+        await watched.took(self.deliver(request), "deliveries_s")
+        watched.now.records += kept
+        watched.now.left_out += left_out
+        self._undelivered = None
+        self.sent, self.left_out = self.sent + kept, self.left_out + left_out
+
+
+def resident_mb(pid: int, name: str = "VmRSS") -> float:
+    """Of a process, MB."""
+    found = re.search(rf"{name}:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
+    return int(found[1]) * 1024 / 1e6 if found else 0.0
+
+
+async def tick(process: Process, watched: Watched, seconds: float) -> None:
+    """Watches for so long, second by second."""
+    loop = asyncio.get_running_loop()
+    for _ in range(int(seconds)):
+        pid, own = process.pid, time.process_time_ns()
+        before, at = cpu_ns_of(pid) if pid else 0, loop.time()
+        await asyncio.sleep(1)
+        now, took_ns = watched.now, 1e9 * (loop.time() - at)
+        now.load_core = (time.process_time_ns() - own) / took_ns
+        if pid and pid == process.pid:
+            now.core, now.resident_mb = (cpu_ns_of(pid) - before) / took_ns, resident_mb(pid)
+        watched.seconds.append(Second())
+
+
+async def observed(
+    process: Process, hosts: list[Waving], watched: Watched, seconds: float, away_s: float, phase_s: float
+) -> dict[str, Any]:
+    """The whole course; at which second what began."""
+    marks: dict[str, Any] = {}
+    with living([host.live(phase_s * n / len(hosts), watched) for n, host in enumerate(hosts)]) as tasks:
+        await tick(process, watched, seconds)
+        marks["peak_mb"] = round(resident_mb(process.pid, "VmHWM"))
+        if away_s:
+            marks["killed_s"] = len(watched.seconds) - 1
+            process.end(signal.SIGKILL)
+            await tick(process, watched, away_s)
+            marks["back_s"] = len(watched.seconds) - 1
+            process.start()
+            await tick(process, watched, seconds)
+            marks["peak_after_mb"] = round(resident_mb(process.pid, "VmHWM"))
+        marks["quiet_s"] = len(watched.seconds) - 1
+        for host in hosts:
+            host.busy = False
+        for _ in range(int(DRAIN_S)):
+            await tick(process, watched, 1)
+            if all(host.sent + host.left_out == host.seen for host in hosts):
+                break
+    await ended(tasks)
+    return marks
+
+
+def compared(statistics_: dict[str, Any], hosts: list[Waving]) -> dict[str, Any]:
+    """What the orchestrator counted beside what hosts did."""
+    theirs, records = statistics_["hosts"], statistics_["records"]
+    return {
+        "flows at hosts": sum(host.seen for host in hosts),
+        "flows counted": statistics_["flows"],
+        "hosts that differ": sum(theirs.get(host.name, 0) != host.seen for host in hosts),
+        "records sent": sum(host.sent for host in hosts),
+        "records received": records["received"],
+        "left out at hosts": sum(host.left_out for host in hosts),
+        "left out as told": records["dropped_at_host"],
+    }
+
+
+def waved(
+    hosts: int, flows: int, first: int, seconds: float, away_s: float, phase_s: float, gathered_s: int
+) -> tuple[list[Second], dict[str, Any]]:
+    """One run."""
+    for seed in range(SEEDS):
+        flows_of(flows, seed)
+    with tempfile.TemporaryDirectory(prefix="qclimb-bench-") as place:
+        authority = Authority(Path(place) / "pki")
+        with orchestrator(Path(place), authority, hosts) as server:
+            assert server.rest
+            before, tls = resident_mb(server.process.pid), ssl.create_default_context(cafile=str(authority.certificate))
+            made = [
+                Waving(flows, gathered_s, name, token, server.port, tls, n, first)
+                for n, (name, token) in enumerate(server.tokens.items())
+            ]
+            watched = Watched()
+            marks = asyncio.run(observed(server.process, made, watched, seconds, away_s, phase_s))
+            found = server.rest.get("/v1/flows/statistics").raise_for_status().json()
+            database_mb = round(sum(path.stat().st_size for path in server.folder.glob("store.db*")) / 1e6)
+    marks = {"before_mb": round(before), **marks, "database_mb": database_mb, **compared(found, made)}
+    return watched.seconds[:-1], marks
+
+
+@click.group(epilog="Example: python -m bench.control one --hosts 500 --kind ordinary")
 def main() -> None:
     """What hosts cost the orchestrator."""
 
 
-@main.command("bare", hidden=True)
-@click.argument("port", type=int)
-@click.argument("certificate", type=click.Path(path_type=Path))
-@click.argument("key", type=click.Path(path_type=Path))
-def bare_command(port: int, certificate: Path, key: Path) -> None:
-    serve_bare(port, Pair(certificate, key))
-
-
-@main.command()
-@click.option("--hosts", default=500, show_default=True)
-@click.option("--kind", type=click.Choice(list(KINDS)), default="ordinary", show_default=True)
-@click.option("--server", "who", type=click.Choice(list(SERVERS)), default="orchestrator", show_default=True)
-@click.option("--seconds", default=SECONDS, show_default=True)
+@main.command(epilog="Example: python -m bench.control one --hosts 500 --kind ordinary --seconds 10")
+@click.option("--hosts", default=500, show_default=True, help="How many there are.")
+@click.option("--kind", type=click.Choice(list(KINDS)), default="ordinary", show_default=True, help="What they do.")
+@click.option("--server", "who", type=click.Choice(list(SERVERS)), default="orchestrator", help="Whom they ask.")
+@click.option("--seconds", default=SECONDS, show_default=True, help="For how long they are watched.")
 def one(hosts: int, kind: str, who: str, seconds: float) -> None:
-    """One case."""
+    """Measure one case, without `bare`."""
     with tempfile.TemporaryDirectory(prefix="qclimb-bench-") as place:
         found = measured(Path(place), who, kind, hosts, seconds)
     click.echo(
         json.dumps({name: round(value, 3) if isinstance(value, float) else value for name, value in found.items()})
     )
+
+
+@main.command(epilog="Example: python -m bench.control wave --hosts 500 --flows 4096")
+@click.option("--hosts", default=500, show_default=True, help="How many there are.")
+@click.option("--flows", default=4096, show_default=True, help="Flows a second of each.")
+@click.option("--first", default=FIRST_RECORDS, show_default=True, help="Records in a host's first delivery, at most.")
+@click.option("--seconds", default=20.0, show_default=True, help="Watched from the begin, and after the return.")
+@click.option("--away", default=10.0, show_default=True, help="Seconds for which the orchestrator is gone; 0: never.")
+@click.option("--gathered", default=0, show_default=True, help="Seconds of flows that each host has at its first poll.")
+@click.option("--at-once", is_flag=True, help="All hosts poll for the first time in one moment, not over a second.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
+def wave(
+    hosts: int, flows: int, first: int, seconds: float, away: float, gathered: int, at_once: bool, as_json: bool
+) -> None:
+    """Let a large fabric begin at once, and lose its orchestrator."""
+    with processors():
+        found, marks = waved(hosts, flows, first, seconds, away, 0.0 if at_once else 1.0, gathered)
+    rows = [second.row(at) for at, second in enumerate(found)]
+    if as_json:
+        click.echo(json.dumps({"seconds": rows, **marks}))
+    else:
+        click.echo(tabulate(rows, headers="keys") + "\n")
+        click.echo(tabulate(marks.items(), tablefmt="plain"))
 
 
 if __name__ == "__main__":

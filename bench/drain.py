@@ -7,22 +7,20 @@ re-arms TCP_QUICKACK after each read as libqclimb.so does. Needs root.
 """
 
 import json
-import os
 import re
 import statistics
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-from qclimb.hostfile import encode_policy
 from qclimb.policy import Mode, Policy
 
-HOSTLIB = Path(__file__).parent.parent / "hostlib"
+from .beside import do, environments, run_in, two_hosts
+
 RATES_MBIT = (50, 100)
 SIZE_BYTES = 250_000
 FLOWS = 30
@@ -30,7 +28,7 @@ MODES = (Mode.OBSERVE, Mode.PIAS, Mode.QCLIMB)
 APPLICATIONS = ("blocking", "event loop")
 CONNECTIONS = ("kept", "one shot")
 ACKS = ("delayed", "quick")
-ADDRESS, PORT = "198.19.251.2", 7100
+NET, ADDRESS = "198.19.251", "198.19.251.2"
 
 SERVER = """
 import json, select, socket, sys
@@ -82,28 +80,14 @@ def policy(mode: Mode) -> Policy:
     )
 
 
-def ip(*words: str) -> None:
-    """One ip(8) command."""
-    subprocess.run(["ip", *words], check=True, capture_output=True)
-
-
 @contextmanager
 def link() -> Iterator[tuple[str, str]]:
     """Client's and server's namespace."""
-    names = (f"drain{os.getpid()}a", f"drain{os.getpid()}b")
-    try:
+    with two_hosts(NET) as names:
         for name in names:
-            ip("netns", "add", name)
-        ip("link", "add", "e0", "netns", names[0], "type", "veth", "peer", "name", "e0", "netns", names[1])
-        for name, address in zip(names, ("198.19.251.1", ADDRESS), strict=True):
-            ip("-n", name, "addr", "add", f"{address}/24", "dev", "e0")
-            ip("-n", name, "link", "set", "e0", "gso_max_segs", "1", "up")
-            ip("-n", name, "route", "replace", "198.19.251.0/24", "dev", "e0", "congctl", "cubic")
+            do("ip", "-n", name, "link", "set", "e0", "gso_max_segs", "1")
+            do("ip", "-n", name, "route", "replace", f"{NET}.0/24", "dev", "e0", "congctl", "cubic")
         yield names
-    finally:
-        for name in names:
-            with suppress(subprocess.CalledProcessError):
-                ip("netns", "del", name)
 
 
 def shape(name: str, rate_mbit: int) -> None:
@@ -114,26 +98,25 @@ def shape(name: str, rate_mbit: int) -> None:
 
 def retransmitted(name: str) -> int:
     """Segments that this namespace sent again, ever."""
-    told = subprocess.run(
-        ["ip", "netns", "exec", name, "nstat", "-asz", "TcpRetransSegs"], capture_output=True, text=True
-    )
+    told = subprocess.run(run_in(name, "nstat", "-asz", "TcpRetransSegs"), capture_output=True, text=True)
     return int(told.stdout.split()[-2])
 
 
-def flows(names: tuple[str, str], run_dir: Path, how: str, kept: bool, quick: bool) -> tuple[list[float], int, str]:
+def flows(
+    names: tuple[str, str], library: dict[str, str], how: str, kept: bool, quick: bool
+) -> tuple[list[float], int, str]:
     """Completion times in seconds, segments sent again, and the library's log."""
-    log = run_dir / "log"
+    log = Path(library["QCLIMB_RUN"]) / "log"
     log.unlink(missing_ok=True)
-    under = [f"LD_PRELOAD={HOSTLIB}/build/libqclimb.so", f"QCLIMB_RUN={run_dir}", f"QCLIMB_LOG={log}"]
-    enter = ["ip", "netns", "exec"]
-    argv = [*enter, names[1], "env", *under, sys.executable, "-c", SERVER, json.dumps([SIZE_BYTES, how])]
+    under = [f"{name}={library[name]}" for name in ("LD_PRELOAD", "QCLIMB_RUN")]
+    argv = run_in(names[1], "env", *under, f"QCLIMB_LOG={log}", sys.executable, "-c", SERVER)
     before = retransmitted(names[1])
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as server:
+    with subprocess.Popen([*argv, json.dumps([SIZE_BYTES, how])], stdout=subprocess.PIPE, text=True) as server:
         try:
             assert server.stdout
             server.stdout.readline()
             asked = json.dumps([ADDRESS, SIZE_BYTES, FLOWS, kept, quick])
-            argv = [*enter, names[0], sys.executable, "-c", CLIENT, asked]
+            argv = run_in(names[0], sys.executable, "-c", CLIENT, asked)
             told = subprocess.run(argv, check=True, capture_output=True, text=True, timeout=60).stdout
         finally:
             server.kill()
@@ -162,22 +145,13 @@ def row(what: dict[str, Any], found: dict[Mode, tuple[list[float], int, str]]) -
 
 def run() -> list[dict[str, Any]]:
     """Rows of the benchmark; times of `pias` and `qclimb` are ratios to `observe` in the same row."""
-    subprocess.run(["make", "-s", "-C", str(HOSTLIB), "lib"], check=True)
     rows = []
-    with tempfile.TemporaryDirectory() as place, link() as names:
-        for mode in MODES:
-            (Path(place) / mode).mkdir()
-            (Path(place) / mode / "policy").write_bytes(encode_policy(policy(mode)))
+    with environments(MODES, policy) as environment, link() as names:
         for rate, how, connection, acks in product(RATES_MBIT, APPLICATIONS, CONNECTIONS, ACKS):
             for name in names:
                 shape(name, rate)
             found = {
-                mode: flows(names, Path(place) / mode, how, connection == "kept", acks == "quick") for mode in MODES
+                mode: flows(names, environment[mode], how, connection == "kept", acks == "quick") for mode in MODES
             }
             rows.append(row({"mbit": rate, "application": how, "connection": connection, "acks": acks}, found))
     return rows
-
-
-if __name__ == "__main__":
-    for line in run():
-        print(line)

@@ -15,10 +15,9 @@ own overhead dominates).
 
 import ctypes
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -26,18 +25,16 @@ from typing import Any
 import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
+from qclimb.features import FEATURES
+from qclimb.forest import Forest
+from qclimb.hostfile import encode_forest
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "gnmi-models")]
+from orchestrator.models import forest_size
+from orchestrator.models.bounds import flat_forest, grow
+from orchestrator.models.onnx_export import to_onnx
+from orchestrator.models.trees import Stretch
 
-from qclimb.features import FEATURES  # noqa: E402
-from qclimb.forest import Forest  # noqa: E402
-from qclimb.hostfile import encode_forest  # noqa: E402
-
-from orchestrator import forest_size  # noqa: E402
-from orchestrator.bounds import flat_forest, grow  # noqa: E402
-from orchestrator.onnx_export import to_onnx  # noqa: E402
-from orchestrator.trees import Stretch  # noqa: E402
+from .beside import LIBRARY_FLAGS, ROOT, built
 
 TREES, DEPTH, IDS = 100, 10, tuple(range(11))
 DEFAULT = forest_size.TREES, forest_size.DEPTH
@@ -87,13 +84,12 @@ def evicting() -> NDArray[np.uint8]:
 
 
 class Core:
-    """bench/forest.c, built as libqclimb.so is; one that lies in the folder already is taken. A folder a model."""
+    """programs/forest.c, built as libqclimb.so is; one that lies in the folder already is taken. A folder a model."""
 
     def __init__(self, folder: Path, model: bytes) -> None:
         library = folder / "forest.so"
         if not library.exists():
-            flags = ["-O2", "-fPIC", "-shared", f"-I{ROOT / 'hostlib/core/include'}"]
-            subprocess.run(["cc", *flags, "-o", str(library), str(ROOT / "bench/forest.c")], check=True)
+            built(folder, "forest.c", *LIBRARY_FLAGS, f"-I{ROOT / 'hostlib/core/include'}", name="forest.so")
         self._c = ctypes.CDLL(str(library))
         self._c.bench_warm_ns.restype = self._c.bench_load_ns.restype = ctypes.c_double
         self._model = model
@@ -182,7 +178,7 @@ def compared(forest: Forest) -> list[dict[str, Any]]:
         core, ort = Core(Path(folder), encode_forest(forest)), Ort(to_onnx(forest, {}))
         assert values.shape[1] == len(FEATURES)
         assert np.array_equal(core.bounds(values), ort.bounds(rows).astype(np.uint64)), "the two differ"
-        measures = {
+        measures: dict[str, tuple[Callable[[], float], Callable[[], float]]] = {
             "warm": (lambda: core.warm_ns(values), lambda: ort.warm_ns(rows[:ORT_ROWS])),
             "cold": (lambda: core.cold_ns(values[:COLD_ROWS]), lambda: ort.cold_ns(rows[:COLD_ROWS])),
             "load": (core.load_ns, ort.load_ns),
@@ -202,8 +198,3 @@ def compared(forest: Forest) -> list[dict[str, Any]]:
             }
         )
     return table
-
-
-if __name__ == "__main__":
-    for row in run():
-        print("  ".join(f"{key}: {value}" for key, value in row.items()))

@@ -2,7 +2,7 @@
 
 Each answer of redis is a flow and a record. Rate, what the scheduler gave the server a request, and what the whole host
 was busy a request (its idle time by /proc/stat, hostd, the load and everybody else included); then hostd's own CPU time
-a record, and what found no room. hostd is the real process; an orchestrator that knows nothing (control.py's `bare`)
+a record, and what found no room. hostd is the real process; an orchestrator that knows nothing (bare.py)
 takes what it delivers. Server on the last processor, load and hostd on the others.
 """
 
@@ -21,14 +21,12 @@ from typing import Any
 
 from qclimb.policy import Mode
 
-from lab.pki import Authority
+from lab.control.pki import Authority
 
-HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))
-from beside import HOSTLIB, compared, cpu_ns_of, environments, in_turns, row_per_s  # noqa: E402
-from control import Server as Orchestrator  # noqa: E402
-from control import bare_server  # noqa: E402
-from shim_programs import Server, redis_argv, redis_load, running  # noqa: E402
+from .beside import compared, cpu_ns_of, environments, in_turns, row_per_s
+from .hosts import Server as Orchestrator
+from .hosts import bare_server
+from .shim_programs import Server, redis_argv, redis_load, running
 
 MODES = (Mode.PIAS, Mode.QCLIMB)
 STARTS, TURNS = 6, 5
@@ -93,7 +91,6 @@ def lines_of_cpus() -> list[str]:
 
 def run() -> list[dict[str, Any]]:
     """Rows of the benchmark."""
-    subprocess.run(["make", "-s", "-C", str(HOSTLIB), "lib"], check=True)
     rates: dict[Any, list[float]] = defaultdict(list)
     server_ns: dict[Any, list[float]] = defaultdict(list)
     host_ns: dict[Any, list[float]] = defaultdict(list)
@@ -128,8 +125,3 @@ def run() -> list[dict[str, Any]]:
             told = {"hostd_us_a_record": hostd_ns[mode] / taken / 1000, "records": taken, "dropped": dropped}
             rows.append({**row_per_s(rates, server_ns, mode, ">= 0.98", TURNS), **of_host, **told})
         return rows
-
-
-if __name__ == "__main__":
-    for row in run():
-        print(row)

@@ -12,7 +12,6 @@ other   a descriptor that is none of ours, on the cheapest call there is: read t
 
 import socket
 import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
@@ -22,10 +21,8 @@ from typing import Any
 
 from qclimb.policy import Mode
 
-HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))
-from beside import HOSTLIB, environments, in_turns, last_cpu, row_ns  # noqa: E402
-from hostd import hostds  # noqa: E402
+from .beside import built, environments, in_turns, last_cpu, row_ns
+from .hostd import hostds
 
 KINDS = {"inside": 40_000, "flow": 20_000, "taken": 20_000, "hostd": 20_000, "full": 20_000, "other": 300_000}
 MODES = (Mode.OBSERVE, Mode.PIAS, Mode.QCLIMB)
@@ -80,11 +77,9 @@ HOSTDS: dict[str, Callable[[Path], AbstractContextManager[object]]] = {
 
 def run() -> list[dict[str, Any]]:
     """Rows of the benchmark: the median of the ratios to the bare run beside it, and its interval."""
-    subprocess.run(["make", "-s", "-C", str(HOSTLIB), "lib"], check=True)
     rows = []
     with tempfile.TemporaryDirectory() as place:
-        program = Path(place) / "shim_pingpong"
-        subprocess.run(["cc", "-O2", "-o", program, HERE / "shim_pingpong.c"], check=True)
+        program = built(Path(place), "shim_pingpong.c")
         for kind, rounds in KINDS.items():
             with environments(MODES) as environment, ExitStack() as stack:
                 if hostd := HOSTDS.get(kind):
@@ -100,8 +95,3 @@ def run() -> list[dict[str, Any]]:
                 times = in_turns(MODES, REPEATS, round_ns)
             rows += [{"calls": kind, **row_ns(times, mode, GOALS.get(kind, ""))} for mode in MODES]
     return rows
-
-
-if __name__ == "__main__":
-    for row in run():
-        print(row)

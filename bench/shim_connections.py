@@ -8,16 +8,13 @@ memory    resident bytes that a connection takes, of 10,000 in one process with 
 """
 
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
 from qclimb.policy import Mode
 
-HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))
-from beside import HOSTLIB, environments, in_turns, last_cpu, row_ns  # noqa: E402
+from .beside import built, environments, in_turns, last_cpu, row_ns
 
 MODES = (Mode.OBSERVE, Mode.PIAS, Mode.QCLIMB)
 COUNT = 4000
@@ -39,11 +36,9 @@ def accept_ns(program: str, bare: dict[str, str], environment: dict[str, str]) -
 
 def run() -> list[dict[str, Any]]:
     """Rows of the benchmark."""
-    subprocess.run(["make", "-s", "-C", str(HOSTLIB), "lib"], check=True)
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as place, environments(MODES) as environment:
-        program = str(Path(place) / "shim_connections")
-        subprocess.run(["cc", "-O2", "-o", program, HERE / "shim_connections.c"], check=True)
+        program = str(built(Path(place), "shim_connections.c"))
 
         def said(mode: Mode | None, *arguments: str) -> float:
             command = ["taskset", "-c", last_cpu(), program, *arguments]
@@ -70,8 +65,3 @@ def run() -> list[dict[str, Any]]:
             for mode in MODES
         ]
     return rows
-
-
-if __name__ == "__main__":
-    for row in run():
-        print(row)

@@ -7,8 +7,6 @@ what a slower answer does to the load, nor what a DSCP does to packets. Two more
 
 import platform
 import statistics
-import subprocess
-import sys
 import tempfile
 from collections import defaultdict
 from pathlib import Path
@@ -17,10 +15,8 @@ from typing import Any
 import click
 from qclimb.policy import Mode
 
-HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))
-from beside import HOSTLIB, environments  # noqa: E402
-from shim_programs import MODES, Server, installed, running  # noqa: E402
+from .beside import LIBRARY_FLAGS, built, environments
+from .shim_programs import MODES, Server, installed, running
 
 STARTS = 5
 LOADS = ("GET, kept connections", "get, kept connections", "1 KB, kept connections")
@@ -28,11 +24,8 @@ LOADS = ("GET, kept connections", "get, kept connections", "1 KB, kept connectio
 
 def around(place: Path) -> tuple[str, str]:
     """Builds the libraries before and behind ours."""
-    outer, inner = str(place / "outer.so"), str(place / "inner.so")
-    build = ["cc", "-O2", "-shared", "-fPIC", str(HERE / "shim_inside.c")]
-    subprocess.run([*build, "-o", inner, "-ldl"], check=True)
-    subprocess.run([*build, "-DOUTER", "-o", outer, inner, "-ldl"], check=True)
-    return outer, inner
+    inner = built(place, "shim_inside.c", *LIBRARY_FLAGS, name="inner.so")
+    return str(built(place, "shim_inside.c", *LIBRARY_FLAGS, "-DOUTER", inner, name="outer.so")), str(inner)
 
 
 def inside_ns(place: Path, how: Server, load: str, environment: dict[str, str], outer: str, inner: str) -> float:
@@ -76,15 +69,9 @@ def run() -> list[dict[str, Any]]:
     if platform.machine() != "x86_64":
         click.echo("[bench] shim_inside skipped: it reads the counter of x86-64", err=True)
         return []
-    subprocess.run(["make", "-s", "-C", str(HOSTLIB), "lib"], check=True)
     with tempfile.TemporaryDirectory(prefix="qclimb-bench-") as folder:
         place = Path(folder)
         place.chmod(0o755)
         (place / "told").mkdir()
         (place / "told").chmod(0o777)  # nginx's worker is somebody else
         return [row for name, how in installed(place) for row in measured(place, name, how)]
-
-
-if __name__ == "__main__":
-    for row in run():
-        print(row)

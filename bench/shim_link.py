@@ -11,9 +11,7 @@ Needs root; without it, or without nginx, wrk and tc, the benchmark says so and 
 
 import os
 import re
-import shutil
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -25,16 +23,25 @@ from typing import Any
 import click
 from qclimb.policy import Mode
 
-HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))
-from beside import HOSTLIB, SPLIT, environments, in_turns, last_cpu, reference_environment, row_per_s  # noqa: E402
-from shim_programs import CONNECTIONS, nginx_argv  # noqa: E402
+from .beside import (
+    SPLIT,
+    do,
+    environments,
+    in_turns,
+    is_skipped,
+    last_cpu,
+    reference_environment,
+    row_per_s,
+    run_in,
+    two_hosts,
+)
+from .shim_programs import CONNECTIONS, nginx_argv
 
 MODES = (Mode.PIAS, Mode.QCLIMB)
 REPEATS = 7
 SECONDS = 2
 LINK_GBIT = 5
-SERVER, PORTS = "198.19.249.1", (8080, 8081, 8082, 8083)
+NET, SERVER, PORTS = "198.19.249", "198.19.249.1", (8080, 8081, 8082, 8083)
 LOADS = (
     ("large", "100 KB by sendfile", "cubic", (SPLIT, *MODES)),
     ("large", "100 KB by sendfile", "bbr", (SPLIT, *MODES)),
@@ -52,44 +59,23 @@ class Seen:
     cpu_ns: float
 
 
-def run_in(namespace: str, *argv: str) -> list[str]:
-    """A command of that host."""
-    return ["ip", "netns", "exec", namespace, *argv]
-
-
 @contextmanager
 def link() -> Iterator[tuple[str, str]]:
-    """Two namespaces, server's and client's; what the server sends is bounded by the link's rate."""
-    names = (f"qcbench{os.getpid()}a", f"qcbench{os.getpid()}b")
-
-    def do(*argv: str) -> None:
-        subprocess.run(argv, check=True, capture_output=True)
-
-    try:
-        for name in names:
-            do("ip", "netns", "add", name)
-        do("ip", "link", "add", "e0", "netns", names[0], "type", "veth", "peer", "name", "e0", "netns", names[1])
-        for host, (name, processor) in enumerate(zip(names, (int(last_cpu()), 0), strict=True)):
-            do("ip", "-n", name, "addr", "add", f"198.19.249.{host + 1}/24", "dev", "e0")
-            do("ip", "-n", name, "link", "set", "e0", "up")
-            steer = f"echo {1 << processor:x} > /sys/class/net/e0/queues/rx-0/rps_cpus"
-            do(*run_in(name, "sh", "-c", steer))
+    """Server's and client's namespace; what the server sends is bounded by the link's rate."""
+    with two_hosts(NET) as names:
+        for name, processor in zip(names, (int(last_cpu()), 0), strict=True):
+            do(*run_in(name, "sh", "-c", f"echo {1 << processor:x} > /sys/class/net/e0/queues/rx-0/rps_cpus"))
         do("tc", "-n", names[0], "qdisc", "add", "dev", "e0", "root", "handle", "1:", "htb", "default", "1")
-        class_of = (
-            f"class add dev e0 parent 1: classid 1:1 htb rate {LINK_GBIT}gbit burst 256k cburst 256k quantum 65536"
-        )
-        do("tc", "-n", names[0], *class_of.split())
+        htb = f"rate {LINK_GBIT}gbit burst 256k cburst 256k quantum 65536"
+        do("tc", "-n", names[0], *f"class add dev e0 parent 1: classid 1:1 htb {htb}".split())
         yield names
-    finally:
-        for name in names:
-            subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)
 
 
 def controlled_by(names: tuple[str, str], algorithm: str) -> bool:
     """From now on both hosts' connections have this congestion control; False: the kernel hasn't it."""
     available = Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
     for host, name in enumerate(names):
-        route = f"198.19.249.0/24 dev e0 proto kernel scope link src 198.19.249.{host + 1} congctl {algorithm}"
+        route = f"{NET}.0/24 dev e0 proto kernel scope link src {NET}.{host + 1} congctl {algorithm}"
         if algorithm in available:
             subprocess.run(["ip", "-n", name, "route", "replace", *route.split()], check=True, capture_output=True)
     return algorithm in available
@@ -116,12 +102,8 @@ def load(client: str, port: int, path: str) -> Seen:
 
 def run() -> list[dict[str, Any]]:
     """Rows of the benchmark."""
-    missing = [program for program in ("nginx", "wrk", "ip", "tc") if not shutil.which(program)]
-    if missing or os.geteuid():
-        why = f"{', '.join(missing)} not installed" if missing else "needs root: makes network namespaces"
-        click.echo(f"[bench] link skipped: {why}", err=True)
+    if is_skipped("shim_link", "nginx", "wrk", "ip", "tc"):
         return []
-    subprocess.run(["make", "-s", "-C", str(HOSTLIB), "lib"], check=True)
     rows: list[dict[str, Any]] = []
     with ExitStack() as stack:
         place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="qclimb-bench-")))
@@ -157,8 +139,3 @@ def measured(
 
     rates = in_turns(modes, REPEATS, per_s)
     return [{"load": about, **row_per_s(rates, cpu, mode, GOAL)} for mode in modes]
-
-
-if __name__ == "__main__":
-    for row in run():
-        print(row)

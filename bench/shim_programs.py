@@ -12,7 +12,6 @@ import re
 import shutil
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 from collections import defaultdict
@@ -25,13 +24,11 @@ from typing import Any
 import click
 from qclimb.policy import Mode
 
-HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))
-from beside import (  # noqa: E402
+from .beside import (
     COUNT,
     FORWARD,
-    HOSTLIB,
     SPLIT,
+    built,
     cpu_ns_of,
     environments,
     free_port,
@@ -170,7 +167,7 @@ def set_value(port: int) -> None:
 
 def servers(place: Path) -> dict[str, Server]:
     """By name; ask.c is built into `place`."""
-    subprocess.run(["cc", "-O2", "-o", place / "ask", HERE / "ask.c"], check=True)
+    built(place, "ask.c")
     value_bytes = len(b"VALUE k 0 %d\r\n" % VALUE) + VALUE + len(b"\r\nEND\r\n")
 
     def nginx(name: str, *more: str) -> dict[str, Load]:
@@ -218,7 +215,6 @@ def installed(place: Path) -> Iterator[tuple[str, Server]]:
 
 def run() -> list[dict[str, Any]]:
     """Rows of the benchmark."""
-    subprocess.run(["make", "-s", "-C", str(HOSTLIB), "lib"], check=True)
     with tempfile.TemporaryDirectory(prefix="qclimb-bench-") as folder:
         place = Path(folder)
         place.chmod(0o755)
@@ -275,8 +271,3 @@ def measured(place: Path, server: str, how: Server) -> list[dict[str, Any]]:
         for name, load in how.loads.items()
         for mode in load.modes
     ]
-
-
-if __name__ == "__main__":
-    for row in run():
-        print(row)

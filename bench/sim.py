@@ -16,8 +16,9 @@ from lab.sim import Experiment, Pfabric, Workload
 from lab.sim import run as simulate
 from lab.sim.flowlist import read_flow_list
 
-HERE = Path(__file__).parent
-LISTS = HERE.parents[1] / "shared/data/flowlists"
+from .beside import built
+
+LISTS = Path(__file__).parents[2] / "shared/data/flowlists"
 CASES = {"web search 0.6": "websearch", "data mining 0.6": "datamining"}
 PEER_PACKETS = 228_000
 ROUNDS = 3
@@ -32,27 +33,21 @@ def experiment_of(name: str) -> tuple[Experiment, str]:
     return Experiment(workload=Workload(f"{name}_pkts"), routing="spray"), "drawn"
 
 
-class Hold:
-    """bench/sim_hold.cpp, built as the engine is."""
-
-    def __init__(self, folder: Path) -> None:
-        self._program = folder / "hold"
-        subprocess.run(["c++", "-std=c++17", "-O3", "-o", str(self._program), str(HERE / "sim_hold.cpp")], check=True)
-
-    def events_per_second(self) -> float:
-        words = [str(self._program), str(HOLDS), str(POPULATION)]
-        return 1e6 / float(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
+def events_per_second(hold: Path) -> float:
+    """Of the reference."""
+    words = [str(hold), str(HOLDS), str(POPULATION)]
+    return 1e6 / float(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
 
 
 def run() -> list[dict[str, Any]]:
     """The rows of the table."""
     table = []
     with tempfile.TemporaryDirectory() as folder:
-        hold = Hold(Path(folder))
+        hold = built(Path(folder), "sim_hold.cpp", "-std=c++17", "-O3")
         for case, name in CASES.items():
             experiment, source = experiment_of(name)
             assert isinstance(experiment.scheme, Pfabric)
-            rounds = [(simulate(experiment).counters, hold.events_per_second()) for _ in range(ROUNDS)]
+            rounds = [(simulate(experiment).counters, events_per_second(hold)) for _ in range(ROUNDS)]
             counters = rounds[0][0]
             seconds = statistics.median(found.cpu_seconds for found, _ in rounds)
             events = statistics.median(found.events / found.cpu_seconds / holds for found, holds in rounds)
@@ -70,8 +65,3 @@ def run() -> list[dict[str, Any]]:
                 }
             )
     return table
-
-
-if __name__ == "__main__":
-    for row in run():
-        print("  ".join(f"{key}: {value}" for key, value in row.items()))

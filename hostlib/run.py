@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import signal
+import stat
 import sys
 import tempfile
 from pathlib import Path
@@ -12,9 +13,12 @@ from typing import NoReturn
 import click
 from qclimb.errors import PolicyError, QclimbError
 from qclimb.hostfile import decode_policy, encode_policy
+from qclimb.options import version_option
 from qclimb.policy import Mode, Policy
 
-from hostlib.hostd.place import RUN_DIR, write_whole
+from hostlib.hostd.place import RUN_DIR, Place, write_whole
+from hostlib.hostd.programs import cgroup_of, is_within
+from hostlib.hostd.state import read_state
 from hostlib.program import find, reason_against
 
 LIBRARY = Path(__file__).parent / "build" / "libqclimb.so"
@@ -53,6 +57,7 @@ Examples:
     help="A hostd's run directory, instead of /run/qclimb; one that does not exist: unmanaged.",
 )
 @click.option("--anyway", is_flag=True, help="Run a program that can't be shimmed without the library.")
+@version_option
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def main(
     policy: Path | None, mode: str | None, log: str | None, run_dir: Path | None, anyway: bool, command: tuple[str, ...]
@@ -76,11 +81,26 @@ def main(
         except (QclimbError, OSError) as error:
             _stop(str(error))
         environment[b"LD_PRELOAD"] = preloaded(library, environment.get(b"LD_PRELOAD", b""))
+    elif _is_served_by_kernel(run_dir):
+        click.echo(f"qclimb-run: {command[0]} {reason}; the kernel mode of this host serves it", err=True)
     elif anyway:
         click.echo(f"qclimb-run: {command[0]} {reason}; it runs without qclimb", err=True)
     else:
-        _stop(f"{command[0]} {reason}; --anyway runs it without qclimb")
+        _stop(
+            f"{command[0]} {reason}; the kernel mode (qclimb-hostd --kernel) would serve it, "
+            "--anyway runs it without qclimb"
+        )
     _become(program, command, environment)
+
+
+def _is_served_by_kernel(run_dir: Path | None) -> bool:
+    """Whether the cgroup that the program inherits is one that this host's hostd serves without the library."""
+    place = Place(run_dir or Path(os.environ.get("QCLIMB_RUN") or RUN_DIR))
+    try:
+        served = read_state(place.status)["kernel_cgroups"]
+        return is_within(cgroup_of("self"), map(Path, served))
+    except (QclimbError, OSError):
+        return False
 
 
 def preloaded(library: Path, already: bytes) -> bytes:
@@ -109,6 +129,8 @@ def _settings(policy: Path | None, mode: str | None, log: str | None, run_dir: P
             "or a --run-dir that does not exist"
         )
     found: dict[str, str | Path] = {}
+    if policy is None and not managed.exists() and (named := os.environ.get("QCLIMB_POLICY")):
+        policy = Path(named)  # the library itself takes no JSON
     if policy is not None:
         found["QCLIMB_POLICY"] = binary_policy(policy)
     if mode is not None:
@@ -121,7 +143,7 @@ def _settings(policy: Path | None, mode: str | None, log: str | None, run_dir: P
 
 
 def binary_policy(path: Path) -> Path:
-    """The host file of a policy: `path` itself where it is one already, else a compiled copy.
+    """The host file of a policy: `path` itself where it is one that the library believes, else a copy of our own.
 
     Raises:
         PolicyError: neither a host file nor JSON of a valid policy.
@@ -137,7 +159,13 @@ def binary_policy(path: Path) -> Path:
         decode_policy(content)
     except PolicyError as error:
         raise PolicyError(f"policy {path}: {error}; expected a host file, or JSON") from error
-    return path.absolute()
+    return path.absolute() if _is_believed(path) else _kept(content)
+
+
+def _is_believed(path: Path) -> bool:
+    """Whether the library takes a policy from here, whoever names it (hostlib/shim/rules/rules.c)."""
+    found = path.stat()
+    return stat.S_ISREG(found.st_mode) and found.st_uid in (0, os.geteuid()) and not found.st_mode & 0o022
 
 
 def _kept(content: bytes) -> Path:

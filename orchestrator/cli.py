@@ -11,10 +11,21 @@ from pathlib import Path
 import click
 from qclimb import pem
 from qclimb.errors import QclimbError
-from qclimb.options import Finite
+from qclimb.options import Finite, config_option, version_option
 
-from .defaults import DAY_S, DRIFT_EVERY_S, HOSTS_DEADLINE_S, MAX_AGE_DAYS, MAX_RECORDS, SWITCH_DEADLINE_S
-from .share import RECORDS_PER_S
+from .defaults import (
+    DAY_S,
+    DRIFT_EVERY_S,
+    HOSTS_DEADLINE_S,
+    LINK_GBPS,
+    MAX_AGE_DAYS,
+    MAX_RECORDS,
+    SPINE_DOWN_S,
+    SPINE_UP_S,
+    SPINES_EVERY_S,
+    SWITCH_DEADLINE_S,
+)
+from .ingest.quota import RECORDS_PER_S
 
 log = logging.getLogger("orchestrator")
 
@@ -57,11 +68,13 @@ def bound_to(host: str, port: int) -> socket.socket:
 
 
 @click.group(epilog=EXAMPLE, context_settings={"help_option_names": ["-h", "--help"]})
+@version_option
 def main() -> None:
     """Flow sizes in; thresholds, forests, switch intents and host policies out."""
 
 
 @main.command(epilog=EXAMPLE, no_args_is_help=True)
+@config_option
 @click.option("--listen", type=Listen(), required=True, help="Where REST is served.")
 @click.option("--database", required=True, help="sqlite:///PATH; made if it is not there.")
 @click.option("--tls-cert", type=EXISTING, help="Certificate (chain) of the REST server, PEM.")
@@ -90,6 +103,13 @@ def main() -> None:
     default=RECORDS_PER_S,
     show_default=True,
     help="About so many flow records are asked for, of all hosts together; the sizes of the others are counted.",
+)
+@click.option(
+    "--host-link-gbps",
+    type=Finite(0, min_open=True),
+    default=LINK_GBPS,
+    show_default=True,
+    help="What a host's link carries: it is believed no more flows than that.",
 )
 @click.option(
     "--switch-deadline-s",
@@ -128,6 +148,27 @@ def main() -> None:
     show_default=True,
     help="From one look at the bounds in force to the next.",
 )
+@click.option(
+    "--spines-every-s",
+    type=Finite(0.1),
+    default=SPINES_EVERY_S,
+    show_default=True,
+    help="From one look at the leaves' spines to the next.",
+)
+@click.option(
+    "--spine-down-s",
+    type=Finite(0),
+    default=SPINE_DOWN_S,
+    show_default=True,
+    help="A spine that a leaf can't reach for so long is left out of thresholds and weights.",
+)
+@click.option(
+    "--spine-up-s",
+    type=Finite(0),
+    default=SPINE_UP_S,
+    show_default=True,
+    help="One that every leaf reaches for so long is taken in again.",
+)
 def serve(
     listen: tuple[str, int],
     database: str,
@@ -141,12 +182,16 @@ def serve(
     plain_loopback: bool,
     max_records: int,
     records_per_s: int,
+    host_link_gbps: float,
     switch_deadline_s: float,
     hosts_deadline_s: float,
     on_drift: str,
     model_max_age_days: float,
     keep_bounds: bool,
     drift_every_s: float,
+    spines_every_s: float,
+    spine_down_s: float,
+    spine_up_s: float,
 ) -> None:
     """Serves REST until SIGTERM or Ctrl-C."""
     host, port = listen
@@ -166,16 +211,19 @@ def serve(
 
     import uvicorn
 
-    from . import auth
-    from .api import make_app
-    from .fleet import Fleet
-    from .flows import Recordings
+    from .fabric.runner import Runner
+    from .fabric.switches import Fleet
+    from .ingest.recordings import Recordings
     from .metrics import Metrics
-    from .runner import Runner
-    from .service import Service
-    from .store import Store
-    from .trainer import Trainer
-    from .watch import OnDrift, Watch
+    from .models.trainer import Trainer
+    from .rest import tokens
+    from .rest.app import make_app
+    from .rest.server import Server
+    from .rest.service import Service
+    from .store.store import Store
+    from .watch.bounds import OnDrift, Watch
+    from .watch.spines import SpineWatch
+    from .watch.switches import SwitchWatch
 
     try:
         fleet = Fleet(switch_cert, switch_key, switch_ca)
@@ -183,7 +231,7 @@ def serve(
             pem.check(tls_cert, tls_key, client_ca)
         door = bound_to(host, port)  # before anything is done to the fabric
         store = Store(database)
-        if auth.bootstrap(store, bootstrap_token_file):
+        if tokens.bootstrap(store, bootstrap_token_file):
             log.info("bootstrap token-file=%s event=written", bootstrap_token_file)
         metrics = Metrics(store)
         runner = Runner(
@@ -199,7 +247,9 @@ def serve(
     recordings, trainer = Recordings(store, max_records), Trainer(metrics.trained)
     max_age_s = None if keep_bounds else model_max_age_days * DAY_S
     watch = Watch(store, recordings, runner, trainer, OnDrift(on_drift), drift_every_s, max_age_s=max_age_s)
-    service = Service(store, recordings, runner, trainer, metrics, watch, records_per_s)
+    times = (spines_every_s, spine_down_s, spine_up_s)
+    spines = SpineWatch(store, recordings, runner, fleet, *times, observe=metrics.spines)
+    service = Service(store, recordings, runner, trainer, metrics, watch, spines, records_per_s, host_link_gbps)
     config = uvicorn.Config(
         make_app(service),
         ssl_certfile=tls_cert,
@@ -213,17 +263,16 @@ def serve(
         timeout_graceful_shutdown=1,  # an idle TLS client does not answer the good-bye
     )
 
-    class Server(uvicorn.Server):
-        """Says so once connections are taken."""
-
-        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-            await super().startup(sockets)
-            tls = "no" if plain_loopback else "yes"
-            log.info("ready listen=%s:%d tls=%s database=%s", host, door.getsockname()[1], tls, database)
+    def ready() -> None:
+        tls = "no" if plain_loopback else "yes"
+        log.info("ready listen=%s:%d tls=%s database=%s", host, door.getsockname()[1], tls, database)
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)  # uvicorn raises it once more when it has shut down; the end is ours
-    Server(config).run([door])
+    switch_watch = SwitchWatch(store, fleet, metrics)
+    switch_watch.start()
+    Server(config, door, ready).run()
+    switch_watch.close()
     store.close()
 
 

@@ -7,6 +7,7 @@ QclimbError
     |-- MissingError     something named that is not there (HTTP 404)
     |-- ConflictError    a request that the present state forbids (HTTP 409)
     |-- ReusedKeyError   an Idempotency-Key that came with another request before (HTTP 422)
+    |-- TooManyError     more in one request than was asked for (HTTP 413)
     |-- BusyError        more at once than there is room for (HTTP 503, Retry-After)
     |-- StoreError       a database that this version can't use, or that can't be read or written now (HTTP 503)
     `-- FleetError       a switch that did not take, or did not confirm, its intent
@@ -44,6 +45,10 @@ class ReusedKeyError(OrchestratorError):
         )
 
 
+class TooManyError(OrchestratorError):
+    """More in one request than there is need of."""
+
+
 class BusyError(OrchestratorError):
     """There is no room for it now. `retry_after_s`: there should be then."""
 
@@ -57,8 +62,8 @@ class StoreError(OrchestratorError):
 
 
 class FleetError(OrchestratorError):
-    """A switch did not take its intent. `changed`: it may nevertheless have changed."""
+    """A switch did not take its intent. `changed`: it may nevertheless have changed. `refused`: it said no."""
 
-    def __init__(self, message: str, *, changed: bool) -> None:
+    def __init__(self, message: str, *, changed: bool, refused: bool = False) -> None:
         super().__init__(message)
-        self.changed = changed
+        self.changed, self.refused = changed, refused

@@ -2,12 +2,18 @@
 
 import threading
 import time
+from collections.abc import Collection, Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from qclimb.switch_state import SwitchState
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from .rollout import Phase
-from .store import Store
+from .fabric.rollout import Phase
+from .fabric.switches import Told
+from .store.store import Store
+
+PORT_STATUSES = ("applied", "pending", "unverified", "refused")
+"""of qclimb.yang: told of each switch, so that a 0 can be seen"""
 
 
 class Metrics:
@@ -26,6 +32,9 @@ class Metrics:
         self._unobserved = Counter(
             "qclimb_flow_records_unobserved", "Flows that bypassed the library in part", ["host"], registry=on
         )
+        self._not_believed = Counter(
+            "qclimb_flows_not_believed", "Flows that hosts' links can't have carried", ["host"], registry=on
+        )
         self._push = Histogram("qclimb_switch_push_seconds", "Set to confirmed generation", ["result"], registry=on)
         self._training = Histogram(
             "qclimb_training_seconds", "Training of a model", buckets=(1, 3, 10, 30, 100), registry=on
@@ -35,6 +44,23 @@ class Metrics:
         self._behind = Gauge("qclimb_hosts_behind", "Hosts whose last report is of another generation", registry=on)
         self._silent = Gauge("qclimb_host_silent_seconds", "Since a host's last report", ["host"], registry=on)
         self._switch = Gauge("qclimb_switch_applied_generation", "Last confirmed generation", ["switch"], registry=on)
+        self._spine_up = Gauge(
+            "qclimb_spine_up", "1 where a leaf can send packets to a spine", ["switch", "spine"], registry=on
+        )
+        self._spine_bytes = Gauge(
+            "qclimb_spine_pinned_bytes",
+            "That a leaf sent there, of pinned priorities",
+            ["switch", "spine"],
+            registry=on,
+        )
+        self._spine_out = Gauge("qclimb_spine_left_out", "1 where a spine is held to be down", ["spine"], registry=on)
+        self._seen = Gauge(
+            "qclimb_switch_seen", "1 where the switch sees in its ASIC what it applied", ["switch"], registry=on
+        )
+        self._ports = Gauge(
+            "qclimb_switch_ports", "Ports by what the switch says of them", ["switch", "status"], registry=on
+        )
+        self._told: dict[str, Told | None] = {}
         self._rollout = Gauge("qclimb_last_rollout_phase", "1 at the last rollout's phase", ["phase"], registry=on)
 
     def request(self, method: str, route: str, status: int, seconds: float) -> None:
@@ -48,13 +74,33 @@ class Metrics:
         self._dropped.labels(host).inc(dropped)
         self._unobserved.labels(host).inc(unobserved)
 
+    def not_believed(self, host: str, flows: int) -> None:
+        """A host told of more flows than its link can have carried."""
+        self._not_believed.labels(host).inc(flows)
+
     def push(self, seconds: float, good: bool) -> None:
         """A switch took its intent, or did not."""
         self._push.labels("applied" if good else "failed").observe(seconds)
 
+    def switch_told(self, name: str, told: Told | None) -> None:
+        """A switch was asked how far its ASIC is; None: it did not answer."""
+        self._told[name] = told
+
     def trained(self, seconds: float) -> None:
         """A model was made."""
         self._training.observe(seconds)
+
+    def spines(self, leaves: Mapping[str, SwitchState], down: Collection[str]) -> None:
+        """What leaves told of spines, and which ones are held to be down."""
+        with self._rendering:
+            for gauge in (self._spine_up, self._spine_bytes, self._spine_out):
+                gauge.clear()
+            for leaf, state in leaves.items():
+                for spine in state.spines.values():
+                    self._spine_up.labels(leaf, spine.name).set(spine.status == "up")
+                    self._spine_out.labels(spine.name).set(spine.name in down)
+                    if spine.bytes is not None:
+                        self._spine_bytes.labels(leaf, spine.name).set(spine.bytes)
 
     def render(self) -> bytes:
         """The text format."""
@@ -66,16 +112,23 @@ class Metrics:
         generation = 0 if policy is None else policy["generation"]
         self._policy.set(generation)
         self._off.set(bool((self._store.setting("drift") or {}).get("off")))
-        self._behind.set(sum(host["policy_generation"] != generation for host in hosts.values()))
+        self._behind.set(sum(host.policy_generation != generation for host in hosts.values()))
         self._silent.clear()  # one that was forgotten is neither silent nor applied
         self._switch.clear()
         for name, host in hosts.items():
-            if host["seen_at"] is not None:
-                self._silent.labels(name).set(time.time() - host["seen_at"])
+            if host.seen_at is not None:
+                self._silent.labels(name).set(time.time() - host.seen_at)
+        self._seen.clear()
+        self._ports.clear()
         for name, switch in self._store.switches().items():
-            self._switch.labels(name).set(switch["applied_generation"])
+            self._switch.labels(name).set(switch.applied_generation)
+            told = self._told.get(name)
+            if told is not None:
+                self._seen.labels(name).set(told.verification == "seen")
+                for status in {*PORT_STATUSES, *told.ports}:
+                    self._ports.labels(name, status).set(told.ports.get(status, 0))
         for phase in Phase:
-            self._rollout.labels(phase).set(last is not None and last["phase"] == phase)
+            self._rollout.labels(phase).set(last is not None and last.phase == phase)
         return generate_latest(self._registry)
 
 

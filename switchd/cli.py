@@ -1,25 +1,32 @@
 """`qclimb-switchd`: follows the QCLIMB_* rows of a switch's redis and serves gNMI."""
 
 import logging
+import os
 import re
 import signal
 import sys
 import threading
+from contextlib import suppress
 from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import click
-from qclimb import pem
+from qclimb.config_db import TABLES as INTENT_TABLES
 from qclimb.errors import QclimbError
+from qclimb.extras import named
+from qclimb.options import Finite, version_option
 
-from switchd.apply import Switch
-from switchd.backend import open_database
-from switchd.daemon import run
+with named():  # redis, whose client the extra `switch` brings
+    from switchd.apply import Switch
+    from switchd.backend import open_database
+    from switchd.daemon import run
+    from switchd.db import Database, DatabaseLost, RowsChanged
+    from switchd.quiet import QUIET_S
+    from switchd.wanted import PathBackend
 
 log = logging.getLogger("switchd")
 
-STOP_GRACE_S = 1.0
 DEFAULT_REDIS = "unix:///var/run/redis/redis.sock"
 
 File = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -89,14 +96,45 @@ def without_password(url: str) -> str:
     show_default=True,
     help="How to speak to redis.",
 )
+@click.option(
+    "--give-back",
+    is_flag=True,
+    help="Restore what stood before qclimb, delete its objects, and end; the intent's rows stay. Before uninstalling.",
+)
 @click.option("--listen", callback=address, metavar="ADDR:PORT", help="Serve gNMI with mutual TLS here.")
 @click.option("--tls-cert", type=File, help="The server's certificate chain (PEM).")
 @click.option("--tls-key", type=File, help="Its private key (PEM).")
 @click.option("--tls-ca", type=File, help="The CA of the clients' certificates (PEM).")
 @click.option(
+    "--tls-from-config-db",
+    is_flag=True,
+    help="Files of --tls-* are those of GNMI|certs; until they are there and good, only gNMI is not served.",
+)
+@click.option(
     "--plain-loopback", callback=loopback, metavar="ADDR:PORT", help="Also serve gNMI without TLS, on loopback only."
 )
-@click.option("--narrow-buffers", is_flag=True, help="Queues before the last may hold no more than is free (README).")
+@click.option(
+    "--narrow-buffers",
+    is_flag=True,
+    help="Queues before the last may hold no more than is free (docs/results/buffers.md).",
+)
+@click.option(
+    "--paths",
+    "backend_of_paths",
+    type=click.Choice(["acl", "none"]),
+    default="acl",
+    show_default=True,
+    help="What pins classes to spines: ACL redirects, or nothing; then an intent with paths is refused.",
+)
+@click.option(
+    "--quiet-s",
+    type=Finite(0, 600),
+    default=QUIET_S,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long others must have left CONFIG_DB alone before rows that follow from its intent are written, so that "
+    "no patch by `config apply-patch` fails.",
+)
 @click.option(
     "--log-level",
     type=click.Choice(["debug", "info", "warning"]),
@@ -104,73 +142,92 @@ def without_password(url: str) -> str:
     show_default=True,
     help="What stderr gets; info: what changes on the switch.",
 )
+@version_option
+@named()
 def main(
     redis_url: str,
     backend: str,
+    give_back: bool,
     listen: str | None,
     tls_cert: Path | None,
     tls_key: Path | None,
     tls_ca: Path | None,
+    tls_from_config_db: bool,
     plain_loopback: str | None,
     narrow_buffers: bool,
+    backend_of_paths: PathBackend,
+    quiet_s: float,
     log_level: str,
 ) -> None:
     """Lay the intent of the QCLIMB_* tables over SONiC's QoS tables, and serve it by gNMI."""
     logging.basicConfig(
         level=log_level.upper(), stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s"
     )
-    if not listen and not plain_loopback:
+    files = {"--tls-cert": tls_cert, "--tls-key": tls_key, "--tls-ca": tls_ca}
+    missing = [name for name, value in files.items() if value is None]
+    if not (listen or plain_loopback or give_back):
         raise click.UsageError(
             "nothing to serve: give --listen with --tls-cert, --tls-key and --tls-ca, or --plain-loopback"
         )
-    files = {"--tls-cert": tls_cert, "--tls-key": tls_key, "--tls-ca": tls_ca}
-    missing = [name for name, value in files.items() if value is None]
-    if listen and missing:
+    if tls_from_config_db and len(missing) < len(files):
+        raise click.UsageError("--tls-from-config-db: expected no --tls-cert, --tls-key, --tls-ca beside it")
+    if listen and missing and not tls_from_config_db:
         raise click.UsageError(f"--listen needs {', '.join(missing)}: a switch is never served without mutual TLS")
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    serve(redis_url, backend, listen, (tls_cert, tls_key, tls_ca), plain_loopback, stop, narrow_buffers)
-
-
-def serve(
-    redis_url: str,
-    backend: str,
-    listen: str | None,
-    files: tuple[Path | None, Path | None, Path | None],
-    plain_loopback: str | None,
-    stop: threading.Event,
-    narrow_buffers: bool = False,
-) -> None:
-    """Run until `stop`. Bad files and addresses end the process with status 2."""
-    from switchd.gnmi.server import Servicer, Tls, start  # grpc: not for --help
-
     try:
         db = open_database(backend, redis_url)
-        switch = Switch(db, narrow_buffers=narrow_buffers)
-        servers, servicers = [], []
-        for where, plain in ((listen, False), (plain_loopback, True)):
-            if where is None:
-                continue
-            tls = None
-            if not plain:
-                paths = [path for path in files if path is not None]
-                pem.check(*paths)
-                tls = Tls(*(path.read_bytes() for path in paths))
-            servicers.append(Servicer(switch, plain))
-            server, port = start(servicers[-1], where, tls)
-            servers.append(server)
-            kind = "none" if plain else "mutual"
-            log.info("ready address=%s port=%d tls=%s redis=%s", where, port, kind, without_password(redis_url))
+    except QclimbError as error:
+        raise click.UsageError(str(error)) from error
+    switch = Switch(db, narrow_buffers=narrow_buffers, backend=backend_of_paths, quiet_s=quiet_s)
+    if give_back:
+        gone(switch)
+        return
+    from switchd.door import Door  # grpc: not for --help
+
+    doors = []
+    try:
+        if listen:
+            given = None if tls_from_config_db else [path for path in files.values() if path is not None]
+            doors.append(Door(switch, listen, given))
+        if plain_loopback:
+            doors.append(Door(switch, plain_loopback, None, plain=True))
+        for door in doors:
+            door.open(must=not door.may_wait)
     except (OSError, ValueError, QclimbError) as error:
         raise click.UsageError(str(error)) from error
-    run(switch, db, stop)
-    for servicer in servicers:
-        servicer.closing.set()
-    for done in [server.stop(STOP_GRACE_S) for server in servers]:
-        done.wait(2 * STOP_GRACE_S)
+    log.info("start redis=%s", without_password(redis_url))
+    run(switch, db, stop, [door.open for door in doors if door.may_wait])
+    for door in doors:
+        door.close()
+    with suppress(DatabaseLost):
+        if is_leaving(db) or not any(db.get_tables(INTENT_TABLES).values()):  # nobody may be there to do it later
+            try:
+                switch.give_back()
+            except RowsChanged as error:
+                log.warning("gave nothing back error=%r", str(error))
+        switch.leave()
     db.close()
     log.info("stopped")
+
+
+def is_leaving(db: Database) -> bool:
+    """Whether SONiC ends this service for good (`config feature state qclimb disabled`), as opposed to a restart."""
+    return db.get_entry("FEATURE", os.environ.get("QCLIMB_FEATURE", "qclimb")).get("state", "").endswith("disabled")
+
+
+def gone(switch: Switch) -> None:
+    """`--give-back`: one sentence and status 2 where it can't be done."""
+    try:
+        switch.give_back()
+        kept = {port: row["reason"] for port, row in switch.snapshot.ports.items() if "reason" in row}
+        switch.leave()
+    except (DatabaseLost, RowsChanged) as error:
+        raise click.UsageError(str(error)) from error
+    if kept:
+        port, reason = next(iter(kept.items()))
+        raise click.UsageError(f"{len(kept)} ports were left as they are; {port}: {reason}")
 
 
 if __name__ == "__main__":

@@ -1,90 +1,188 @@
-"""The one decision of this daemon, purely: an intent and the rows now -> the ordered changes.
+"""The one decision of this daemon, purely: an intent, the rows now and what the ASIC may refer to -> transactions.
 
-Planning again after them gives none.
+orchagent takes rows as a history: a deletion of a row that is referenced is parked and everything written to that name
+afterwards waits; a field that is gone from a scheduler keeps its old value (docs/design/switch.md). So no object of
+ours is ever repaired in place: its references move to a fresh name with the wanted content, and the old name is deleted
+in a later transaction, once the ASIC does not refer to it any more. Any object of ours with the wanted content will do,
+so that a restart keeps what it finds. Only fields of ours are touched in rows that are not ours (deleting a
+PORT_QOS_MAP row, say, would clear the port's PFC).
 
-Order: remember previous references; create maps, SCHEDULER, WRED_PROFILE, BUFFER_PROFILE; refer from PORT_QOS_MAP,
-then BUFFER_QUEUE, then QUEUE. Then in reverse: give references back; delete objects of ours that nothing refers to;
-forget. Only fields of ours are touched in rows that are not ours (deleting a PORT_QOS_MAP row, say, would
-clear the port's PFC).
+First transaction: remember previous references; create objects; refer from PORT_QOS_MAP, then BUFFER_QUEUE, then
+QUEUE; give references back; forget. Second: delete objects of ours that nothing refers to. Planning again after both
+gives none; after the first alone, the second.
 """
 
-from collections.abc import Iterator, Mapping
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
 
 from qclimb.intent import SwitchIntent
 
+from switchd.ports import RowsNow
+from switchd.previous import FIELDS, PREVIOUS, before_us, is_own
 from switchd.qosmap import Refused
-from switchd.rows import EMPTY, Change, Delete, Drop, Merge, Put, Row, applied
-from switchd.wanted import FIELDS, OBJECT_TABLES, PREVIOUS, READ_TABLES, Wanted, is_own, reference_without_us, wanted_of
+from switchd.rows import EMPTY, Change, Delete, Drop, Merge, Put, Row, Rows, applied
+from switchd.uplinks import UPLINK_TABLES
+from switchd.wanted import PathBackend, Thing, Wanted, ours, thing, wanted_of
 
-__all__ = ["READ_TABLES", "Refused", "plan"]
+__all__ = ["READ_TABLES", "Bound", "Plan", "Refused", "plan"]
 
-RowsNow = Mapping[str, Mapping[str, Row]]
+LETTER = {"DSCP_TO_TC_MAP": "D", "TC_TO_QUEUE_MAP": "Q", "SCHEDULER": "S", "WRED_PROFILE": "W", "BUFFER_PROFILE": "B"}
+OBJECT_TABLES = tuple(LETTER)
+"""in the order of creation"""
+READ_TABLES = (
+    *("PORT", "PORT_QOS_MAP", "QUEUE", "BUFFER_QUEUE", "BUFFER_PG", PREVIOUS, *OBJECT_TABLES),
+    *("TC_TO_PRIORITY_GROUP_MAP", "MAP_PFC_PRIORITY_TO_QUEUE", "DOT1P_TO_TC_MAP", "MPLS_TC_TO_TC_MAP"),
+    *("PFC_PRIORITY_TO_PRIORITY_GROUP_MAP", "TC_TO_DOT1P_MAP", "TC_TO_DSCP_MAP", "BUFFER_POOL"),
+    *UPLINK_TABLES,
+)
+"""the line before the last only because a row of ours waits for all that it refers to"""
 
 
-def plan(intent: SwitchIntent | None, rows: RowsNow, narrow_buffers: bool = False) -> tuple[Change, ...]:
-    """The changes that bring the QoS tables from `rows` (READ_TABLES of CONFIG_DB) to the intent.
+IDLE_PROFILE: Row = {"ecn": "ecn_none"}
+"""a WRED_PROFILE that marks and drops nothing"""
 
-    `narrow_buffers`: those of BUFFER_QUEUE, too. Raises Refused, with the reason.
+
+@dataclass(frozen=True)
+class Bound:
+    """What is known of the ASIC; by default nothing that stands in the way.
+
+    held     names that it may refer to though no row does, or whose deletion was not seen: not deleted, not written
+    spoiled  names whose object there is not what their row says: not referred to
+    again    rows that came before their port, (table, key): written again
+    filled   keys of QUEUE whose rows wait, in orchagent, for a profile that was taken from them: it merges what is
+             written to a row that waits, and forgets no field; they get a profile that does nothing until they arrive
     """
-    wanted = wanted_of(intent, rows, narrow_buffers)
-    changes = [*_remember(wanted, rows), *_create(wanted, rows), *_refer(wanted, rows), *_give_back(wanted, rows)]
+
+    held: Collection[str] = frozenset()
+    spoiled: Collection[str] = frozenset()
+    again: Collection[tuple[str, str]] = frozenset()
+    filled: Collection[str] = frozenset()
+
+
+NOTHING_KNOWN = Bound()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to write, one transaction after the other, and which ports are left as they are, each with the reason."""
+
+    transactions: tuple[tuple[Change, ...], ...] = ()
+    refused: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        """All of them."""
+        return tuple(change for one in self.transactions for change in one)
+
+
+def plan(
+    intent: SwitchIntent | None,
+    rows: RowsNow,
+    narrow_buffers: bool = False,
+    bound: Bound = NOTHING_KNOWN,
+    tag: str = "0",
+    backend: PathBackend = "none",
+) -> Plan:
+    """The transactions that bring the QoS tables from `rows` (READ_TABLES of CONFIG_DB) to the intent.
+
+    narrow_buffers  those of BUFFER_QUEUE, too
+    tag             what makes a fresh name differ from earlier ones of the same content: [0-9a-z]+, at most 12
+    backend         what pins classes to spines (`paths`)
+
+    Raises Refused, with the reason, when nothing of the intent can be laid over any port.
+    """
+    wanted = wanted_of(intent, rows, narrow_buffers, backend)
+    for key in bound.filled:
+        if (row := wanted.references.get(("QUEUE", key))) and not before_us("QUEUE", key, "wred_profile", rows):
+            wanted.references["QUEUE", key] = {"wred_profile": thing("WRED_PROFILE", IDLE_PROFILE), **row}
+    names, fresh = _named(wanted, rows, bound, tag)
+    changes = (*_remember(wanted, rows), *fresh, *_refer(names, rows, bound), *_give_back(wanted))
     after = applied(rows, changes)
-    return (*changes, *_sweep(wanted, after), *_forget(wanted, rows))
+    first, second = (*changes, *_forget(after)), tuple(_sweep(after, bound))
+    return Plan(tuple(one for one in (first, second) if one), wanted.refused)
+
+
+def _named(wanted: Wanted, rows: RowsNow, bound: Bound, tag: str) -> tuple[dict[tuple[str, str], Row], list[Change]]:
+    """The references by name, and the objects that have to be created for them.
+
+    An object that stands with the wanted content will do: the one that the row refers to, else the most referred one.
+    """
+    good: dict[Thing, list[str]] = {}
+    for table in OBJECT_TABLES:
+        for name, row in rows.get(table, {}).items():
+            if is_own(name) and name not in bound.spoiled:
+                good.setdefault(Thing(table, tuple(sorted(row.items()))), []).append(name)
+    used = Counter(value for table in FIELDS for row in rows.get(table, {}).values() for value in row.values())
+    chosen: dict[Thing, str] = {}
+    created: dict[str, Change] = {}
+    names: dict[tuple[str, str], Row] = {}
+    for (table, key), things in wanted.references.items():
+        names[table, key] = {}
+        for name, one in things.items():
+            now = rows.get(table, {}).get(key, {}).get(name, "")
+            if now in good.get(one, ()):
+                names[table, key][name] = now
+                continue
+            if one not in chosen:
+                best = min(good.get(one, ()), key=lambda name: (-used[name], name), default=None)
+                chosen[one] = best or _fresh(one, {*rows.get(one.table, {}), *bound.held}, tag)
+                if best is None:
+                    created[chosen[one]] = Put(one.table, chosen[one], one.row)
+            names[table, key][name] = chosen[one]
+    return names, sorted(created.values(), key=lambda change: OBJECT_TABLES.index(change.table))
+
+
+def _fresh(one: Thing, taken: Collection[str], tag: str) -> str:
+    """A name for an object: its content, and what differs from every name that is there or may be in the ASIC."""
+    text = json.dumps([one.table, one.row], sort_keys=True).encode()
+    stem = f"QCLIMB_{LETTER[one.table]}_{hashlib.sha256(text).hexdigest()[:8]}_{tag}"
+    return next(name for count in range(len(taken) + 1) if (name := f"{stem}{count or ''}") not in taken)
 
 
 def _remember(wanted: Wanted, rows: RowsNow) -> Iterator[Change]:
     records: dict[str, Row] = {}
     for (table, key), row in wanted.references.items():  # a key may be one of QUEUE and one of BUFFER_QUEUE
-        before = {name: reference_without_us(table, key, name, rows) for name in row}
+        before = {name: before_us(table, key, name, rows) for name in row}
         records.setdefault(key, {}).update({name: value for name, value in before.items() if value})
     for key, record in records.items():
         if rows.get(PREVIOUS, {}).get(key) != (record or EMPTY):
             yield Put(PREVIOUS, key, record or EMPTY)
 
 
-def _create(wanted: Wanted, rows: RowsNow) -> Iterator[Change]:
-    for table in OBJECT_TABLES:
-        for name, row in wanted.objects[table].items():
-            if rows.get(table, {}).get(name) != row:
-                yield Put(table, name, row)
-
-
-def _refer(wanted: Wanted, rows: RowsNow) -> Iterator[Change]:
+def _refer(names: dict[tuple[str, str], Row], rows: RowsNow, bound: Bound) -> Iterator[Change]:
     for table in FIELDS:
-        for (of_table, key), row in wanted.references.items():
+        for (of_table, key), row in names.items():
             now = rows.get(table, {}).get(key, {})
             missing = {name: value for name, value in row.items() if now.get(name) != value}
-            if of_table == table and missing:
-                yield Merge(table, key, missing)
+            if of_table == table and (missing or (table, key) in bound.again):
+                yield Merge(table, key, missing or row)
 
 
-def _give_back(wanted: Wanted, rows: RowsNow) -> Iterator[Change]:
-    """References of ours that the intent no longer wants.
-
-    A previous one that is gone meanwhile is not restored: it would dangle.
-    """
+def _give_back(wanted: Wanted) -> Iterator[Change]:
     for table in reversed(FIELDS):
-        for key, row in rows.get(table, {}).items():
-            keep = wanted.references.get((table, key), {})
-            ours = [name for name in FIELDS[table] if is_own(row.get(name, "")) and name not in keep]
-            before = {name: rows.get(PREVIOUS, {}).get(key, {}).get(name) for name in ours}
-            restored = {name: old for name, old in before.items() if old and old in rows.get(FIELDS[table][name], {})}
-            if restored:
+        for (of_table, key), back in wanted.back.items():
+            if of_table != table:
+                continue
+            if restored := {name: old for name, old in back.items() if old}:
                 yield Merge(table, key, restored)
-            if dropped := tuple(name for name in ours if name not in restored):
+            if dropped := tuple(name for name, old in back.items() if not old):
                 yield Drop(table, key, dropped)
 
 
-def _sweep(wanted: Wanted, rows: RowsNow) -> Iterator[Change]:
+def _sweep(rows: Rows, bound: Bound) -> Iterator[Change]:
     used = {value for table in FIELDS for row in rows.get(table, {}).values() for value in row.values()}
     for table in reversed(OBJECT_TABLES):
         for name in rows.get(table, {}):
-            if is_own(name) and name not in used and name not in wanted.objects[table]:
+            if is_own(name) and name not in used and name not in bound.held:
                 yield Delete(table, name)
 
 
-def _forget(wanted: Wanted, rows: RowsNow) -> Iterator[Change]:
-    kept = {key for _, key in wanted.references}
+def _forget(rows: Rows) -> Iterator[Change]:
+    """Memories of rows that refer to nothing of ours."""
+    kept = {key for _, key in ours(rows)}
     for key in rows.get(PREVIOUS, {}):
         if key not in kept:
             yield Delete(PREVIOUS, key)

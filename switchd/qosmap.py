@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from qclimb.errors import QclimbError
 
+from switchd.ports import buffered
 from switchd.rows import Row
 
 DSCPS = range(64)
@@ -19,7 +20,14 @@ CONTROL_DSCP = 48  # CS6: routing protocols; must keep its queue
 
 
 class Refused(QclimbError):
-    """The intent can't be laid over what the switch has; nothing was changed."""
+    """The intent can't be laid over what the switch, or one of its ports, has; nothing was changed there.
+
+    `ports`: the reason of each where every port refuses.
+    """
+
+    def __init__(self, reason: str, ports: Mapping[str, str] | None = None) -> None:
+        super().__init__(reason)
+        self.ports = ports or {}
 
 
 @dataclass(frozen=True)
@@ -36,6 +44,17 @@ class Base:
     lossless_queues: frozenset[int]
     busy_tcs: frozenset[int]
     """TCs that something other than a DSCP leads to (dot1p, MPLS)"""
+    group: Mapping[int, int]
+    """TC -> priority group"""
+    groups: frozenset[int] | None
+    """priority groups with a buffer; None: not told"""
+    queues: frozenset[int] | None
+    """queues with a buffer; None: not told"""
+
+    @property
+    def bare_tcs(self) -> frozenset[int]:
+        """TCs whose packets find no buffer at the ingress."""
+        return frozenset(tc for tc, group in self.group.items() if self.groups is not None and group not in self.groups)
 
 
 def numbers(table: str, key: str, row: Mapping[str, str]) -> dict[int, int]:
@@ -46,8 +65,13 @@ def numbers(table: str, key: str, row: Mapping[str, str]) -> dict[int, int]:
         raise Refused(f"{table}|{key}: a map row holds numbers only ({error})") from error
 
 
-def base_of(port: str, row: Mapping[str, str], rows: Mapping[str, Mapping[str, Row]]) -> Base:
-    """The base of `port`, whose PORT_QOS_MAP row without our references is `row`."""
+def base_of(
+    port: str,
+    row: Mapping[str, str],
+    rows: Mapping[str, Mapping[str, Row]],
+    keys: Mapping[str, Mapping[str, list[str]]],
+) -> Base:
+    """The base of `port`, whose PORT_QOS_MAP row without our references is `row`; `keys`: by table and port."""
 
     def referenced(field: str, table: str) -> dict[int, int] | None:
         name = row.get(field)
@@ -59,6 +83,7 @@ def base_of(port: str, row: Mapping[str, str], rows: Mapping[str, Mapping[str, R
     pfc_queues = referenced("pfc_to_queue_map", "MAP_PFC_PRIORITY_TO_QUEUE") or {}
     dot1p = referenced("dot1p_to_tc_map", "DOT1P_TO_TC_MAP") or {}
     mpls = referenced("mpls_tc_to_tc_map", "MPLS_TC_TO_TC_MAP") or {}
+    groups = referenced("tc_to_pg_map", "TC_TO_PRIORITY_GROUP_MAP") or {}
     try:
         lossless = [int(text) for text in row.get("pfc_enable", "").split(",") if text.strip()]
     except ValueError as error:
@@ -71,6 +96,9 @@ def base_of(port: str, row: Mapping[str, str], rows: Mapping[str, Mapping[str, R
         lossless_tcs=frozenset(lossless),
         lossless_queues=frozenset(pfc_queues.get(priority, priority) for priority in lossless),
         busy_tcs=frozenset({*dot1p.values(), *mpls.values()}),
+        group={tc: groups.get(tc, 0) for tc in {*TRAFFIC_CLASSES, *queues, *dscps.values()}},
+        groups=buffered(port, keys["BUFFER_PG"]),
+        queues=buffered(port, keys["BUFFER_QUEUE"]),
     )
 
 
@@ -92,6 +120,8 @@ def _check(base: Base, queue_of: Mapping[int, int]) -> None:
         raise Refused(f"{base.place}: queue {pfc[0]} has PFC (lossless), it can't be granted to a class")
     if CONTROL_DSCP in queue_of:
         raise Refused(f"{base.place}: DSCP {CONTROL_DSCP} carries routing protocols, a class can't have it")
+    if base.queues is not None and (bare := sorted(granted - base.queues)):
+        raise Refused(f"{base.place}: queue {bare[0]} has no buffer (no BUFFER_QUEUE row covers it)")
     control = base.queue[base.tc[CONTROL_DSCP]]
     if CONTROL_DSCP in base.explicit_dscps and control in granted:
         raise Refused(
@@ -102,23 +132,29 @@ def _check(base: Base, queue_of: Mapping[int, int]) -> None:
 def _allocated(base: Base, queues: Iterable[int], kept: set[int]) -> tuple[dict[int, int], dict[int, int]]:
     """Queue -> TC for the granted queues, and TC -> queue for all."""
     queue, tc_of, open_queues = dict(base.queue), dict[int, int](), []
+    barred = base.lossless_tcs | base.bare_tcs
     for wanted in sorted(set(queues), reverse=True):
-        fitting = [tc for tc in queue if queue[tc] == wanted and tc not in base.lossless_tcs]
+        fitting = [tc for tc in queue if queue[tc] == wanted and tc not in barred]
         if fitting:
             tc_of[wanted] = wanted if wanted in fitting else min(fitting)
         else:
             open_queues.append(wanted)
     for wanted in open_queues:
-        closed = kept | set(tc_of.values()) | base.lossless_tcs
+        closed = kept | set(tc_of.values()) | barred
         spare = [tc for tc in TRAFFIC_CLASSES if tc not in closed]
         if not spare:
-            raise Refused(
-                f"{base.place}: no traffic class is left for queue {wanted}: all 8 are used by DSCPs that are not ours"
-            )
+            raise Refused(f"{base.place}: no traffic class is left for queue {wanted}: {_why_none(base)}")
         # The queue's own number if it is free, else one that no other open queue would ask for first.
         tc_of[wanted] = min(spare, key=lambda tc: (tc != wanted, tc in open_queues, tc))
         queue[tc_of[wanted]] = wanted
     return tc_of, queue
+
+
+def _why_none(base: Base) -> str:
+    bare = [f"TC {tc} goes to priority group {base.group[tc]}" for tc in sorted(base.bare_tcs & set(TRAFFIC_CLASSES))]
+    if bare:
+        return f"{', '.join(bare)}, without a buffer (no BUFFER_PG row), and DSCPs that are not ours use the others"
+    return "all 8 are used by DSCPs that are not ours"
 
 
 def _row(numbers: Mapping[int, int]) -> Row:

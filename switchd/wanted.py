@@ -1,122 +1,203 @@
-"""What the QoS tables should hold for an intent: our own objects, and which port and queue rows refer to them.
+"""What the QoS tables should hold for an intent: content of our own objects, and which port and queue rows refer to it.
 
-Objects are named by their content (`QCLIMB_D_1f00ba5e`), so a changed map is a new name: orchagent changes a map
-object in place for all ports at once, and parks a deleted one that is still referenced (sonic-swss qosorch.cpp).
+Under which names the objects stand, `plan` decides. What can't be laid over one port is that port's refusal; only what
+is wrong with the intent itself, or with every port, refuses the switch.
 """
 
-import hashlib
-import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from qclimb.intent import SwitchIntent
 
+from switchd.ports import RowsNow, buffered, keys_by_port, numbers_in, ports_meant
+from switchd.previous import FIELDS, PORT_FIELDS, before_us, is_own
 from switchd.qosmap import Refused, base_of, classified
-from switchd.rows import Row, Rows
+from switchd.rows import Row
+from switchd.uplinks import check_paths
 
-PREVIOUS = "QCLIMB_PREVIOUS"
-PORT_FIELDS = {"dscp_to_tc_map": "DSCP_TO_TC_MAP", "tc_to_queue_map": "TC_TO_QUEUE_MAP"}
-QUEUE_FIELDS = {"scheduler": "SCHEDULER", "wred_profile": "WRED_PROFILE"}
-BUFFER_FIELDS = {"profile": "BUFFER_PROFILE"}
-FIELDS = {"PORT_QOS_MAP": PORT_FIELDS, "BUFFER_QUEUE": BUFFER_FIELDS, "QUEUE": QUEUE_FIELDS}
-"""in the order of reference"""
-OBJECT_TABLES = ("DSCP_TO_TC_MAP", "TC_TO_QUEUE_MAP", "SCHEDULER", "WRED_PROFILE", "BUFFER_PROFILE")
-"""in the order of creation"""
-READ_TABLES = (
-    *("PORT", "PORT_QOS_MAP", "QUEUE", "BUFFER_QUEUE", PREVIOUS, *OBJECT_TABLES),
-    *("MAP_PFC_PRIORITY_TO_QUEUE", "DOT1P_TO_TC_MAP", "MPLS_TC_TO_TC_MAP"),
-)
-_LETTER = {"DSCP_TO_TC_MAP": "D", "TC_TO_QUEUE_MAP": "Q", "SCHEDULER": "S", "WRED_PROFILE": "W", "BUFFER_PROFILE": "B"}
-_OWN = re.compile(r"QCLIMB_[DQSWB]_[0-9a-f]{8}")
+PathBackend = Literal["acl", "none"]
 
 NARROW_TH = 0
-"""dynamic_th of the queues before the last: 2^0, each may hold as much as is free of the buffer (README.md)."""
+"""dynamic_th of the queues before the last: 2^0, each may hold what is free (docs/results/buffers.md)."""
 
 
-def is_own(name: str) -> bool:
-    """Whether a map, scheduler or WRED profile of this name was made by us."""
-    return _OWN.fullmatch(name) is not None
+@dataclass(frozen=True)
+class Thing:
+    """An object of ours by its content: table and row."""
+
+    table: str
+    fields: tuple[tuple[str, str], ...]
+
+    @property
+    def row(self) -> Row:
+        """The row."""
+        return dict(self.fields)
+
+
+def thing(table: str, row: Mapping[str, str]) -> Thing:
+    """A row as a value."""
+    return Thing(table, tuple(sorted(row.items())))
+
+
+References = dict[tuple[str, str], dict[str, Thing]]
+"""(table, key) of a row -> field -> what it should refer to"""
+
+Memo = dict[tuple[object, ...], dict[str, Thing]]
+"""by what a port's classification depends on: its maps"""
 
 
 @dataclass
 class Wanted:
-    """Objects by table and name; references by row: (table, key) -> field -> name."""
+    """What is to hold.
 
-    objects: Rows = field(default_factory=lambda: {table: {} for table in OBJECT_TABLES})
-    references: dict[tuple[str, str], Row] = field(default_factory=dict)
+    references  to objects of ours
+    back        fields that refer to objects of ours no longer: what they said before; None: nothing
+    refused     ports on which nothing is changed, each with the reason
+    """
 
-    def add(self, table: str, row: Row) -> str:
-        """Want an object; answers its name."""
-        text = json.dumps([table, row], sort_keys=True).encode()
-        name = f"QCLIMB_{_LETTER[table]}_{hashlib.sha256(text).hexdigest()[:8]}"
-        self.objects[table][name] = row
-        return name
+    references: References = field(default_factory=dict)
+    back: dict[tuple[str, str], dict[str, str | None]] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)
 
 
 def wanted_of(
-    intent: SwitchIntent | None, rows: Mapping[str, Mapping[str, Row]], narrow_buffers: bool = False
+    intent: SwitchIntent | None, rows: RowsNow, narrow_buffers: bool = False, backend: PathBackend = "none"
 ) -> Wanted:
     """Expand the intent over the rows now. An absent or disabled intent wants nothing. Raises Refused.
 
-    `narrow_buffers`: queues before the last get narrower buffer profiles than the platform's.
+    narrow_buffers  queues before the last get narrower buffer profiles than the platform's
+    backend         what pins classes to spines; none: an intent with paths is refused
     """
     wanted = Wanted()
-    if intent is None or intent.admin_state != "enabled" or not intent.classes:
-        return wanted
-    queue_of = _queues(intent)
-    queue_row = {"scheduler": wanted.add("SCHEDULER", {"type": "STRICT"})}
-    if intent.ecn_min_bytes is not None and intent.ecn_max_bytes is not None:
-        queue_row["wred_profile"] = wanted.add("WRED_PROFILE", _wred(intent.ecn_min_bytes, intent.ecn_max_bytes))
-    for port in _ports(intent, rows):
-        dscp_map, queue_map = classified(base_of(port, port_row_without_us(port, rows), rows), queue_of)
-        wanted.references["PORT_QOS_MAP", port] = {
-            "dscp_to_tc_map": wanted.add("DSCP_TO_TC_MAP", dscp_map),
-            "tc_to_queue_map": wanted.add("TC_TO_QUEUE_MAP", queue_map),
-        }
-        for key in _queue_keys(port, frozenset(queue_of.values()), rows.get("QUEUE", {})):
-            wanted.references["QUEUE", key] = queue_row
-        if narrow_buffers:
-            early = frozenset(one.queue for one in intent.classes if one.priority < len(intent.classes) - 1)
-            for key, profile in _narrowed(port, early, rows).items():
-                wanted.references["BUFFER_QUEUE", key] = {"profile": wanted.add("BUFFER_PROFILE", profile)}
+    if intent is not None and intent.admin_state == "enabled" and intent.classes:
+        queue_of = _queues(intent, rows, backend)
+        keys = {table: keys_by_port(rows.get(table, {})) for table in ("QUEUE", "BUFFER_QUEUE", "BUFFER_PG")}
+        memo: Memo = {}
+        for port in ports_meant(intent.ports, rows):
+            try:
+                wanted.references |= _of_port(port, intent, queue_of, rows, keys, narrow_buffers, memo)
+            except Refused as error:
+                wanted.refused[port] = str(error)
+        if wanted.refused and not wanted.references:
+            first = next(iter(wanted.refused.values()))
+            reason = first if len(wanted.refused) == 1 else f"every port refuses it, the first because {first}"
+            raise Refused(reason, wanted.refused)
+    for table, key in ours(rows):
+        _give_back(table, key, wanted, rows)
     return wanted
 
 
-def _narrowed(port: str, early: frozenset[int], rows: Mapping[str, Mapping[str, Row]]) -> dict[str, Row]:
+def _of_port(
+    port: str,
+    intent: SwitchIntent,
+    queue_of: Mapping[int, int],
+    rows: RowsNow,
+    keys: Mapping[str, Mapping[str, list[str]]],
+    narrow_buffers: bool,
+    memo: Memo,
+) -> References:
+    """What one port should refer to; `keys`: of rows with queues or groups, by table and port. Raises Refused."""
+    if port not in rows.get("PORT", {}):
+        raise Refused(f"port {port!r} is not in the table PORT of this switch")
+    queue_row = {"scheduler": thing("SCHEDULER", {"type": "STRICT"})}
+    if intent.ecn_min_bytes is not None and intent.ecn_max_bytes is not None:
+        queue_row["wred_profile"] = thing("WRED_PROFILE", _wred(intent.ecn_min_bytes, intent.ecn_max_bytes))
+    found: References = {("PORT_QOS_MAP", port): _maps_of(port, queue_of, rows, keys, memo)}
+    for key in _queue_keys(port, frozenset(queue_of.values()), keys["QUEUE"].get(port, ())):
+        found["QUEUE", key] = queue_row
+        for name in queue_row:
+            before_us("QUEUE", key, name, rows)  # refused where it could not be given back
+    if narrow_buffers:
+        early = frozenset(one.queue for one in intent.classes if one.priority < len(intent.classes) - 1)
+        for key, profile in _narrowed(port, early, rows, keys["BUFFER_QUEUE"].get(port, ())).items():
+            found["BUFFER_QUEUE", key] = {"profile": thing("BUFFER_PROFILE", profile)}
+    return found
+
+
+def _maps_of(
+    port: str,
+    queue_of: Mapping[int, int],
+    rows: RowsNow,
+    keys: Mapping[str, Mapping[str, list[str]]],
+    memo: Memo,
+) -> dict[str, Thing]:
+    """One port's maps; ports that are alike, as most are, share them. Raises Refused."""
+    row = port_row_without_us(port, rows)
+    alike = (frozenset(row.items()), *(buffered(port, keys[table]) for table in ("BUFFER_PG", "BUFFER_QUEUE")))
+    if alike not in memo:
+        dscp_map, queue_map = classified(base_of(port, row, rows, keys), queue_of)
+        memo[alike] = {
+            "dscp_to_tc_map": thing("DSCP_TO_TC_MAP", dscp_map),
+            "tc_to_queue_map": thing("TC_TO_QUEUE_MAP", queue_map),
+        }
+    return memo[alike]
+
+
+def ours(rows: RowsNow) -> Iterator[tuple[str, str]]:
+    """Rows that refer to objects of ours now."""
+    for table, fields in FIELDS.items():
+        for key, row in rows.get(table, {}).items():
+            if any(is_own(row.get(name, "")) for name in fields):
+                yield table, key
+
+
+def _give_back(table: str, key: str, wanted: Wanted, rows: RowsNow) -> None:
+    """What becomes of references of ours that the intent does not want.
+
+    A port that refuses keeps what it has; one that is gone from PORT loses them, for what stood there went with it. A
+    previous object that is gone meanwhile is not restored: the reference would dangle.
+    """
+    port = key.partition("|")[0]
+    is_gone = port not in rows.get("PORT", {})
+    if port in wanted.refused and not is_gone:
+        return
+    row, keep = rows[table][key], wanted.references.get((table, key), {})
+    back: dict[str, str | None] = {}
+    try:
+        for name, target in FIELDS[table].items():
+            if is_own(row.get(name, "")) and name not in keep:
+                old = None if is_gone else before_us(table, key, name, rows)
+                back[name] = old if old in rows.get(target, {}) else None
+    except Refused as error:
+        wanted.refused[port] = str(error)
+        for found in (wanted.references, wanted.back):
+            for place in [place for place in found if place[1].partition("|")[0] == port]:
+                del found[place]
+    else:
+        if back:
+            wanted.back[table, key] = back
+
+
+def _narrowed(port: str, early: frozenset[int], rows: RowsNow, keys: Iterable[str]) -> dict[str, Row]:
     """BUFFER_QUEUE key -> the profile that its queues, all granted and served before the last one, should have.
 
     Left alone: rows that cover other queues or ports, too (to split one that the platform wrote would have to be taken
     back exactly), and profiles without a dynamic threshold or with one that is no wider.
     """
     found = {}
-    for key in rows.get("BUFFER_QUEUE", {}):
+    for key in keys:
         name, _, span = key.partition("|")
-        if name != port or not _is_within(span, early):
+        if name != port or not (numbers := numbers_in(span)) or not numbers <= early:
             continue
-        before = reference_without_us("BUFFER_QUEUE", key, "profile", rows)
+        before = before_us("BUFFER_QUEUE", key, "profile", rows)
         profile = rows.get("BUFFER_PROFILE", {}).get(before or "", {})
         threshold = profile.get("dynamic_th", "")
-        if threshold.isdecimal() and int(threshold) > NARROW_TH:
+        if re.fullmatch("[0-9]{1,3}", threshold) and int(threshold) > NARROW_TH:
             found[key] = {**profile, "dynamic_th": str(NARROW_TH)}
     return found
 
 
-def reference_without_us(table: str, key: str, name: str, rows: Mapping[str, Mapping[str, Row]]) -> str | None:
-    """What a field of a row referred to before us: what it says now unless that is ours, else what we remembered."""
-    now = rows.get(table, {}).get(key, {}).get(name)
-    return now if now and not is_own(now) else rows.get(PREVIOUS, {}).get(key, {}).get(name)
-
-
-def port_row_without_us(port: str, rows: Mapping[str, Mapping[str, Row]]) -> Row:
-    """The PORT_QOS_MAP row as it would be without us.
+def port_row_without_us(port: str, rows: RowsNow) -> Row:
+    """The PORT_QOS_MAP row as it would be without us. Raises Refused where nobody can tell.
 
     The switch-level DSCP map counts where the port names none that exists.
     """
     ports = rows.get("PORT_QOS_MAP", {})
     row = {name: value for name, value in ports.get(port, {}).items() if name not in PORT_FIELDS}
     for name, table in PORT_FIELDS.items():
-        before = reference_without_us("PORT_QOS_MAP", port, name, rows)
+        before = before_us("PORT_QOS_MAP", port, name, rows)
         if before and before in rows.get(table, {}):
             row[name] = before
     switch_level = ports.get("global", {}).get("dscp_to_tc_map")
@@ -125,16 +206,21 @@ def port_row_without_us(port: str, rows: Mapping[str, Mapping[str, Row]]) -> Row
     return row
 
 
-def _queues(intent: SwitchIntent) -> dict[int, int]:
-    """DSCP -> queue. Refused: a path that only a later path backend can give, more priorities than queues."""
+def _queues(intent: SwitchIntent, rows: RowsNow, backend: PathBackend) -> dict[int, int]:
+    """DSCP -> queue. Refused: a path that this backend can't give, more priorities than queues on one path."""
+    if backend == "acl":
+        check_paths(intent, rows)
+        unpinned = intent.unpinned_dscp
+        rest = {} if unpinned is None else {unpinned: intent.classes[0].queue}
+        return {one.dscp: one.queue for one in intent.classes} | rest
     for one in intent.classes:
         if one.path != "balanced":
             raise Refused(
-                f"class {one.priority}: path {one.path!r} needs a path backend, and this switchd has none yet; "
+                f"class {one.priority}: path {one.path!r} needs a path backend, and this switchd has none; "
                 "expected 'balanced'"
             )
     if intent.path_weights is not None:
-        raise Refused("paths: weights need a path backend, and this switchd has none yet; expected no paths")
+        raise Refused("paths: weights need a path backend, and this switchd has none; expected no paths")
     granted = {one.queue for one in intent.classes}
     if len(granted) < len(intent.classes):
         raise Refused(
@@ -144,25 +230,17 @@ def _queues(intent: SwitchIntent) -> dict[int, int]:
     return {one.dscp: one.queue for one in intent.classes}
 
 
-def _ports(intent: SwitchIntent, rows: Mapping[str, Mapping[str, Row]]) -> list[str]:
-    known = rows.get("PORT", {})
-    for port in intent.ports:
-        if port not in known:
-            raise Refused(f"port {port!r} is not in the table PORT of this switch")
-    return sorted(intent.ports or known, key=lambda port: (len(port), port))
+def _queue_keys(port: str, granted: frozenset[int], keys: Iterable[str]) -> list[str]:
+    """The QUEUE keys that cover the granted queues of a port, whose present ones are `keys`.
 
-
-def _queue_keys(port: str, granted: frozenset[int], queue_rows: Mapping[str, Row]) -> list[str]:
-    """The QUEUE keys that cover the granted queues of a port.
-
-    Rows that exist (a range too, if it covers no other queue), else single ones.
+    Rows that exist (a range too, if it covers no other queue), else single ones. Raises Refused.
     """
     covering: dict[str, frozenset[int]] = {}
-    for key in queue_rows:
+    for key in keys:
         ports, _, span = key.partition("|")
-        if port not in ports.split(","):
-            continue
-        queues = _span(f"QUEUE|{key}", span)
+        queues = numbers_in(span)
+        if queues is None:
+            raise Refused(f"{port}: QUEUE|{key} is no key, expected <port>|<queue> or <port>|<low>-<high>")
         if not queues & granted:
             continue
         if queues - granted or ports != port:
@@ -172,23 +250,6 @@ def _queue_keys(port: str, granted: frozenset[int], queue_rows: Mapping[str, Row
         covering[key] = queues
     singles = {f"{port}|{queue}" for queue in granted - frozenset().union(*covering.values())}
     return sorted({*covering, *singles})
-
-
-def _is_within(span: str, queues: frozenset[int]) -> bool:
-    try:
-        found = _span("", span)
-    except Refused:  # no row for us to judge
-        return False
-    return bool(found) and found <= queues
-
-
-def _span(row: str, span: str) -> frozenset[int]:
-    """Queue numbers of "3" or "3-5"; a VOQ key (host|asic|port|queue) is no port's here and is left alone."""
-    low, _, high = span.partition("-")
-    try:
-        return frozenset(range(int(low), int(high or low) + 1))
-    except ValueError as error:
-        raise Refused(f"{row}: expected <port>|<queue> or <port>|<low>-<high>") from error
 
 
 def _wred(min_bytes: int, max_bytes: int) -> Row:

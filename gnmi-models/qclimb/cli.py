@@ -4,6 +4,9 @@ from importlib.metadata import entry_points
 
 import click
 
+from qclimb.extras import Group, advice
+from qclimb.options import version_option
+
 EXAMPLE = """\b
 Example:
   qclimb lab demo          # the whole of qclimb on one machine
@@ -11,7 +14,8 @@ Example:
 """
 
 
-@click.group(epilog=EXAMPLE, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Group, epilog=EXAMPLE, context_settings={"help_option_names": ["-h", "--help"]})
+@version_option
 def main() -> None:
     """Short flows finish first, on the switches and kernels that a data centre already has."""
 
@@ -23,7 +27,8 @@ def _missing(name: str, error: ImportError) -> click.Command:
     @click.argument("words", nargs=-1)
     def command(words: tuple[str, ...]) -> None:
         raise click.UsageError(
-            f"`qclimb {name}` needs packages that are not installed ({error}): pip install 'qclimb[all]'"
+            f"`qclimb {name}` needs packages that are not installed ({error}): "
+            + (advice(error.name or "") or "pip install 'qclimb[all]'")
         )
 
     return command

@@ -1,16 +1,21 @@
 """A switch intent as CONFIG_DB rows of sonic-qclimb.yang: every value a string, lists under `<field>@`.
 
-QCLIMB|global            generation, admin_state, ports@, ecn_min_bytes, ecn_max_bytes
+QCLIMB|global            generation, admin_state, ports@, ecn_min_bytes, ecn_max_bytes, unpinned_dscp, tier, digest
 QCLIMB_CLASS|<priority>  dscp, queue, path, threshold_bytes
 QCLIMB_PATH|<spine>      share
+
+SONiC's patcher writes one row after another, seconds apart. `digest`, where it is there, is that of all rows of a whole
+intent: until they make it, some are still to come.
 """
 
+import hashlib
+import json
 from collections.abc import Mapping
 from typing import Any
 
 from .checks import mapping, only_known, required, shown
-from .errors import IntentError
-from .gnmi import number, share_of_text, share_text
+from .errors import HalfIntent, IntentError
+from .gnmi import LEAF, number, share_of_text, share_text
 from .policy import MAX_PRIORITIES
 from .switch import BALANCED, LAST_QUEUE, IntentFields, PathWeights, QueueClass
 
@@ -29,6 +34,10 @@ def rows_of(intent: IntentFields) -> Rows:
         first["ports@"] = ",".join(intent.ports)
     if intent.ecn_min_bytes is not None:
         first |= {"ecn_min_bytes": str(intent.ecn_min_bytes), "ecn_max_bytes": str(intent.ecn_max_bytes)}
+    if intent.unpinned_dscp is not None:
+        first["unpinned_dscp"] = str(intent.unpinned_dscp)
+    if intent.tier != LEAF:
+        first["tier"] = intent.tier
     rows: Rows = {GLOBAL_TABLE: {GLOBAL_KEY: first}}
     if intent.classes:
         rows[CLASS_TABLE] = {
@@ -45,16 +54,50 @@ def rows_of(intent: IntentFields) -> Rows:
     return rows
 
 
+def with_digest(rows: Rows) -> Rows:
+    """The rows of a whole intent, marked as such."""
+    row = {**rows[GLOBAL_TABLE][GLOBAL_KEY], "digest": digest_of(rows)}
+    return {**rows, GLOBAL_TABLE: {GLOBAL_KEY: row}}
+
+
+def digest_of(rows: Mapping[str, Mapping[str, Mapping[str, object]]]) -> str:
+    """16 hexadecimal digits of the intent's rows, the same in whatever form they are read. Raises IntentError."""
+    found = []
+    for table in TABLES:
+        for key, fields in rows.get(table, {}).items():
+            row = _row(fields, f"{table}|{key}")
+            texts = {name: ",".join(value) if isinstance(value, list) else value for name, value in row.items()}
+            found.append([table, key, sorted((name, str(text)) for name, text in texts.items() if name != "digest")])
+    return hashlib.sha256(json.dumps(sorted(found)).encode()).hexdigest()[:16]
+
+
+def is_marked(rows: Mapping[str, Mapping[str, Mapping[str, object]]]) -> bool:
+    """Whether the rows carry a digest."""
+    return "digest" in rows.get(GLOBAL_TABLE, {}).get(GLOBAL_KEY, {})
+
+
+def check_whole(rows: Mapping[str, Mapping[str, Mapping[str, object]]]) -> None:
+    """Raises HalfIntent where the rows carry a digest and do not make it."""
+    wanted = rows.get(GLOBAL_TABLE, {}).get(GLOBAL_KEY, {}).get("digest")
+    if wanted is not None and wanted != (found := digest_of(rows)):
+        raise HalfIntent(
+            f"{GLOBAL_TABLE}|{GLOBAL_KEY} digest is {shown(wanted)}, and the rows of {', '.join(TABLES)} make "
+            f"{found!r}: some are still to come, or were changed by hand (then take the digest away)"
+        )
+
+
 def fields_of_rows(rows: Mapping[str, Mapping[str, Mapping[str, object]]]) -> dict[str, Any]:
     """The arguments of SwitchIntent; raises IntentError with table, key and field."""
     table = rows.get(GLOBAL_TABLE, {})
     only_known(table, [GLOBAL_KEY], GLOBAL_TABLE, IntentError)
     place = f"{GLOBAL_TABLE}|{GLOBAL_KEY}"
     row = _row(required(table, GLOBAL_KEY, GLOBAL_TABLE, IntentError), place)
-    only_known(row, ["generation", "admin_state", "ports", "ecn_min_bytes", "ecn_max_bytes"], place, IntentError)
+    known = ["generation", "admin_state", "ports", "ecn_min_bytes", "ecn_max_bytes", "unpinned_dscp", "tier"]
+    only_known(row, [*known, "digest"], place, IntentError)
     fields: dict[str, Any] = {
         "generation": number(required(row, "generation", place, IntentError), f"{place} generation"),
         "admin_state": row.get("admin_state", "disabled"),
+        "tier": row.get("tier", LEAF),
         "ports": _names(row.get("ports", []), f"{place} ports"),
         "classes": _classes(rows.get(CLASS_TABLE, {})),
         "path_weights": _paths(rows.get(PATH_TABLE, {})),
@@ -62,6 +105,8 @@ def fields_of_rows(rows: Mapping[str, Mapping[str, Mapping[str, object]]]) -> di
     for name in ("ecn_min_bytes", "ecn_max_bytes"):
         if name in row:
             fields[name] = number(row[name], f"{place} {name}")
+    if "unpinned_dscp" in row:
+        fields["unpinned_dscp"] = number(row["unpinned_dscp"], f"{place} unpinned_dscp", 63)
     return fields
 
 

@@ -3,6 +3,7 @@
     QclimbError
     |-- PolicyError   a host policy, as a value, as JSON or as the file /run/qclimb/policy
     |-- IntentError   a switch intent, as a value, as gNMI JSON or as CONFIG_DB rows
+    |   `-- HalfIntent  rows of which some are still to come
     |-- RecordError   flow records and the histograms made of them
     `-- ModelError    a forest, as a value or as the file /run/qclimb/model
 
@@ -20,6 +21,10 @@ class PolicyError(QclimbError):
 
 class IntentError(QclimbError):
     """A switch intent that no switch could follow."""
+
+
+class HalfIntent(IntentError):
+    """Rows of an intent of which some are still to come, by its digest."""
 
 
 class RecordError(QclimbError):

@@ -10,6 +10,8 @@ from .switch import BALANCED, LAST_QUEUE, IntentFields, PathWeights, QueueClass
 
 MODULE = "qclimb"
 SHARE_DIGITS = 9
+LEAF = "leaf"
+"""The tier that is left out: switches of before know no other."""
 
 
 def tree_of(intent: IntentFields) -> dict[str, Any]:
@@ -19,6 +21,10 @@ def tree_of(intent: IntentFields) -> dict[str, Any]:
         config["ports"] = list(intent.ports)
     if intent.ecn_min_bytes is not None:
         config |= {"ecn-min-bytes": str(intent.ecn_min_bytes), "ecn-max-bytes": str(intent.ecn_max_bytes)}
+    if intent.unpinned_dscp is not None:
+        config["unpinned-dscp"] = intent.unpinned_dscp
+    if intent.tier != LEAF:
+        config["tier"] = intent.tier
     tree: dict[str, Any] = {"config": config}
     if intent.classes:
         tree["classes"] = {
@@ -48,13 +54,14 @@ def tree_of(intent: IntentFields) -> dict[str, Any]:
 
 def fields_of_tree(obj: object) -> dict[str, Any]:
     """The arguments of SwitchIntent; raises IntentError with the data path."""
-    tree = _members(unwrapped(obj), "/qclimb", {"config", "state", "classes", "paths"})
-    known = {"generation", "admin-state", "ports", "ecn-min-bytes", "ecn-max-bytes"}
+    tree = _members(unwrapped(obj), "/qclimb", {"config", "state", "classes", "ports", "paths", "spines"})
+    known = {"generation", "admin-state", "ports", "ecn-min-bytes", "ecn-max-bytes", "unpinned-dscp", "tier"}
     config = _members(tree.get("config", {}), "/qclimb/config", known)
     place = "/qclimb/config"
     fields: dict[str, Any] = {
         "generation": number(required(config, "generation", place, IntentError), f"{place}/generation"),
         "admin_state": config.get("admin-state", "disabled"),
+        "tier": config.get("tier", LEAF),
         "ports": tuple(sequence(config.get("ports", []), f"{place}/ports", IntentError)),
         "classes": _classes(tree.get("classes", {})),
         "path_weights": _paths(tree.get("paths", {})),
@@ -62,6 +69,8 @@ def fields_of_tree(obj: object) -> dict[str, Any]:
     for name in ("ecn-min-bytes", "ecn-max-bytes"):
         if name in config:
             fields[name.replace("-", "_")] = number(config[name], f"{place}/{name}")
+    if "unpinned-dscp" in config:
+        fields["unpinned_dscp"] = number(config["unpinned-dscp"], f"{place}/unpinned-dscp", 63)
     return fields
 
 

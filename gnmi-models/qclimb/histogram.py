@@ -90,7 +90,7 @@ class SizeHistogram:
             raise RecordError(f"share is {share}, expected a number in [0, 1]")
         if not self.counts:
             raise RecordError("counts is empty, expected at least one flow for a quantile")
-        rank = math.floor(share * (self.flows - 1))
+        rank = min(math.floor(share * (self.flows - 1)), self.flows - 1)  # a float may round a large rank up
         seen = 0
         for bucket, count in self.counts.items():
             seen += count

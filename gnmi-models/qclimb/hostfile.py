@@ -1,8 +1,8 @@
 """The binary forms that hosts read and write: `/run/qclimb/policy`, `/run/qclimb/model`, and datagrams of records.
 
-Little endian, laid out as the C structs of hostlib/core/include/qclimb/{policy,model,record}.h, which a test compares
-byte by byte. Files end in a CRC-32 (IEEE, zlib's). Decoding trusts nothing: what is short, of another kind or
-version, damaged or impossible is refused with its place.
+Little endian, laid out by the fields' types (`layout`), from which the C structs are written, too. A field that comes
+or goes is a new VERSION. Files end in a CRC-32 (IEEE, zlib's). Decoding trusts nothing: what is short, of another kind
+or version, damaged or impossible is refused with its place.
 """
 
 import dataclasses
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from .checks import UINT64_MAX, integer
 from .errors import ModelError, PolicyError, QclimbError, RecordError
 from .features import FEATURES
+from .layout import I32, U8, U16, U32, U64, Field, Layout, bits_of, fields_of
 from .policy import MAX_PRIORITIES, Mode, Policy
 from .record import FlowRecord, RecordBatch
 
@@ -22,48 +23,88 @@ if TYPE_CHECKING:
     from .forest import Forest
 
 VERSION = 1
-
-POLICY_MAGIC = 0x314C4351  # "QCL1"
-POLICY = struct.Struct(f"<IHHQ 6I 3Q {MAX_PRIORITIES}Q {MAX_PRIORITIES}s II")
-USE_FOREST, USE_FOOTPRINT, QUICKACK, OPTAX = 1, 2, 4, 8
-
-MODEL_MAGIC = 0x314D4351  # "QCM1"
-MODEL_HEADER = struct.Struct("<IHHQ 5I 16s I")
-NODE = struct.Struct("<iii")
-
-RECORD_MAGIC = 0x31524351  # "QCR1"
-RECORD_HEADER = struct.Struct("<IHHIIQ")
-RECORD = struct.Struct("<3Q 3Q 2Q 2Q 5Q 2Q 4I 16s16s HH 4B 16s")
+POLICY_MAGIC, MODEL_MAGIC, RECORD_MAGIC = 0x314C4351, 0x314D4351, 0x31524351  # "QCL1", "QCM1", "QCR1"
 
 CRC = struct.Struct("<I")
+ABOUT_CRC = "of all bytes before"
+POLICY_BITS = {name: bit for name, (bit, _) in bits_of(Policy).items()}
 
-assert (POLICY.size, MODEL_HEADER.size, NODE.size, RECORD_HEADER.size, RECORD.size) == (648, 56, 12, 24, 208)
+
+def _policy_fields() -> dict[str, Field]:
+    """Numbers of 4 bytes, of 8, tables, numbers of 1, each in the order of `Policy`: so nothing needs padding."""
+    told = fields_of(Policy)
+    fields = {
+        "magic": Field(U32),
+        "version": Field(U16),
+        "struct_bytes": Field(U16, "sizeof(struct qclimb_policy)"),
+        "generation": told.pop("generation"),
+        "mode": told.pop("mode"),
+        "flags": Field(U32.up_to(sum(POLICY_BITS.values())), "enum qclimb_policy_flag, or-ed"),
+        "priorities": Field(U32, "1 to QCLIMB_MAX_PRIORITIES"),
+    }
+    narrow = {name: field for name, field in told.items() if field.kind.width == 4}
+    if len(narrow) % 2 == 0:  # with mode, flags and priorities an odd number of words
+        narrow["reserved0"] = Field(U32)
+    wide = {name: field for name, field in told.items() if field.kind.width == 8 and not field.kind.count}
+    tables = {name: field for name, field in told.items() if field.kind.count}
+    octets = {name: field for name, field in told.items() if field.kind.width == 1 and not field.kind.count}
+    assert len(octets) == 2  # with reserved1 one word; both were a part of it at first, as zeros
+    return fields | narrow | wide | tables | octets | {"reserved1": Field(U16), "crc32": Field(U32, ABOUT_CRC)}
+
+
+POLICY = Layout("qclimb_policy", _policy_fields())
+MODEL_HEADER = Layout(
+    "qclimb_model_header",
+    {
+        "magic": Field(U32),
+        "version": Field(U16),
+        "header_bytes": Field(U16, "sizeof(struct qclimb_model_header)"),
+        "generation": Field(U64),
+        "trees": Field(U32),
+        "depth": Field(U32),
+        "nodes": Field(U32),
+        "leaves": Field(U32, "== nodes: the two bound arrays have an entry a node"),
+        "features": Field(U32),
+        "feature_id": Field(U8.table(16)),
+        "reserved": Field(U32),
+    },
+)
+NODE = Layout(
+    "qclimb_node",
+    {
+        "threshold_key": Field(I32, "row key <= this: to child, else to child + 1"),
+        "feature": Field(I32),
+        "child": Field(I32),
+    },
+)
+RECORD_HEADER = Layout(
+    "qclimb_record_header",
+    {
+        "magic": Field(U32),
+        "version": Field(U16),
+        "record_bytes": Field(U16, "sizeof(struct qclimb_record)"),
+        "count": Field(U32),
+        "dropped": Field(U32, "records that this process could not hand over since the last header"),
+        "hostlib_generation": Field(U64, "generation of the policy in force"),
+    },
+)
+RECORD = Layout("qclimb_record", fields_of(FlowRecord))
 
 
 def encode_policy(policy: Policy) -> bytes:
     """The policy file: one `struct qclimb_policy`."""
-    flags = USE_FOREST * policy.use_forest | USE_FOOTPRINT * policy.use_footprint
-    flags |= QUICKACK * policy.quickack | OPTAX * policy.optax
     unused = [UINT64_MAX] * (MAX_PRIORITIES - policy.priorities)
-    body = POLICY.pack(
-        POLICY_MAGIC,
-        VERSION,
-        POLICY.size,
-        policy.generation,
-        policy.mode.number,
-        flags,
-        policy.priorities,
-        policy.flow_gap_us,
-        policy.promote_wait_us,
-        policy.deadline_step_us,
-        policy.slack_bytes,
-        policy.small_coflow_bytes,
-        policy.model_generation,
-        *(0, *policy.threshold_bytes, *unused),
-        bytes(policy.dscp),
-        0,
-        0,
-    )[: -CRC.size]
+    told = vars(policy) | {
+        "magic": POLICY_MAGIC,
+        "version": VERSION,
+        "struct_bytes": POLICY.size,
+        "mode": policy.mode.number,
+        "flags": sum(bit for name, bit in POLICY_BITS.items() if getattr(policy, name)),
+        "priorities": policy.priorities,
+        "threshold_bytes": (0, *policy.threshold_bytes, *unused),
+        "dscp": bytes(policy.dscp),
+    }
+    body = POLICY.pack(dict.fromkeys(("reserved0", "reserved1", "crc32"), 0) | told)[: -CRC.size]
     return body + CRC.pack(zlib.crc32(body))
 
 
@@ -71,50 +112,39 @@ def decode_policy(data: bytes) -> Policy:
     """The policy of a file's bytes; raises PolicyError."""
     if len(data) != POLICY.size:
         raise PolicyError(f"policy file has {len(data)} bytes, expected {POLICY.size}")
-    magic, version, size, generation, mode, flags, priorities, gap, wait, step, *rest = POLICY.unpack(data)
-    slack, small, model, *rest = rest
-    _check_kind("policy file", magic, POLICY_MAGIC, version, PolicyError)
-    _check_equal("policy file struct_bytes", size, POLICY.size, PolicyError)
+    told = POLICY.unpack(data)
+    _check_kind("policy file", told["magic"], POLICY_MAGIC, told["version"], PolicyError)
+    _check_equal("policy file struct_bytes", told["struct_bytes"], POLICY.size, PolicyError)
     _check_crc("policy file", data, PolicyError)
-    thresholds, dscp = rest[:MAX_PRIORITIES], rest[MAX_PRIORITIES]
-    integer(mode, "policy file mode", 0, len(Mode) - 1, PolicyError)
-    integer(flags, "policy file flags", 0, USE_FOREST | USE_FOOTPRINT | QUICKACK | OPTAX, PolicyError)
-    integer(priorities, "policy file priorities", 1, MAX_PRIORITIES, PolicyError)
+    for name in ("mode", "flags"):
+        integer(told[name], f"policy file {name}", 0, POLICY.fields[name].kind.highest, PolicyError)
+    priorities = integer(told["priorities"], "policy file priorities", 1, MAX_PRIORITIES, PolicyError)
+    thresholds = told["threshold_bytes"]
     _check_equal("policy file threshold_bytes[0]", thresholds[0], 0, PolicyError)
     for index in range(priorities, MAX_PRIORITIES):
         _check_equal(f"policy file threshold_bytes[{index}]", thresholds[index], UINT64_MAX, PolicyError)
-    return Policy(
-        generation=generation,
-        mode=Mode.of_number(mode),
-        threshold_bytes=tuple(thresholds[1:priorities]),
-        dscp=tuple(dscp[:priorities]),
-        slack_bytes=slack,
-        small_coflow_bytes=small,
-        flow_gap_us=gap,
-        promote_wait_us=wait,
-        use_forest=bool(flags & USE_FOREST),
-        use_footprint=bool(flags & USE_FOOTPRINT),
-        quickack=bool(flags & QUICKACK),
-        model_generation=model,
-        deadline_step_us=step,
-        optax=bool(flags & OPTAX),
-    )
+    told |= {name: bool(told["flags"] & bit) for name, bit in POLICY_BITS.items()}
+    told |= {"mode": Mode.of_number(told["mode"]), "threshold_bytes": thresholds[1:priorities]}
+    told |= {"dscp": tuple(told["dscp"][:priorities])}
+    return Policy(**{field.name: told[field.name] for field in dataclasses.fields(Policy)})
 
 
 def encode_forest(forest: "Forest") -> bytes:
     """The model file: header, roots, nodes, lower keys, upper keys, CRC."""
     header = MODEL_HEADER.pack(
-        MODEL_MAGIC,
-        VERSION,
-        MODEL_HEADER.size,
-        forest.generation,
-        forest.trees,
-        forest.depth,
-        forest.nodes,
-        forest.nodes,
-        len(forest.feature_ids),
-        bytes(forest.feature_ids),
-        0,
+        {
+            "magic": MODEL_MAGIC,
+            "version": VERSION,
+            "header_bytes": MODEL_HEADER.size,
+            "generation": forest.generation,
+            "trees": forest.trees,
+            "depth": forest.depth,
+            "nodes": forest.nodes,
+            "leaves": forest.nodes,
+            "features": len(forest.feature_ids),
+            "feature_id": bytes(forest.feature_ids),
+            "reserved": 0,
+        }
     )
     body = header + forest.to_tables()
     return body + CRC.pack(zlib.crc32(body))
@@ -137,24 +167,26 @@ def _model_header(data: bytes) -> tuple[int, int, int, int, tuple[int, ...]]:
     """(generation, trees, depth, nodes, feature ids) of a file whose outside is right."""
     if len(data) < MODEL_HEADER.size:
         raise ModelError(f"model file has {len(data)} bytes, expected at least {MODEL_HEADER.size}")
-    magic, version, size, generation, trees, depth, nodes, leaves, features, ids, _ = MODEL_HEADER.unpack_from(data)
-    _check_kind("model file", magic, MODEL_MAGIC, version, ModelError)
-    _check_equal("model file header_bytes", size, MODEL_HEADER.size, ModelError)
-    _check_equal("model file leaves", leaves, nodes, ModelError)
+    told = MODEL_HEADER.unpack(data)
+    trees, nodes, features = told["trees"], told["nodes"], told["features"]
+    _check_kind("model file", told["magic"], MODEL_MAGIC, told["version"], ModelError)
+    _check_equal("model file header_bytes", told["header_bytes"], MODEL_HEADER.size, ModelError)
+    _check_equal("model file leaves", told["leaves"], nodes, ModelError)
     expected = MODEL_HEADER.size + 4 * trees + (NODE.size + 8) * nodes + CRC.size
     if len(data) != expected:
         raise ModelError(f"model file has {len(data)} bytes, expected {expected} for {trees} trees and {nodes} nodes")
     _check_crc("model file", data, ModelError)
-    integer(generation, "model file generation", 1, UINT64_MAX, ModelError)
+    integer(told["generation"], "model file generation", 1, UINT64_MAX, ModelError)
     integer(features, "model file features", 1, 16, ModelError)
-    for index, feature in enumerate(ids[:features]):
+    for index, feature in enumerate(told["feature_id"][:features]):
         integer(feature, f"model file feature_id[{index}]", 0, len(FEATURES) - 1, ModelError)
-    return generation, trees, depth, nodes, tuple(ids[:features])
+    return told["generation"], trees, told["depth"], nodes, tuple(told["feature_id"][:features])
 
 
 def encode_record_header(count: int, dropped: int = 0, generation: int = 0) -> bytes:
     """What stands before so many packed records."""
-    return RECORD_HEADER.pack(RECORD_MAGIC, VERSION, RECORD.size, count, dropped, generation)
+    told = {"magic": RECORD_MAGIC, "version": VERSION, "record_bytes": RECORD.size}
+    return RECORD_HEADER.pack(told | {"count": count, "dropped": dropped, "hostlib_generation": generation})
 
 
 def encode_records(batch: RecordBatch) -> bytes:
@@ -167,68 +199,43 @@ def decode_record_header(datagram: bytes | memoryview) -> tuple[int, int, int]:
     """(records, dropped, generation) of a datagram whose outside is right; raises RecordError."""
     if len(datagram) < RECORD_HEADER.size:
         raise RecordError(f"datagram has {len(datagram)} bytes, expected at least {RECORD_HEADER.size}")
-    magic, version, size, count, dropped, generation = RECORD_HEADER.unpack_from(datagram)
-    _check_kind("datagram", magic, RECORD_MAGIC, version, RecordError)
-    _check_equal("datagram record_bytes", size, RECORD.size, RecordError)
-    expected = RECORD_HEADER.size + count * RECORD.size
+    told = RECORD_HEADER.unpack(datagram)
+    _check_kind("datagram", told["magic"], RECORD_MAGIC, told["version"], RecordError)
+    _check_equal("datagram record_bytes", told["record_bytes"], RECORD.size, RecordError)
+    expected = RECORD_HEADER.size + told["count"] * RECORD.size
     if len(datagram) != expected:
-        raise RecordError(f"datagram has {len(datagram)} bytes, expected {expected} for {count} records")
-    return count, dropped, generation
+        raise RecordError(f"datagram has {len(datagram)} bytes, expected {expected} for {told['count']} records")
+    return told["count"], told["dropped"], told["hostlib_generation"]
 
 
 def decode_records(datagram: bytes) -> RecordBatch:
     """The records of one datagram; raises RecordError, and then none of them counts."""
     _, dropped, generation = decode_record_header(datagram)
-    body = memoryview(datagram)[RECORD_HEADER.size :]
-    records = (_record(index, fields) for index, fields in enumerate(RECORD.iter_unpack(body)))
+    places = range(RECORD_HEADER.size, len(datagram), RECORD.size)
+    records = (_record(index, RECORD.unpack(datagram, at)) for index, at in enumerate(places))
     return RecordBatch(tuple(records), dropped, generation)
 
 
 def _pack_record(record: FlowRecord) -> bytes:
     return RECORD.pack(
-        record.start_ns,
-        record.last_write_ns,
-        record.drained_ns,
-        record.size_bytes,
-        record.lower_bytes,
-        record.upper_bytes,
-        record.first_write_bytes,
-        record.footprint_lower_bytes,
-        record.start_us,
-        record.gap_us,
-        *record.last_size_bytes,
-        record.connection,
-        record.wait_ns,
-        record.pid,
-        record.flow_index,
-        record.promotions,
-        record.demotions,
-        _pack_address(record.local_addr),
-        _pack_address(record.peer_addr),
-        record.local_port,
-        record.peer_port,
-        record.role,
-        record.mode.number,
-        record.last_priority,
-        record.flags,
-        record.comm.encode("utf-8", "replace"),
+        vars(record)
+        | {
+            "local_addr": _pack_address(record.local_addr),
+            "peer_addr": _pack_address(record.peer_addr),
+            "mode": record.mode.number,
+            "comm": record.comm.encode("utf-8", "replace"),
+        }
     )
 
 
-# The fields of RECORD that are one value each, in order; between gap_us and connection stand the five last sizes.
-_NAMES = tuple(field.name for field in dataclasses.fields(FlowRecord) if field.name != "last_size_bytes")
-_LAST_SIZES = slice(10, 15)
-
-
-def _record(index: int, packed: tuple[Any, ...]) -> FlowRecord:
+def _record(index: int, found: dict[str, Any]) -> FlowRecord:
     place = f"datagram record {index}"
-    found = dict(zip(_NAMES, packed[: _LAST_SIZES.start] + packed[_LAST_SIZES.stop :], strict=True))
     found["mode"] = Mode.of_number(integer(found["mode"], f"{place} mode", 0, len(Mode) - 1, RecordError))
     for name in ("local_addr", "peer_addr"):
         found[name] = _address_text(found[name])
     found["comm"] = found["comm"].split(b"\0")[0][:15].decode("utf-8", "replace").replace("\ufffd", "?")
     try:
-        return FlowRecord(last_size_bytes=packed[_LAST_SIZES], **found)
+        return FlowRecord(**found)
     except RecordError as error:
         raise RecordError(f"{place} {error}") from None
 

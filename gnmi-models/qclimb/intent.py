@@ -9,9 +9,9 @@ from typing import Any, Self
 
 from .config_db import Rows, fields_of_rows, rows_of
 from .gnmi import fields_of_tree, tree_of
-from .switch import BALANCED, AdminState, IntentFields, PathWeights, QueueClass
+from .switch import BALANCED, AdminState, IntentFields, PathWeights, QueueClass, Tier
 
-__all__ = ["BALANCED", "AdminState", "PathWeights", "QueueClass", "SwitchIntent"]
+__all__ = ["BALANCED", "AdminState", "PathWeights", "QueueClass", "SwitchIntent", "Tier"]
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,16 @@ The value only; `hostfile` knows its binary form.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from enum import StrEnum
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
-from .checks import UINT32_MAX, UINT64_MAX, boolean, integer, mapping, only_known, required, sequence, shown
+from .checks import UINT64_MAX, boolean, integer, mapping, only_known, required, sequence, shown
 from .errors import PolicyError
+from .layout import U8, U32, U64, Bit, bits_of, kinds_of, marks_of
+
+LATER = object()
+"""Marks a field that came after the first hostd: an older one refuses words of JSON that it doesn't know."""
 
 MAX_PRIORITIES = 64
 MAX_PROMOTE_WAIT_US = 10_000_000  # an application never waits longer for us, whatever a policy says
@@ -46,73 +50,94 @@ def default_dscp(priorities: int) -> tuple[int, ...]:
     return tuple(47 - 4 * priority for priority in range(priorities))
 
 
+# The one place of these fields: ranges, JSON, what REST takes, the policy file and its struct in C (layout.h, which
+# `make layout` writes) follow from the types here.
 @dataclass(frozen=True)
 class Policy:
-    """What the hosts of one fabric do, one generation of it.
+    """What the hosts of one fabric do, one generation of it."""
 
-    threshold_bytes  bytes at which priorities 1..P-1 begin, strictly ascending, > 0 (the first's 0 is implicit)
-    dscp             DSCP 0..63 of each of the P priorities, served-first order, distinct; P from 1 to 64
-    slack_bytes      bytes that a flow may send at priority 0 past its lower bound (QCLIMB Algorithm 1)
-    small_coflow_bytes   a coflow is small while none of its flows has a larger footprint (OPTAX)
-    flow_gap_us      a pause after which a drained connection's next write starts a new flow
-    promote_wait_us  longest wait for the drain before a promotion, at most 10 s
-    use_forest, use_footprint   which of the two forecasts count in mode `qclimb`
-    quickack         receivers re-arm TCP_QUICKACK, so that drains are short
-    model_generation the forest that belongs to it, 0: none
-    deadline_step_us deadlines that applications tell are honoured in mode `qclimb`: the last so many us before one
-                     belong to priority 0, and each later priority begins where twice as much time is left (deadline.h);
-                     0: not honoured, for who tells false ones is served before others
-    optax            receivers serve one small task after another in modes `pias` and `qclimb`, in processes that start
-                     while it holds
-    """
-
-    generation: int
-    mode: Mode
-    threshold_bytes: tuple[int, ...]
-    dscp: tuple[int, ...]
-    slack_bytes: int
-    small_coflow_bytes: int = 1 << 20
-    flow_gap_us: int = 5_000
-    promote_wait_us: int = 100_000
-    use_forest: bool = True
-    use_footprint: bool = True
-    quickack: bool = True
-    model_generation: int = 0
-    deadline_step_us: int = 0
-    optax: bool = False
+    generation: Annotated[int, U64]
+    mode: Annotated[Mode, U32.up_to(len(Mode) - 1), "enum qclimb_mode"]
+    threshold_bytes: Annotated[
+        tuple[int, ...],
+        U64.table(MAX_PRIORITIES),
+        "[p]: where priority p begins, strictly ascending; in files [0] = 0 and the unused ones are 2^64-1",
+    ]
+    dscp: Annotated[
+        tuple[int, ...],
+        U8.table(MAX_PRIORITIES),
+        "[p]: of priority p, served-first order; 0..63, distinct, P of them from 1 to 64",
+    ]
+    slack_bytes: Annotated[int, U64, "that a flow may send at priority 0 past its lower bound (QCLIMB, Algorithm 1)"]
+    small_coflow_bytes: Annotated[
+        int, U64, "a coflow is small while none of its flows has a larger footprint (OPTAX)"
+    ] = 1 << 20
+    flow_gap_us: Annotated[int, U32, "a pause after which a drained connection's next write starts a new flow"] = 5_000
+    promote_wait_us: Annotated[int, U32.up_to(MAX_PROMOTE_WAIT_US), "longest wait for the drain before a promotion"] = (
+        100_000
+    )
+    use_forest: Annotated[bool, Bit(1), "the forest's bounds count in mode `qclimb`"] = True
+    use_footprint: Annotated[bool, Bit(2), "what was asked to be sent counts in mode `qclimb`"] = True
+    quickack: Annotated[bool, Bit(4), "receivers re-arm TCP_QUICKACK, so that drains are short"] = True
+    model_generation: Annotated[int, U64, "the forest that belongs to it; 0: none"] = 0
+    deadline_step_us: Annotated[
+        int,
+        U32,
+        "the last so many us before a deadline that the application told belong to priority 0 in mode `qclimb`, twice"
+        " as many to each later one (deadline.h); 0: not honoured, for who tells false ones is served before others",
+        LATER,
+    ] = 0
+    optax: Annotated[
+        bool,
+        Bit(8),
+        "receivers serve one small task after another in modes `pias` and `qclimb`, in processes that start while it"
+        " holds (coflow.h)",
+        LATER,
+    ] = False
+    spines: Annotated[
+        int,
+        U8.up_to(MAX_PRIORITIES - 1),
+        "that priorities are pinned to, row by row: p to number p mod spines, the last one to none (Big-Spine); 0, 1:"
+        " all priorities take one path",
+        LATER,
+    ] = 0
+    unpinned_dscp: Annotated[
+        int,
+        U8.up_to(63),
+        "of packets that carry no flow's bytes for the first time (SYN, pure ACK, retransmission): served as priority"
+        " 0, pinned to no spine; 0: none, they carry priority 0's",
+        LATER,
+    ] = 0
 
     def __post_init__(self) -> None:
         if not isinstance(self.mode, Mode):
             raise PolicyError(f"mode is {shown(self.mode)}, expected one of {', '.join(Mode)}")
-        for name in ("generation", "slack_bytes", "small_coflow_bytes", "model_generation"):
-            integer(getattr(self, name), name, 0, UINT64_MAX, PolicyError)
-        integer(self.flow_gap_us, "flow_gap_us", 0, UINT32_MAX, PolicyError)
-        integer(self.deadline_step_us, "deadline_step_us", 0, UINT32_MAX, PolicyError)
-        integer(self.promote_wait_us, "promote_wait_us", 0, MAX_PROMOTE_WAIT_US, PolicyError)
-        for name in ("use_forest", "use_footprint", "quickack", "optax"):
+        for name, kind in _NUMBERS.items():
+            integer(getattr(self, name), name, 0, kind.highest, PolicyError)
+        for name in _BITS:
             boolean(getattr(self, name), name, PolicyError)
         for name in ("threshold_bytes", "dscp"):
             if not isinstance(getattr(self, name), tuple):
                 raise PolicyError(f"{name} is {shown(getattr(self, name))}, expected a tuple of integers")
         check_dscp(self.dscp)
         check_thresholds(self.threshold_bytes, len(self.dscp))
+        check_spines(self.spines, len(self.dscp))
+        if self.unpinned_dscp and self.unpinned_dscp in self.dscp:
+            raise PolicyError(f"unpinned_dscp is {self.unpinned_dscp}, expected a DSCP that no priority has")
 
     @property
     def priorities(self) -> int:
         """P, the number of priorities."""
         return len(self.dscp)
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain JSON: the fields by name, tuples as lists.
+    def path_of(self, priority: int) -> int | None:
+        """The number of the spine that a priority's packets take; None: balanced over all, or there is one path."""
+        return None if self.spines < 2 or priority == self.priorities - 1 else priority % self.spines
 
-        deadline_step_us and optax only where they are used: a hostd that doesn't know them reads other policies.
-        """
-        found = asdict(self)
-        for name in ("deadline_step_us", "optax"):
-            if not found[name]:
-                del found[name]
-        return {
-            **found,
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON: the fields by name, tuples as lists."""
+        found = {name: value for name, value in vars(self).items() if value != LATER_DEFAULTS.get(name)}
+        return found | {
             "mode": self.mode.value,
             "threshold_bytes": list(self.threshold_bytes),
             "dscp": list(self.dscp),
@@ -126,6 +151,12 @@ class Policy:
         for name in ("generation", "mode", "threshold_bytes", "dscp", "slack_bytes"):
             required(found, name, "policy", PolicyError)
         return cls(**{**found, **_typed(found)})
+
+
+_NUMBERS = {name: kind for name, kind in kinds_of(Policy).items() if not kind.count and name != "mode"}
+_BITS = tuple(bits_of(Policy))
+LATER_DEFAULTS = {field.name: field.default for field in fields(Policy) if LATER in marks_of(Policy)[field.name]}
+"""The fields that JSON leaves out at these values."""
 
 
 def _typed(found: Mapping[str, Any]) -> dict[str, Any]:
@@ -147,6 +178,14 @@ def check_dscp(dscp: tuple[int, ...]) -> None:
         integer(value, f"dscp[{priority}]", 0, 63, PolicyError)
         if value in dscp[:priority]:
             raise PolicyError(f"dscp[{priority}] is {value}, expected a DSCP that no priority before it has")
+
+
+def check_spines(spines: int, priorities: int) -> None:
+    """Refuses spines whose rows the priorities before the last do not fill."""
+    if spines > 1 and (priorities == 1 or (priorities - 1) % spines):
+        raise PolicyError(
+            f"spines is {spines} with {priorities} priorities, expected whole rows of {spines}, and the last"
+        )
 
 
 def check_thresholds(threshold_bytes: tuple[int, ...], priorities: int) -> None:

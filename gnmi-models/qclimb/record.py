@@ -1,13 +1,14 @@
 """One finished flow, as libqclimb saw it on one host; the unit of training and of the flow statistics."""
 
 import ipaddress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
-from .checks import UINT16_MAX, UINT32_MAX, UINT64_MAX, integer, mapping, only_known, required, sequence, shown
+from .checks import UINT32_MAX, UINT64_MAX, integer, mapping, only_known, required, sequence, shown
 from .errors import RecordError
 from .features import address_number
+from .layout import CHAR, U8, U16, U32, U64, kinds_of
 from .policy import MAX_PRIORITIES, Mode
 
 ENDED_BY_CLOSE = 1
@@ -17,67 +18,60 @@ HAD_SIZE_HINT = 8
 PARTLY_UNOBSERVED = 16
 HAD_DEADLINE = 32
 
-_LARGEST = {
-    "pid": UINT32_MAX,
-    "flow_index": UINT32_MAX,
-    "promotions": UINT32_MAX,
-    "demotions": UINT32_MAX,
-    "local_port": UINT16_MAX,
-    "peer_port": UINT16_MAX,
-    "role": 1,
-    "last_priority": MAX_PRIORITIES - 1,
-    "flags": 255,
+FLAGS = {
+    "CLOSED": (ENDED_BY_CLOSE, "ended by close or shutdown, not by a next flow"),
+    "WAIT_RAN_OUT": (WAIT_RAN_OUT, "promote_wait_us passed before a drain at least once"),
+    "FOREST": (HAD_FOREST_BOUNDS, "had bounds from a forest"),
+    "HINT": (HAD_SIZE_HINT, "had the application's own size"),
+    "UNOBSERVED": (PARTLY_UNOBSERVED, "some bytes went past the library, by the kernel's count: one flow or many"),
+    "DEADLINE": (HAD_DEADLINE, "had the application's own deadline, honoured or not"),
 }
+"""The bits of `flags`: the name in C (QCLIMB_RECORD_...), the number, and what it says."""
+
+Sizes = tuple[int, int, int, int, int]
 
 
 @dataclass(frozen=True, kw_only=True)
 class FlowRecord:
-    """One flow, in one direction of one connection (`struct qclimb_record`, same names and units).
+    """One flow, in one direction of one connection; the one place of what a record holds, in the order of its bytes.
 
-    start_ns, last_write_ns, drained_ns   CLOCK_MONOTONIC of the host; drained 0: not seen
-    size_bytes                  what the flow turned out to be, >= 1
-    lower_bytes, upper_bytes    the forest's bounds at the start; 0 and 2^64-1 without
-    footprint_lower_bytes       bytes that the application had asked to send when the first ACK was seen, at a call; in
-                                all where none was seen (observe looks at each call, qclimb past a burst, pias never)
-    start_us, gap_us, last_size_bytes   the features 0, 1 and 2..6 (features.py), latest size first
-    wait_ns                     time that the application's data waited at boundaries
-    role                        1: this side accepted the connection, 0: it connected
-    flags                       ENDED_BY_CLOSE, WAIT_RAN_OUT, HAD_FOREST_BOUNDS, HAD_SIZE_HINT, PARTLY_UNOBSERVED: of
-                                size_bytes, some went past the library, by the kernel's count; one flow or many;
-                                HAD_DEADLINE: one that the application told, honoured or not
-    local_addr, peer_addr       text; IPv4 in dotted form, also where the socket was a v4-mapped IPv6 one
-    comm                        the process's name, at most 15 bytes
+    `struct qclimb_record`, the rows of numpy (`record_rows`) and the ranges follow from the types here. Addresses are
+    text, IPv4 in dotted form also where the socket was a v4-mapped IPv6 one; `comm` has at most 15 bytes.
     """
 
-    start_ns: int
-    last_write_ns: int
-    drained_ns: int = 0
-    size_bytes: int
-    lower_bytes: int = 0
-    upper_bytes: int = UINT64_MAX
-    first_write_bytes: int = 0
-    footprint_lower_bytes: int = 0
-    start_us: int = 0
-    gap_us: int = 0
-    last_size_bytes: tuple[int, int, int, int, int] = (0, 0, 0, 0, 0)
-    connection: int = 0
-    wait_ns: int = 0
-    pid: int = 0
-    flow_index: int = 0
-    promotions: int = 0
-    demotions: int = 0
-    local_addr: str = "0.0.0.0"
-    peer_addr: str = "0.0.0.0"
-    local_port: int = 0
-    peer_port: int = 0
-    role: int = 0
-    mode: Mode = Mode.OBSERVE
-    last_priority: int = 0
-    flags: int = 0
-    comm: str = ""
+    start_ns: Annotated[int, U64, "CLOCK_MONOTONIC of the host, as the next two"]
+    last_write_ns: Annotated[int, U64]
+    drained_ns: Annotated[int, U64, "0: not seen"] = 0
+    size_bytes: Annotated[int, U64, "what the flow turned out to be, at least 1"]
+    lower_bytes: Annotated[int, U64, "the forest's bounds at the start; 0 and 2^64-1 without"] = 0
+    upper_bytes: Annotated[int, U64] = UINT64_MAX
+    first_write_bytes: Annotated[int, U64, "what the first call asked to send"] = 0
+    footprint_lower_bytes: Annotated[
+        int,
+        U64,
+        "asked for at the first ACK seen, at a call (observe: at each; qclimb: past a burst; pias: never), or in all",
+    ] = 0
+    start_us: Annotated[int, U64, "since the process started"] = 0
+    gap_us: Annotated[int, U64, "since the history's previous flow ended"] = 0
+    last_size_bytes: Annotated[Sizes, U64.table(5), "the history's, newest first; 0: none"] = (0, 0, 0, 0, 0)
+    connection: Annotated[int, U64, "SO_COOKIE"] = 0
+    wait_ns: Annotated[int, U64, "that the application's data waited at boundaries"] = 0
+    pid: Annotated[int, U32] = 0
+    flow_index: Annotated[int, U32, "on its connection"] = 0
+    promotions: Annotated[int, U32] = 0
+    demotions: Annotated[int, U32] = 0
+    local_addr: Annotated[str, U8.table(16), "IPv4 as v4-mapped"] = "0.0.0.0"
+    peer_addr: Annotated[str, U8.table(16)] = "0.0.0.0"
+    local_port: Annotated[int, U16, "host order"] = 0
+    peer_port: Annotated[int, U16] = 0
+    role: Annotated[int, U8.up_to(1), "1: this side accepted the connection, 0: it connected"] = 0
+    mode: Annotated[Mode, U8.up_to(len(Mode) - 1), "enum qclimb_mode"] = Mode.OBSERVE
+    last_priority: Annotated[int, U8.up_to(MAX_PRIORITIES - 1)] = 0
+    flags: Annotated[int, U8, "enum qclimb_record_flag, or-ed"] = 0
+    comm: Annotated[str, CHAR.table(16), "the process's name"] = ""
 
     def __post_init__(self) -> None:
-        for name, largest in _INTEGERS.items():
+        for name, largest in _NUMBERS.items():
             integer(getattr(self, name), name, 0, largest, RecordError)
         if not (isinstance(self.last_size_bytes, tuple) and len(self.last_size_bytes) == 5):
             raise RecordError(f"last_size_bytes is {shown(self.last_size_bytes)}, expected a tuple of 5 sizes")
@@ -139,9 +133,8 @@ class FlowRecord:
         return cls(**found)
 
 
-_NAMES = tuple(field.name for field in fields(FlowRecord))
-_NOT_INTEGERS = ("last_size_bytes", "local_addr", "peer_addr", "mode", "comm")
-_INTEGERS = {name: _LARGEST.get(name, UINT64_MAX) for name in _NAMES if name not in _NOT_INTEGERS}
+_NAMES = tuple(kinds_of(FlowRecord))
+_NUMBERS = {name: kind.highest for name, kind in kinds_of(FlowRecord).items() if not kind.count and name != "mode"}
 
 
 @dataclass(frozen=True)

@@ -21,20 +21,18 @@ from .hostfile import (
     encode_record_header,
     encode_records,
 )
-from .policy import MAX_PRIORITIES, Mode
+from .layout import kinds_of
 from .record import PARTLY_UNOBSERVED, FlowRecord, RecordBatch
 
-ROW = np.dtype(
-    [(name, "<u8") for name in ("start_ns", "last_write_ns", "drained_ns")]
-    + [(name, "<u8") for name in ("size_bytes", "lower_bytes", "upper_bytes")]
-    + [(name, "<u8") for name in ("first_write_bytes", "footprint_lower_bytes", "start_us", "gap_us")]
-    + [("last_size_bytes", "<u8", (5,)), ("connection", "<u8"), ("wait_ns", "<u8")]
-    + [(name, "<u4") for name in ("pid", "flow_index", "promotions", "demotions")]
-    + [("local_addr", "u1", (16,)), ("peer_addr", "u1", (16,)), ("local_port", "<u2"), ("peer_port", "<u2")]
-    + [(name, "u1") for name in ("role", "mode", "last_priority", "flags")]
-    + [("comm", "S16")]
-)
-assert ROW.itemsize == RECORD.size
+ROW = np.dtype(RECORD.row())
+_NARROWED = {name: kind.highest for name, kind in kinds_of(FlowRecord).items() if kind.is_narrowed}
+
+_KEPT = ("start_ns", "size_bytes", "lower_bytes", "upper_bytes")
+KEPT = np.dtype([(name, ROW[name]) for name in _KEPT] + [("flags", "<u4"), ("features", "<f4", (len(FEATURES),))])
+"""What is kept of a record, in memory and in databases: what forests learn from, and how well the bounds held.
+
+`features` in the order of `features.FEATURES`.
+"""
 
 Rows = NDArray[np.void]
 BUCKETS = LAST_BUCKET + 1
@@ -75,7 +73,8 @@ def possible(rows: Rows) -> NDArray[np.bool_]:
     good = (rows["size_bytes"] >= 1) & (rows["start_ns"] <= rows["last_write_ns"])
     good &= (rows["drained_ns"] == 0) | (rows["last_write_ns"] <= rows["drained_ns"])
     good &= rows["lower_bytes"] <= rows["upper_bytes"]
-    good &= (rows["role"] <= 1) & (rows["mode"] < len(Mode)) & (rows["last_priority"] < MAX_PRIORITIES)
+    for name, highest in _NARROWED.items():
+        good &= rows[name] <= highest
     return np.asarray(good)
 
 
@@ -89,6 +88,15 @@ def features(rows: Rows) -> NDArray[np.float32]:
     found[:, 9], found[:, 10] = _address_numbers(rows["peer_addr"]), _address_numbers(rows["local_addr"])
     found[:, 11] = rows["first_write_bytes"]
     return found.astype(np.float32)
+
+
+def kept(rows: Rows) -> Rows:
+    """What is KEPT of each."""
+    found = np.empty(len(rows), dtype=KEPT)
+    for name in (*_KEPT, "flags"):
+        found[name] = rows[name]
+    found["features"] = features(rows)
+    return found
 
 
 def count_sizes(rows: Rows) -> tuple[NDArray[np.int64], int]:

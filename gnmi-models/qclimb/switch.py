@@ -12,6 +12,7 @@ from .errors import IntentError
 from .policy import MAX_PRIORITIES
 
 AdminState = Literal["enabled", "disabled"]
+Tier = Literal["leaf", "spine"]
 BALANCED = "balanced"
 NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}"
 PORT = r"[A-Za-z0-9][A-Za-z0-9._/-]{0,127}"
@@ -74,6 +75,9 @@ class IntentFields:
     ports          whose queues are granted to qclimb; empty: every port of the table PORT
     ecn_min_bytes, ecn_max_bytes   queue length between which packets are ECN-marked; both or none
     path_weights   shares of the balanced traffic; None: equal cost, as routing has it
+    tier           where the switch stands: a leaf sends pinned classes to spines; on a spine nothing is steered, paths
+                   tell only which classes may share a queue
+    unpinned_dscp  of packets that get priority 0's queue and are pinned to no spine, so that ACKs do not all ride one
     """
 
     generation: int
@@ -83,11 +87,15 @@ class IntentFields:
     ecn_min_bytes: int | None = None
     ecn_max_bytes: int | None = None
     path_weights: PathWeights | None = None
+    unpinned_dscp: int | None = None
+    tier: Tier = "leaf"
 
     def __post_init__(self) -> None:
         integer(self.generation, "generation", 0, UINT64_MAX, IntentError)
         if self.admin_state not in get_args(AdminState):
             raise IntentError(f"admin_state is {shown(self.admin_state)}, expected 'enabled' or 'disabled'")
+        if self.tier not in get_args(Tier):
+            raise IntentError(f"tier is {shown(self.tier)}, expected 'leaf' or 'spine'")
         for name in ("classes", "ports"):
             if not isinstance(getattr(self, name), tuple):
                 raise IntentError(f"{name} is {shown(getattr(self, name))}, expected a tuple")
@@ -99,11 +107,20 @@ class IntentFields:
                 raise IntentError(f"ports[{index}] is {port!r}, expected each port once")
         check_classes(self.classes)
         check_ecn(self.ecn_min_bytes, self.ecn_max_bytes)
+        check_paths(self.classes, self.path_weights)
+        if self.tier == "spine" and self.path_weights is not None:
+            raise IntentError("tier is 'spine' and there are path shares, expected none: a spine sends to no spine")
+        check_unpinned(self.unpinned_dscp, self.classes)
 
     @property
     def queues(self) -> tuple[int, ...]:
         """The queues granted to qclimb, served-first order, each once."""
         return tuple(dict.fromkeys(each.queue for each in self.classes))
+
+    @property
+    def spines(self) -> tuple[str, ...]:
+        """The spines that classes are pinned to, each once, in the order of the classes."""
+        return tuple(dict.fromkeys(each.path for each in self.classes if each.path != BALANCED))
 
 
 def check_classes(classes: tuple[QueueClass, ...]) -> None:
@@ -156,6 +173,28 @@ def check_thresholds(classes: tuple[QueueClass, ...]) -> None:
                 f"class {after.priority} threshold_bytes is {after.threshold_bytes}, "
                 f"expected more than class {before.priority}'s {before.threshold_bytes}"
             )
+
+
+def check_paths(classes: tuple[QueueClass, ...], weights: PathWeights | None) -> None:
+    """Refuses a class at a spine that has no share, where shares are given; a share of 0 is one."""
+    for each in classes:
+        if weights is not None and each.path not in (BALANCED, *weights.share):
+            names = ", ".join(weights.share)
+            raise IntentError(
+                f"class {each.priority} path is {each.path!r}, expected 'balanced' or one that has a share ({names})"
+            )
+
+
+def check_unpinned(dscp: int | None, classes: tuple[QueueClass, ...]) -> None:
+    """Refuses an unpinned DSCP that is a class's, or that no class gives a meaning to."""
+    if dscp is None:
+        return
+    integer(dscp, "unpinned_dscp", 0, 63, IntentError)
+    if all(each.path == BALANCED for each in classes):
+        raise IntentError(f"unpinned_dscp is {dscp}, expected none: no class is pinned to a spine")
+    for each in classes:
+        if each.dscp == dscp:
+            raise IntentError(f"unpinned_dscp is {dscp}, expected another than class {each.priority}'s")
 
 
 def check_ecn(least: int | None, most: int | None) -> None:

@@ -1,4 +1,4 @@
-"""Writes what the fuzzers begin with: `python hostlib/fuzz/seeds.py FOLDER` fills FOLDER/policy and FOLDER/model."""
+"""Writes what the fuzzers begin with: `python hostlib/fuzz/seeds.py FOLDER` fills FOLDER/{policy,model,length}."""
 
 import struct
 import sys
@@ -53,9 +53,25 @@ def models() -> list[bytes]:
     return [encode_forest(forest(*shape)) for shape in ((1, 0, 1), (1, 1, 1), (2, 2, 3), (3, 4, 12), (130, 0, 2))]
 
 
+def lengths() -> list[bytes]:
+    """Rules (struct qclimb_length_rule) before heads of messages: binary frames, HTTP's requests and answers."""
+    rules = [
+        struct.pack("<h6B", *rule) for rule in ((16, 12, 4, 0, 0, 0, 0), (0, 0, 8, 1, 0, 0, 0), (4, 1, 3, 1, 1, 0, 0))
+    ]
+    heads = [
+        struct.pack("<4I", 1, 2, 3, 10) + bytes(10) + struct.pack("<4I", 1, 2, 3, 100),
+        struct.pack(">Q", 20) + bytes(12) + struct.pack(">Q", 8),
+        b"\0" + (40).to_bytes(3, "big") + bytes(60),
+        b"HTTP/1.1 200 OK\r\nServer: a\r\nContent-Length: 1234\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b"PUT /a HTTP/1.1\r\nHost: b\r\ncontent-length: 7\r\n\r\n",
+    ]
+    return [rule + head for rule in rules for head in heads]
+
+
 def main(folder: Path) -> None:
     """Writes them, one a file."""
-    for name, files in (("policy", policies()), ("model", models())):
+    for name, files in (("policy", policies()), ("model", models()), ("length", lengths())):
         (folder / name).mkdir(parents=True, exist_ok=True)
         for number, content in enumerate(files):
             (folder / name / f"seed{number}").write_bytes(content)

@@ -5,13 +5,16 @@ import logging
 import os
 import sys
 import time
+from dataclasses import asdict
+from ipaddress import ip_network
 from pathlib import Path
 
 import click
 from qclimb.errors import QclimbError
-from qclimb.options import Finite
+from qclimb.options import Finite, config_option, version_option
 
 from hostlib.hostd.place import RUN_DIR, Place
+from hostlib.hostd.scope import Scope
 
 EXAMPLE = """\b
 Example:
@@ -26,6 +29,8 @@ Example:
     epilog=EXAMPLE,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
 )
+@version_option
+@config_option
 @click.option("--name", help="This host's name at the orchestrator.")
 @click.option("--orchestrator", metavar="URL", help="https://ADDRESS:PORT; http:// to a loopback address only.")
 @click.option(
@@ -54,13 +59,33 @@ Example:
     "--tagger-dev",
     metavar="DEV",
     multiple=True,
-    help="Mark packets in the kernel as they leave by this device (root; README: the tagger).",
+    help="Mark packets in the kernel as they leave by this device (root; docs/design/tagger.md).",
 )
 @click.option(
     "--tagger-filter/--no-tagger-filter",
     default=True,
     show_default=True,
     help="Hide the SACKs of what was only overtaken.",
+)
+@click.option(
+    "--kernel",
+    metavar="CGROUP",
+    multiple=True,
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="Find and mark the flows of all programs in this directory of cgroup v2, in the kernel (root; README).",
+)
+@click.option(
+    "--kernel-port",
+    metavar="PORT",
+    multiple=True,
+    type=click.IntRange(1, 65535),
+    help="Of those, only connections whose listening side has this port.",
+)
+@click.option(
+    "--kernel-climb-to",
+    metavar="PREFIX",
+    multiple=True,
+    help="Hosts whose hostd has the tagger's filter, as 10.1.0.0/16: flows climb only towards them.",
 )
 @click.pass_context
 def main(
@@ -74,6 +99,9 @@ def main(
     quickack_dev: tuple[str, ...],
     tagger_dev: tuple[str, ...],
     tagger_filter: bool,
+    kernel: tuple[Path, ...],
+    kernel_port: tuple[int, ...],
+    kernel_climb_to: tuple[str, ...],
 ) -> None:
     """Keep this host's policy and model, and bring its flow records to the orchestrator."""
     if context.invoked_subcommand is not None:
@@ -82,10 +110,19 @@ def main(
     for option, value in (("--name", name), ("--orchestrator", orchestrator), ("--token-file", token_file)):
         if value is None:
             raise click.UsageError(f"{option} is missing; expected it to serve (or the sub-command `status`)")
+    if kernel_port and not kernel:
+        raise click.UsageError("--kernel-port names ports of no cgroup; expected --kernel CGROUP beside it")
+    try:
+        climb_to = tuple(ip_network(prefix) for prefix in kernel_climb_to)
+    except ValueError as error:
+        raise click.UsageError(f"--kernel-climb-to: {error}; expected a prefix as 10.1.0.0/16") from error
     assert name is not None and orchestrator is not None and token_file is not None
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     try:
-        serve(name, orchestrator, ca, token_file, run_dir, poll_interval_s, quickack_dev, tagger_dev, tagger_filter)
+        serve(
+            *(name, orchestrator, ca, token_file, run_dir, poll_interval_s),
+            *(quickack_dev, tagger_dev, tagger_filter, Scope(kernel, kernel_port, climb_to)),
+        )
     except QclimbError as error:
         click.echo(f"qclimb-hostd: {error}", err=True)
         sys.exit(2)
@@ -101,11 +138,13 @@ def serve(
     quickack_devices: tuple[str, ...],
     tagger_devices: tuple[str, ...],
     use_filter: bool,
+    scope: Scope,
 ) -> None:
     """Runs the daemon until SIGTERM."""
     # Imported here, for `status` and `--help` need neither TLS nor sockets.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy would start threads that nothing here needs
     from hostlib.hostd.daemon import Daemon
+    from hostlib.hostd.kernel import KernelMode
     from hostlib.hostd.orchestrator import Orchestrator
     from hostlib.hostd.state import State
     from hostlib.hostd.tagger import Tagger
@@ -117,7 +156,8 @@ def serve(
     state = State(name=name, orchestrator=url, pid=os.getpid(), started_at=time.time(), poll_interval_s=poll_interval_s)
     state.quickack = "; ".join(_quickack(device) for device in quickack_devices)
     try:
-        Daemon(place, door, state, Tagger(place, tagger_devices, use_filter=use_filter)).run()
+        tagger = Tagger(place, tagger_devices, use_filter=use_filter, cgroups=scope.cgroups)
+        Daemon(place, door, state, tagger, KernelMode(place, scope, tagger)).run()
     finally:
         os.close(lock)
 
@@ -136,12 +176,14 @@ def _quickack(device: str) -> str:
 @main.command(epilog="Example: qclimb-hostd status --run-dir /run/qclimb --json")
 @click.option("--run-dir", type=click.Path(path_type=Path, file_okay=False), help="Instead of the one before `status`.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
+@click.option("--programs", "with_programs", is_flag=True, help="Also each program that holds a TCP socket.")
 @click.pass_obj
-def status(group_run_dir: Path, run_dir: Path | None, as_json: bool) -> None:
+def status(group_run_dir: Path, run_dir: Path | None, as_json: bool, with_programs: bool) -> None:
     """Show policy, model, records, drops and errors.
 
     Of the hostd of this host; exit 1 when none runs.
     """
+    from hostlib.hostd.programs import programs
     from hostlib.hostd.state import as_table, read_state
 
     place = Place(run_dir or group_run_dir)
@@ -151,7 +193,13 @@ def status(group_run_dir: Path, run_dir: Path | None, as_json: bool) -> None:
         click.echo(f"qclimb-hostd: {error}", err=True)
         sys.exit(2)
     found["runs"] = place.is_served()
+    served = programs(tuple(map(Path, found["kernel_cgroups"]))) if with_programs else []
+    if with_programs:
+        found["programs"] = [asdict(program) for program in served]
     click.echo(json.dumps(found, indent=1) if as_json else as_table(found, time.time()))
+    for program in served if not as_json else ():
+        pids = " ".join(map(str, program.pids[:4])) + (" ..." if len(program.pids) > 4 else "")
+        click.echo(f"{program.name:<16} {program.by:<10}  {program.why} (pid {pids})")
     sys.exit(1 if found["runs"] is False else 0)
 
 
@@ -163,14 +211,16 @@ def tagger_off(group_run_dir: Path, run_dir: Path | None) -> None:
 
     It stays there when hostd stops, and only goes by this.
     """
-    from hostlib.hostd.tagger import remove
+    from hostlib.hostd import kernel, tagger
 
     place = Place(run_dir or group_run_dir)
     if place.is_served():
         click.echo("qclimb-hostd: a hostd runs and would load it again; expected it stopped first", err=True)
         sys.exit(2)
     try:
-        click.echo("the tagger was taken away" if remove(place) else "there was no tagger")
+        had_kernel = kernel.remove(place.directory / "bpf")
+        found = "the kernel mode and the tagger were" if had_kernel else "the tagger was"
+        click.echo(f"{found} taken away" if tagger.remove(place) else "there was no tagger")
     except QclimbError as error:
         click.echo(f"qclimb-hostd: {error}", err=True)
         sys.exit(2)

@@ -139,3 +139,9 @@ class Collected:
         taken, self._waiting = self._waiting, Shipment(self._capacity)
         taken.thin(self.limit, self._random)
         return taken
+
+    def with_few(self, taken: Shipment) -> bool:
+        """Leaves of a shipment that was too much what any host may deliver; False: it has no more than that."""
+        had = min(taken.offered, taken.capacity)
+        taken.thin(FIRST_RECORDS, self._random)
+        return had > FIRST_RECORDS

@@ -11,12 +11,15 @@ import threading
 import time
 from collections.abc import Iterator
 
+import numpy as np
 from qclimb.errors import QclimbError
 
 from hostlib.hostd.applied import Applied
+from hostlib.hostd.bpf import BpfError
 from hostlib.hostd.collected import CAPACITY, Collected, Shipment
 from hostlib.hostd.errors import FleetError, HostdError
 from hostlib.hostd.inbox import TURN, Inbox
+from hostlib.hostd.kernel import KernelMode
 from hostlib.hostd.orchestrator import Away, Orchestrator, Refused
 from hostlib.hostd.place import Place
 from hostlib.hostd.state import State
@@ -40,16 +43,21 @@ QUEUE_AMPLE = 256
 FAREWELL_S = 2.0
 #: A shipment refused with one of these will be taken later; with any other 4xx it never will.
 TRY_AGAIN = (401, 403, 404, 408, 425, 429)
+#: So is one of too many records, with fewer of them and the sizes of all.
+TOO_MUCH = 413
 
 
 class Daemon:
     """One host's hostd, from `run` to SIGTERM."""
 
-    def __init__(self, place: Place, orchestrator: Orchestrator, state: State, tagger: Tagger) -> None:
+    def __init__(
+        self, place: Place, orchestrator: Orchestrator, state: State, tagger: Tagger, kernel: KernelMode
+    ) -> None:
         self._place = place
         self._orchestrator = orchestrator
         self._state = state
         self._tagger = tagger
+        self._kernel = kernel
         self._collected = Collected()
         self._collected_lock = threading.Lock()
         self._undelivered: Shipment | None = None
@@ -65,6 +73,7 @@ class Daemon:
     def run(self) -> None:
         """Serves until SIGTERM or SIGINT; leaves every file where it is."""
         talker = threading.Thread(target=self._talk, name="orchestrator", daemon=True)
+        teller = threading.Thread(target=self._listen_to_kernel, name="kernel", daemon=True)
         with contextlib.ExitStack() as stack:
             selector = stack.enter_context(selectors.DefaultSelector())
             woken = stack.enter_context(_signals())
@@ -77,6 +86,8 @@ class Daemon:
                 self._applied.generation,
             )
             talker.start()
+            if self._kernel.is_wanted:
+                teller.start()
             while not any(key.fileobj is woken for key, _ in selector.select()):
                 self._read()
                 if self._inbox.queue_datagrams >= QUEUE_AMPLE and self._gather(woken):
@@ -107,6 +118,19 @@ class Daemon:
             count, more = count + found, found == TURN
         return count
 
+    def _listen_to_kernel(self) -> None:
+        """Reads what the kernel mode tells of; several flows at a time, as with datagrams."""
+        while not self._stop.wait(GATHER_S):
+            try:
+                rows = self._kernel.read()
+            except BpfError as error:
+                log.warning("kernel records=%r", str(error))
+                self._stop.wait(BACKOFF_MAX_S)
+                continue
+            if len(rows):
+                with self._collected_lock:
+                    self._collected.add(rows[~np.isin(rows["pid"], self._inbox.recent_pids())])
+
     def _talk(self) -> None:
         delay = 0.0
         while not self._stop.wait(delay):
@@ -118,13 +142,13 @@ class Daemon:
         """One exchange; returns the seconds to the next."""
         state = self._state
         before, tagger_before = state.error, self._tagger.problem
-        self._tagger.follow(self._applied.policy)
+        self._follow()
         try:
             problem = self._exchange()
         except Exception as error:  # a defect of ours must not end the host's records: it stands in the status instead
             log.exception("defect")
             problem = f"{type(error).__name__}: {error}"
-        self._tagger.follow(self._applied.policy)
+        self._follow()
         if self._tagger.problem != tagger_before:
             log.warning("tagger status=%r", self._tagger.status)
         if problem:
@@ -136,6 +160,14 @@ class Daemon:
             log.warning("error reason=%r", state.error) if state.error else log.info("recovered was=%r", before)
         self._write_state()
         return pause_s(state.poll_interval_s, state.failures_in_a_row, self._retry_after_s)
+
+    def _follow(self) -> None:
+        """Brings the kernel to where the policy wants it."""
+        before = self._kernel.problem
+        self._tagger.follow(self._applied.policy)
+        self._kernel.follow(self._applied.policy)
+        if self._kernel.problem != before:
+            log.warning("kernel status=%r", self._kernel.status)
 
     def _exchange(self) -> str:
         """Policy first, so that the heartbeat already names what it changed; returns what went wrong, or nothing."""
@@ -183,7 +215,12 @@ class Daemon:
             wanted = self._orchestrator.deliver(told, rows, None if shipment.empty else shipment.key)
         except Refused as error:
             self._retry_after_s = error.retry_after_s
-            if 400 <= error.status < 500 and error.status not in TRY_AGAIN:
+            if error.status == TOO_MUCH:
+                with self._collected_lock:
+                    again = self._collected.with_few(shipment)  # under the same key: it may have been taken before
+            else:
+                again = error.status in TRY_AGAIN
+            if 400 <= error.status < 500 and not again:
                 self._undelivered = None
                 self._state.refused += shipment.offered
             raise
@@ -202,7 +239,8 @@ class Daemon:
         state.policy_written_at = applied.written_at
         state.datagrams, state.records, state.dropped_by_shims = inbox.datagrams, inbox.records, inbox.dropped_by_shims
         state.malformed, state.last_malformed = inbox.malformed, inbox.last_malformed
-        state.tagger = self._tagger.status
+        state.tagger, state.kernel = self._tagger.status, self._kernel.status
+        state.kernel_cgroups = self._kernel.cgroups
         state.shim_policy_generation = inbox.shim_policy_generation
         with self._collected_lock:
             state.waiting = self._collected.waiting.offered

@@ -5,7 +5,11 @@ QclimbError
     ├── PlaceError        the run directory or a file in it can't be used
     ├── FleetError        the orchestrator is away, refuses, or answers what can't be used
     ├── RouteError        routes can't be read or changed (routes.py)
-    └── TaggerError       the tagger can't be loaded, attached or told a policy (tagger.py)
+    ├── ToolError         a command refused (tools.py)
+    ├── BpfError          bpf(2) or libbpf refused (bpf.py)
+    ├── ForecastError     a model that the kernel can't hold (forecast.py)
+    ├── DeviceError       a device or a network namespace can't be had (devices.py)
+    └── TaggerError       the tagger or the kernel mode can't be loaded (tagger.py)
 """
 
 from qclimb.errors import QclimbError

@@ -6,8 +6,10 @@ counted and its reason kept.
 
 import contextlib
 import socket
+import time
 from pathlib import Path
 
+import numpy as np
 from qclimb.errors import QclimbError
 from qclimb.hostfile import RECORD_HEADER, decode_record_header
 from qclimb.record_rows import Rows, decode_rows, possible, rows_of
@@ -24,6 +26,8 @@ QUEUE_DATAGRAMS = 1024
 DATAGRAM_BYTES = 1 << 16
 #: Datagrams read in one turn, so that a flood can't keep the loop from its other work.
 TURN = 256
+#: The number of a process that is over may come again.
+RECENT_S = 60.0
 
 
 class Inbox:
@@ -38,6 +42,7 @@ class Inbox:
         self.records = 0
         self.malformed = 0
         self.dropped_by_shims = 0
+        self._seen_at: dict[int, float] = {}
         #: of several that were read in one turn, the last whose flows can't be comes after the others
         self.last_malformed = ""
         #: of the policy in force at the shim that sent last
@@ -76,9 +81,17 @@ class Inbox:
             _, drops, self.shim_policy_generation = decode_record_header(datagram)
             dropped += drops
         self.records += len(rows)
+        if len(rows):
+            now = time.monotonic()
+            self._seen_at.update(dict.fromkeys(np.unique(rows["pid"]).tolist(), now))
         self.dropped_by_shims += dropped
         into.add(rows, dropped)
         return len(found)
+
+    def recent_pids(self) -> list[int]:
+        """Processes whose library told of flows in the last minute."""
+        since = time.monotonic() - RECENT_S
+        return [pid for pid, at in list(self._seen_at.items()) if at > since]
 
     def _is_whole(self, datagram: bytes) -> bool:
         if not datagram:

@@ -53,6 +53,10 @@ class State:
     quickack: str = ""
     #: what marks packets at this host's devices, or why it is the library alone.
     tagger: str = ""
+    #: whose flows are found without the library, or why none are.
+    kernel: str = ""
+    #: directories of cgroup v2 whose programs it serves now.
+    kernel_cgroups: tuple[str, ...] = ()
 
     def fails(self, sentence: str) -> None:
         """Notes a reason that holds until `works` clears it."""
@@ -104,6 +108,7 @@ def as_table(found: dict[str, Any], now: float) -> str:
         "malformed": f"{found['malformed']} datagrams; last: {found['last_malformed'] or 'none'}",
         "quick ACKs": found["quickack"] or "not asked for",
         "tagger": found["tagger"] or "not asked for",
+        "kernel mode": found["kernel"] or "not asked for",
         "error": found["error"] or "none",
         "last error": f"{found['last_error'] or 'none'} ({ago(found['last_error_at'], now)})",
     }

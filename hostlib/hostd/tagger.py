@@ -1,43 +1,50 @@
 """The tagger (DESIGN.md 3.3) on this host: loads its programs, keeps them at the devices, brings them the policy.
 
-`bpftool` loads and pins, `tc` attaches; both replace in place, so that no packet goes by without a program when a new
-one comes. What is loaded stays when hostd ends or dies, and the next hostd takes it over; `remove` takes it away. Where
-it can't be had, libqclimb.so marks packets by itself, and the status says why.
+Programs are replaced in place, so that no packet goes by without one when a new one comes. What is loaded stays when
+hostd ends or dies, and the next hostd takes it over; `remove` takes it away. Where it can't be had, libqclimb.so marks
+packets by itself, and the status says why.
 """
 
 from __future__ import annotations
 
-import contextlib
 import grp
 import hashlib
 import json
 import os
-import shutil
-import struct
-import subprocess
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
-from qclimb.policy import Mode, Policy
+from qclimb.checks import UINT64_MAX
+from qclimb.layout import U8, U32, U64, Field, Layout
+from qclimb.policy import MAX_PRIORITIES, Mode, Policy
 
+from hostlib.hostd import bpf, devices
+from hostlib.hostd.bpf import BpfError
 from hostlib.hostd.errors import HostdError, PlaceError
 from hostlib.hostd.place import Place, write_whole
+from hostlib.hostd.tools import run
 
-OBJECT = Path(__file__).parents[1] / "build" / "tagger.bpf.o"
+BUILD = Path(__file__).parents[1] / "build"
+OBJECT = BUILD / "tagger.bpf.o"
 MAPS = ("policy", "flows", "paths", "arrivals", "silences", "counts")
 COUNTS = ("tagged", "hidden", "lost", "held")
 """enum tagger_count"""
-DIRECTIONS = ("egress", "ingress")
 GROUP = "qclimb"
-PREFERENCE = "4747"
-"""Of our filters at a device's clsact: whatever else is there keeps its place."""
-MAX_PRIORITIES = 64
-UNUSED = (1 << 64) - 1
 NOT_OURS = 255
-FILTER = 1
-TIMEOUT_S = 10.0
+FILTER, SCOPED = 1, 2
+"""enum tagger_flag"""
+TAGGER_POLICY = Layout(
+    "tagger_policy",
+    {
+        "threshold_bytes": Field(U64.table(MAX_PRIORITIES)),
+        "priorities": Field(U32),
+        "flags": Field(U32),
+        "dscp": Field(U8.table(MAX_PRIORITIES)),
+        "priority_of_dscp": Field(U8.table(64)),
+    },
+)
+"""`struct tagger_policy`, which a test holds to it."""
 LOOK_S = 10.0
 """Between two looks whether everything is still in its place."""
 
@@ -66,10 +73,20 @@ class Loaded:
 
 
 class Tagger:
-    """The tagger at some devices of this network namespace."""
+    """The tagger at some devices of this network namespace.
+
+    With `cgroups`, for the kernel mode: at every Ethernet device of this namespace, unless some are named, and of those
+    that processes of these cgroups live in.
+    """
 
     def __init__(
-        self, place: Place, devices: tuple[str, ...], *, use_filter: bool = True, object_file: Path = OBJECT
+        self,
+        place: Place,
+        devices: tuple[str, ...],
+        *,
+        use_filter: bool = True,
+        object_file: Path = OBJECT,
+        cgroups: tuple[Path, ...] = (),
     ) -> None:
         self._place = place
         self._bpf = place.directory / "bpf"
@@ -77,6 +94,9 @@ class Tagger:
         self._devices = devices
         self._use_filter = use_filter
         self._object = object_file
+        self._cgroups = cgroups
+        self._at: set[str] = set()
+        self._namespaces: set[int] = set()
         self._loaded: Loaded | None = None
         self._told: bytes | None = None
         self._next_look = 0.0
@@ -87,11 +107,11 @@ class Tagger:
         """Brings the kernel to where the policy wants it; never raises, `problem` says what is in the way."""
         now = time.monotonic()
         try:
-            wanted = tagger_policy(policy, use_filter=self._use_filter)
-            if not self._devices:
+            wanted = tagger_policy(policy, use_filter=self._use_filter, is_scoped=bool(self._cgroups))
+            if not self._devices and not self._cgroups:
                 if self._next_look == 0.0:
                     remove(self._place)
-            elif now >= self._next_look:
+            elif now >= self._next_look or devices.namespaces_of(self._cgroups).keys() - self._namespaces:
                 self._ensure()
                 self._tell(wanted)
                 self._permit()
@@ -112,9 +132,6 @@ class Tagger:
             raise TaggerError(
                 f"hostd runs as user {os.geteuid()}; expected root, for it loads programs into the kernel"
             )
-        for tool in ("bpftool", "tc"):
-            if shutil.which(tool) is None:
-                raise TaggerError(f"the command `{tool}` is missing; expected bpftool and iproute2")
         try:
             digest = hashlib.sha256(self._object.read_bytes()).hexdigest()
         except OSError as error:
@@ -126,7 +143,7 @@ class Tagger:
         if found is None or found.object_sha256 != digest or not self._is_whole(found):
             found = self._load(digest, found)
         for device in sorted(set(found.devices) - set(self._devices)):
-            detach(device)
+            devices.detach(device)
         self._attach(found)
         if found.devices != self._devices or self._loaded is None:
             found = Loaded(found.object_sha256, self._devices, found.programs)
@@ -134,7 +151,7 @@ class Tagger:
         self._loaded = found
 
     def _is_whole(self, found: Loaded) -> bool:
-        pins = [*MAPS, *(f"{found.programs}/{direction}" for direction in DIRECTIONS)]
+        pins = [*MAPS, *(f"{found.programs}/{direction}" for direction in devices.DIRECTIONS)]
         return all((self._bpf / pin).exists() for pin in pins)
 
     def _load(self, digest: str, before: Loaded | None) -> Loaded:
@@ -143,48 +160,44 @@ class Tagger:
         programs = f"programs-{digest[:8]}-{os.getpid()}"
         # (no dots: the BPF file system keeps names with one for itself)
         target = self._bpf / programs
-        _remove_pins(target)
-        load = ["bpftool", "prog", "loadall", str(self._object), str(target), "type", "classifier"]
-        reuse = [word for name in MAPS for word in ("map", "name", name, "pinned", str(self._bpf / name))]
+        remove_pins(target)
         try:
-            if not all((self._bpf / name).exists() for name in MAPS):
-                raise TaggerError("no maps to take over")
-            run(*load, *reuse)
-        except TaggerError:
-            for name in MAPS:
-                (self._bpf / name).unlink(missing_ok=True)
-            _remove_pins(target)
-            run(*load, "pinmaps", str(self._bpf))
+            bpf.load(self._object, self._bpf, target)
+        except BpfError:  # maps of another shape: the kernel mode's programs know the old ones
+            forget_maps(self._bpf)
+            bpf.load(self._object, self._bpf, target)
         found = Loaded(digest, self._devices, programs)
         self._attach(found)
         write_whole(self._left, json.dumps(asdict(found)).encode() + b"\n")
         for old in self._bpf.glob("programs-*"):
             if old.name != programs:
-                _remove_pins(old)
+                remove_pins(old)
         self._told = None
         return found
 
     def _attach(self, found: Loaded) -> None:
-        for device in self._devices:
-            check_device(device)
-            if "clsact" not in run("tc", "qdisc", "show", "dev", device):
-                run("tc", "qdisc", "add", "dev", device, "clsact")
-            for direction in DIRECTIONS:
-                program = self._bpf / found.programs / direction
-                number = json.loads(run("bpftool", "-j", "prog", "show", "pinned", str(program)))["id"]
-                place = ["dev", device, direction, "pref", PREFERENCE]
-                if f" id {number} " not in run("tc", "filter", "show", *place):
-                    run(
-                        *("tc", "filter", "replace", *place, "handle", "1", "protocol", "all"),
-                        *("bpf", "direct-action", "object-pinned", str(program)),
-                    )
+        links, programs = self._bpf / "links", self._bpf / found.programs
+        links.mkdir(mode=0o755, exist_ok=True)
+        own = self._devices or devices.ethernet_devices()
+        kept = devices.keep(links, programs, own)
+
+        def keep_there() -> None:
+            kept.update(devices.keep(links, programs, devices.ethernet_devices()))
+
+        here = devices.OWN.stat().st_ino
+        found_there = devices.namespaces_of(self._cgroups)
+        self._namespaces = set(found_there)
+        for number, path in found_there.items():
+            if number != here:
+                devices.within(path, keep_there)
+        for link in links.iterdir():
+            if link.name[0].isdigit() and link.name not in kept:
+                link.unlink()
+        self._at = kept
 
     def _tell(self, wanted: bytes) -> None:
         if wanted != self._told:
-            run(
-                *("bpftool", "map", "update", "pinned", str(self._bpf / "policy"), "key", *"0000", "value"),
-                *map(str, wanted),
-            )
+            bpf.put(self._bpf / "policy", bytes(4), wanted)
             self._told = wanted
 
     def _permit(self) -> None:
@@ -202,44 +215,36 @@ class Tagger:
         counted = ", ".join(f"{number} {name}" for name, number in self.counts().items())
         has_group = self._bpf.joinpath("flows").stat().st_mode & 0o070
         who = "" if has_group else f"; there is no group {GROUP}: for root's programs only"
-        return f"at {', '.join(self._devices)}, filter {'on' if self._use_filter else 'off'}: {counted}{who}"
+        where = ", ".join(self._devices) or f"{len(self._at) // len(devices.DIRECTIONS)} devices"
+        return f"at {where}, filter {'on' if self._use_filter else 'off'}: {counted}{who}"
 
     def counts(self) -> dict[str, int]:
         """Packets since the maps were made, by what was done to them.
 
         Raises:
-            TaggerError: nothing is loaded.
+            BpfError: nothing is loaded.
         """
         return read_counts(self._bpf)
 
 
-def read_counts(bpf: Path) -> dict[str, int]:
-    """The tagger's counters of the file system at `bpf`. Raises: TaggerError."""
-    rows: list[dict[str, Any]] = json.loads(run("bpftool", "-j", "map", "dump", "pinned", str(bpf / "counts")))
-    return {
-        COUNTS[row["formatted"]["key"]]: sum(cpu["value"] for cpu in row["formatted"]["values"])
-        for row in rows
-        if row["formatted"]["key"] < len(COUNTS)
-    }
+def read_counts(bpf_place: Path) -> dict[str, int]:
+    """The tagger's counters of the BPF file system at `bpf_place`. Raises: BpfError."""
+    return dict(zip(COUNTS, bpf.count_up(bpf_place / "counts", len(COUNTS)), strict=True))
 
 
-def tagger_policy(policy: Policy | None, *, use_filter: bool) -> bytes:
-    """`struct tagger_policy`: without a policy, or in modes that mark nothing, no priority at all."""
-    if policy is None or policy.mode not in (Mode.PIAS, Mode.QCLIMB):
-        return struct.pack("<64QII64s64s", *[UNUSED] * MAX_PRIORITIES, 0, 0, bytes(64), bytes([NOT_OURS] * 64))
-    thresholds = [0, *policy.threshold_bytes]
-    thresholds += [UNUSED] * (MAX_PRIORITIES - len(thresholds))
+def tagger_policy(policy: Policy | None, *, use_filter: bool, is_scoped: bool = False) -> bytes:
+    """Without a policy, or in modes that mark nothing, no priority at all."""
+    thresholds: list[int] = []
+    told: dict[str, object] = {"priorities": 0, "flags": 0, "dscp": b""}
     priority_of_dscp = [NOT_OURS] * 64
-    for priority, dscp in enumerate(policy.dscp):
-        priority_of_dscp[dscp] = priority
-    return struct.pack(
-        "<64QII64s64s",
-        *thresholds,
-        policy.priorities,
-        FILTER if use_filter else 0,
-        bytes(policy.dscp),
-        bytes(priority_of_dscp),
-    )
+    if policy is not None and policy.mode in (Mode.PIAS, Mode.QCLIMB):
+        thresholds = [0, *policy.threshold_bytes]
+        told = {"priorities": policy.priorities, "flags": FILTER * use_filter | SCOPED * is_scoped}
+        told["dscp"] = bytes(policy.dscp)
+        for priority, dscp in enumerate(policy.dscp):
+            priority_of_dscp[dscp] = priority
+    told["threshold_bytes"] = thresholds + [UINT64_MAX] * (MAX_PRIORITIES - len(thresholds))
+    return TAGGER_POLICY.pack(told | {"priority_of_dscp": bytes(priority_of_dscp)})
 
 
 def remove(place: Place) -> bool:
@@ -250,18 +255,18 @@ def remove(place: Place) -> bool:
     Raises:
         TaggerError, PlaceError: something refused to go.
     """
-    bpf, left = place.directory / "bpf", place.directory / "tagger.json"
+    root, left = place.directory / "bpf", place.directory / "tagger.json"
     found = Loaded.read(left)
     for name in ("flows", "paths"):
-        (bpf / name).unlink(missing_ok=True)
+        (root / name).unlink(missing_ok=True)
     if found is None:
         return False
+    remove_pins(root / "links")
     for device in found.devices:
-        detach(device)
-    for name in MAPS:
-        (bpf / name).unlink(missing_ok=True)
-    for programs in bpf.glob("programs-*"):
-        _remove_pins(programs)
+        devices.detach(device)
+    forget_maps(root)
+    for programs in root.glob("programs-*"):
+        remove_pins(programs)
     try:
         left.unlink(missing_ok=True)
     except OSError as error:
@@ -269,26 +274,13 @@ def remove(place: Place) -> bool:
     return True
 
 
-def detach(device: str) -> None:
-    """Takes our filters from a device; one that is gone has none. The clsact qdisc stays: others may use it."""
-    for direction in DIRECTIONS:
-        with contextlib.suppress(TaggerError):
-            run("tc", "filter", "del", "dev", device, direction, "pref", PREFERENCE)
-
-
-def check_device(device: str) -> None:
-    """Raises: TaggerError: no such device, or its frames don't begin by an Ethernet header."""
-    try:
-        kind = Path(f"/sys/class/net/{device}/type").read_text().strip()
-    except OSError:
-        kind = link_type(device)
-    if kind not in ("1", "772", "ether", "loopback"):
-        raise TaggerError(f"{device} is of type {kind}; expected an Ethernet device")
-
-
-def link_type(device: str) -> str:
-    """By `ip`, for a /sys that shows another network namespace. Raises: TaggerError: there is no such device."""
-    return str(json.loads(run("ip", "-j", "link", "show", "dev", device))[0]["link_type"])
+def forget_maps(root: Path) -> None:
+    """Takes the names of all maps, and of the kernel mode's programs, which would go on with maps that nobody finds."""
+    for pin in root.iterdir():
+        if not pin.is_dir() and "." not in pin.name:  # with a dot: the file system's own
+            pin.unlink()
+    for programs in root.glob("kernel-*"):
+        remove_pins(programs)
 
 
 def mount_bpf(directory: Path) -> None:
@@ -303,22 +295,9 @@ def mount_bpf(directory: Path) -> None:
     directory.chmod(0o755)  # by itself it is open to everybody
 
 
-def _remove_pins(directory: Path) -> None:
+def remove_pins(directory: Path) -> None:
+    """Takes a directory of pins, where it is there."""
     if directory.is_dir():
         for pin in directory.iterdir():
             pin.unlink()
         directory.rmdir()
-
-
-def run(*command: str) -> str:
-    """What a tool printed. Raises: TaggerError: it refused; says why in its own last words."""
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise TaggerError(f"`{' '.join(command[:5])}`: {error}") from error
-    if done.returncode:
-        said = [line for line in (done.stderr + done.stdout).splitlines() if line.strip()]
-        why = next((line for line in said if line.startswith(("Error", "libbpf: failed", "RTNETLINK"))), "")
-        why = why or (said[-1] if said else f"exit status {done.returncode}")
-        raise TaggerError(f"`{' '.join(command[:5])}`: {why.strip()}")
-    return done.stdout

@@ -2,39 +2,26 @@
  * Start, fork and exit: who of the others must be told, in which order. Invariant: after fork the child owns its copy
  * of every table and sends none of the parent's records.
  */
-#include "shim.h"
+#include "start.h"
 
-#include <dlfcn.h>
 #include <linux/kcmp.h>
 #include <sched.h>
 #include <stdlib.h>
 
-#include "connection.h"
-#include "drain.h"
-#include "filter.h"
-#include "flow.h"
-#include "log.h"
-#include "mark.h"
-#include "optax.h"
-#include "process.h"
-#include "records.h"
-#include "rules.h"
-#include "tagger.h"
+#include "socket/connection.h"
+#include "socket/loans.h"
+#include "base/filter.h"
+#include "boundary/flow.h"
+#include "tell/log.h"
+#include "socket/mark.h"
+#include "optax/optax.h"
+#include "base/process.h"
+#include "base/real.h"
+#include "tell/records.h"
+#include "rules/rules.h"
+#include "socket/tagger.h"
 
-struct real qclimb_real;
 atomic_bool qclimb_is_started;
-
-static void find_real(void)
-{
-	*(void **)&qclimb_syscall = dlsym(RTLD_NEXT, "syscall");
-#define FIND(result, name, arguments) qclimb_real.name = (result(*) arguments)dlsym(RTLD_NEXT, #name);
-	QCLIMB_REAL(FIND)
-#undef FIND
-	if (!qclimb_real.fcntl64)
-		qclimb_real.fcntl64 = qclimb_real.fcntl;
-	if (!qclimb_real.sendfile64) /* musl from 1.2.4 on has these names for its linker only */
-		qclimb_real.sendfile64 = qclimb_real.sendfile;
-}
 
 static void after_fork_in_parent(void)
 {
@@ -82,13 +69,13 @@ void qclimb_start(void)
 		return;
 	}
 	is_starting = true;
-	find_real();
+	real_find();
 	qclimb_process.is_passive = !libc_is_own() || !filter_lets_us(&qclimb_process.may_bpf);
 	if (!qclimb_process.is_passive) {
 		process_begin();
 		process_read_environment();
 		log_start(secure_getenv("QCLIMB_LOG"));
-		rules_start();
+		rules_start(tagger_look);
 		connections_start(closed);
 		optax_start(secure_getenv("QCLIMB_OPTAX"), secure_getenv("QCLIMB_TASK"));
 		libc_at_fork(after_fork_in_parent, after_fork_in_child);
@@ -121,14 +108,14 @@ __attribute__((destructor)) static void at_exit(void)
  */
 static bool is_in_parents_memory(void)
 {
-	return syscall(SYS_kcmp, sys_getpid(), qclimb_process.pid, KCMP_VM, 0, 0) == 0;
+	return qclimb_syscall(SYS_kcmp, sys_getpid(), qclimb_process.pid, KCMP_VM, 0, 0) == 0;
 }
 
 static void leave_alone(struct connection *connection, int fd)
 {
 	connection->is_released = true;
 	tagger_forget(connection, fd);
-	drain_release(connection, fd);
+	loans_give(connection, fd);
 	mark_nothing(connection, fd);
 	if (optax_is_on())
 		optax_release(connection, fd);
@@ -138,7 +125,7 @@ void qclimb_withdraw(void)
 {
 	const int saved = errno;
 
-	(void)real();
+	qclimb_start();
 	if (!qclimb_process.is_passive && !is_own_process() && !is_in_parents_memory())
 		after_fork_in_child();
 	if (is_own_process()) {

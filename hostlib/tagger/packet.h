@@ -35,7 +35,7 @@ struct packet {
 	uint32_t payload_bytes;
 	uint32_t options_bytes;
 	uint8_t is_ipv6, dscp, tcp_flags;
-	uint8_t head[2]; /* the first two bytes of the IP header, which hold the DSCP */
+	uint8_t head[12]; /* of the IP header: the DSCP lies in its first two bytes, IPv4's checksum in the last two */
 };
 
 /* Steps over extension headers: the offset of TCP's, 0 if none is found. */
@@ -65,8 +65,7 @@ static __always_inline int read_ipv4(struct __sk_buff *skb, struct packet *packe
 		return 0;
 	packet->is_ipv6 = 0;
 	packet->dscp = ip.tos >> 2;
-	packet->head[0] = (uint8_t)(ip.version << 4 | ip.ihl);
-	packet->head[1] = ip.tos;
+	__builtin_memcpy(packet->head, &ip, sizeof(packet->head));
 	packet->transport = packet->network + ip.ihl * 4u;
 	*ip_bytes = bpf_ntohs(ip.tot_len);
 	return 1;
@@ -89,13 +88,47 @@ static __always_inline int read_ipv6(struct __sk_buff *skb, struct packet *packe
 	return packet->transport != 0;
 }
 
+/* What the header of TCP says. */
+static __always_inline void note_tcp(struct packet *packet, const struct tcphdr *tcp, uint32_t ip_bytes)
+{
+	const uint32_t header_bytes = packet->transport - packet->network + tcp->doff * 4u;
+
+	packet->payload_bytes = ip_bytes > header_bytes ? ip_bytes - header_bytes : 0;
+	packet->options_bytes = tcp->doff * 4u - (uint32_t)sizeof(*tcp);
+	packet->seq = bpf_ntohl(tcp->seq);
+	packet->ack = bpf_ntohl(tcp->ack_seq);
+	packet->tcp_flags = (uint8_t)(tcp->fin | tcp->syn << 1 | tcp->rst << 2 | tcp->ack << 4);
+}
+
+/* Most packets: IPv4 without options or tags, headers in one piece. No call of the kernel's; 0: to be read with care. */
+static __always_inline int read_plain(struct __sk_buff *skb, struct packet *packet)
+{
+	const struct ethhdr *frame = (void *)(long)skb->data;
+	const struct iphdr *ip = (const void *)(frame + 1);
+	const struct tcphdr *tcp = (const void *)(ip + 1);
+
+	if ((const void *)(tcp + 1) > (const void *)(long)skb->data_end || frame->h_proto != bpf_htons(ETH_P_IP) ||
+	    ip->version != 4 || ip->ihl != 5 || ip->protocol != PROTOCOL_TCP || ip->frag_off & bpf_htons(0x1fff) ||
+	    !ip->tot_len || tcp->doff < 5)
+		return 0;
+	packet->network = ETH_HLEN;
+	packet->transport = ETH_HLEN + sizeof(*ip);
+	packet->is_ipv6 = 0;
+	packet->dscp = ip->tos >> 2;
+	__builtin_memcpy(packet->head, ip, sizeof(packet->head));
+	note_tcp(packet, tcp, bpf_ntohs(ip->tot_len));
+	return 1;
+}
+
 /* Finds the headers: 1, or 0 where this is no TCP packet that can be read. */
 static __always_inline int packet_read(struct __sk_buff *skb, struct packet *packet)
 {
-	uint32_t ip_bytes = 0, header_bytes;
+	uint32_t ip_bytes = 0;
 	struct tcphdr tcp;
 	uint16_t type;
 
+	if (read_plain(skb, packet))
+		return 1;
 	packet->network = ETH_HLEN;
 	if (bpf_skb_load_bytes(skb, offsetof(struct ethhdr, h_proto), &type, sizeof(type)))
 		return 0;
@@ -116,12 +149,7 @@ static __always_inline int packet_read(struct __sk_buff *skb, struct packet *pac
 		return 0;
 	if (!ip_bytes) /* longer than 64 KB: "BIG TCP" leaves the field 0 */
 		ip_bytes = skb->len - packet->network;
-	header_bytes = packet->transport - packet->network + tcp.doff * 4u;
-	packet->payload_bytes = ip_bytes > header_bytes ? ip_bytes - header_bytes : 0;
-	packet->options_bytes = tcp.doff * 4u - (uint32_t)sizeof(tcp);
-	packet->seq = bpf_ntohl(tcp.seq);
-	packet->ack = bpf_ntohl(tcp.ack_seq);
-	packet->tcp_flags = (uint8_t)(tcp.fin | tcp.syn << 1 | tcp.rst << 2 | tcp.ack << 4);
+	note_tcp(packet, &tcp, ip_bytes);
 	return 1;
 }
 
@@ -144,28 +172,39 @@ static __always_inline long packet_addresses(struct __sk_buff *skb, const struct
 	return error ?: bpf_skb_load_bytes(skb, packet->network + offsetof(struct iphdr, daddr), destination + 12, 4);
 }
 
+/* IPv4's checksum after the second byte changed: HC' = ~(~HC + ~m + m') (RFC 1624, equation 3). */
+static __always_inline void correct(uint8_t *head, uint8_t old_tos)
+{
+	uint32_t sum = (uint32_t)(head[10] << 8 | head[11]) ^ 0xffff;
+
+	sum += (uint32_t)(head[0] << 8 | old_tos) ^ 0xffff;
+	sum += (uint32_t)(head[0] << 8 | head[1]);
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum = ((sum & 0xffff) + (sum >> 16)) ^ 0xffff;
+	head[10] = (uint8_t)(sum >> 8);
+	head[11] = (uint8_t)sum;
+}
+
 /*
  * Changes the DSCP and nothing else: the ECN bits stay, IPv4's checksum is corrected by the difference (RFC 1624). 1:
  * it was changed.
  */
 static __always_inline int packet_mark(struct __sk_buff *skb, const struct packet *packet, uint8_t dscp)
 {
-	const uint16_t old = (uint16_t)(packet->head[0] << 8 | packet->head[1]);
-	uint8_t head[2] = { packet->head[0], packet->head[1] };
+	uint8_t head[sizeof(packet->head)];
 
 	if (packet->dscp == dscp)
 		return 0;
+	__builtin_memcpy(head, packet->head, sizeof(head));
 	if (packet->is_ipv6) {
 		const uint8_t class = qclimb_tos(dscp, (uint8_t)(head[1] >> 4));
 
 		head[0] = (uint8_t)(0x60 | class >> 4);
 		head[1] = (uint8_t)(class << 4 | (head[1] & 15));
-	} else {
-		head[1] = qclimb_tos(dscp, head[1]);
-		if (bpf_l3_csum_replace(skb, packet->network + offsetof(struct iphdr, check), bpf_htons(old),
-					bpf_htons((uint16_t)(head[0] << 8 | head[1])), 2))
-			return 0;
+		return !bpf_skb_store_bytes(skb, packet->network, head, 2, 0);
 	}
+	head[1] = qclimb_tos(dscp, head[1]);
+	correct(head, packet->head[1]);
 	return !bpf_skb_store_bytes(skb, packet->network, head, sizeof(head), 0);
 }
 

@@ -1,7 +1,7 @@
 /*
  * The tagger: QCLIMB's Algorithm 1 on each packet that leaves (clsact egress), and its receiver's half, which tells
- * loss from overtaking (clsact ingress) and hides the SACKs of what was only overtaken (egress): README.md, "The
- * tagger".
+ * loss from overtaking (clsact ingress) and hides the SACKs of what was only overtaken (egress):
+ * docs/design/tagger.md.
  *
  * The rule of a flow is what the library left at the socket; where in the flow a packet lies, and whether it is sent
  * for the first time, is asked of the socket itself: a program at egress runs within TCP's own call, before TCP moves
@@ -16,8 +16,8 @@
 #include <bpf/bpf_helpers.h>
 
 #include "arrivals.h"
+#include "maps.h"
 #include "packet.h"
-#include "tagger.h"
 
 #define OPTION_END 0
 #define OPTION_NOP 1
@@ -28,20 +28,15 @@
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
 	__type(key, uint32_t);
 	__type(value, struct tagger_policy);
 } policy SEC(".maps");
 
 struct {
-	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct tagger_socket);
-} flows SEC(".maps");
-
-struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 16384);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
 	__type(key, struct tagger_path);
 	__type(value, uint32_t); /* the device's index */
 } paths SEC(".maps");
@@ -54,6 +49,7 @@ struct connection_key {
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 16384);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
 	__type(key, struct connection_key);
 	__type(value, struct arrivals);
 } arrivals SEC(".maps");
@@ -65,6 +61,7 @@ struct silences {
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
 	__type(key, uint32_t);
 	__type(value, struct silences);
 } silences SEC(".maps");
@@ -72,16 +69,10 @@ struct {
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, TAGGER_COUNTS);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
 	__type(key, uint32_t);
 	__type(value, uint64_t);
 } counts SEC(".maps");
-
-/* The one value of an array of one. */
-#define ONLY(map)                                                                                                      \
-	({                                                                                                             \
-		const uint32_t zero = 0;                                                                               \
-		bpf_map_lookup_elem(map, &zero);                                                                       \
-	})
 
 static __always_inline void count(uint32_t what)
 {
@@ -120,30 +111,56 @@ static __always_inline uint32_t priority_at(const struct tagger_policy *rules, c
 	return qclimb_priority(rules->threshold_bytes, rules->priorities, &flow->bounds, sent, demotion);
 }
 
-/*
- * ACKs and what is sent again go first (QCLIMB 3.2.3); a FIN has its place in the stream, and must not overtake what
- * comes before.
- */
-static __always_inline void tag(struct __sk_buff *skb, const struct packet *packet, const struct tagger_policy *rules)
+static __always_inline int is_by_kernel(const struct tagger_socket *told)
 {
-	struct bpf_sock *sk = skb->sk;
-	struct tagger_socket *told;
-	struct bpf_tcp_sock *tcp;
-	uint32_t priority = 0;
+	return told && told->before.start == TAGGER_BY_KERNEL;
+}
 
-	if (!sk || !(sk = bpf_sk_fullsock(sk)))
-		return;
-	told = bpf_sk_storage_get(&flows, sk, 0, 0);
-	tcp = told ? bpf_tcp_sock(sk) : 0;
-	if (!tcp)
-		return;
-	if ((packet->payload_bytes || packet->tcp_flags & TCP_FIN) && (int32_t)(packet->seq - tcp->snd_nxt) >= 0)
-		priority = priority_at(rules, told,
-				       tcp->bytes_acked + (uint64_t)(int64_t)(int32_t)(packet->seq - tcp->snd_una));
+static __always_inline void mark_as(struct __sk_buff *skb, const struct packet *packet,
+				    const struct tagger_policy *rules, uint32_t priority)
+{
 	if (!skb->priority)
 		skb->priority = qclimb_so_priority(priority);
 	if (packet_mark(skb, packet, qclimb_dscp_of(rules->dscp, rules->priorities, priority)))
 		count(TAGGER_TAGGED);
+}
+
+/* A packet of several segments, which share its mark, goes by its middle: half of what it misplaces is late. */
+static __always_inline uint64_t middle_of(const struct __sk_buff *skb, const struct packet *packet)
+{
+	return skb->gso_segs > 1 ? packet->payload_bytes / 2 : 0;
+}
+
+/*
+ * ACKs and what is sent again go first (QCLIMB 3.2.3); a FIN has its place in the stream, and must not overtake what
+ * comes before.
+ */
+static __always_inline void tag(struct __sk_buff *skb, const struct packet *packet, const struct tagger_policy *rules,
+				struct bpf_sock *sk, const struct tagger_socket *told)
+{
+	struct bpf_tcp_sock *tcp = bpf_tcp_sock(sk);
+	uint32_t priority = 0;
+
+	if (!tcp || (told->before.start == TAGGER_BY_KERNEL && packet->dscp))
+		return; /* the application's own DSCP */
+	if ((packet->payload_bytes || packet->tcp_flags & TCP_FIN) && (int32_t)(packet->seq - tcp->snd_nxt) >= 0)
+		priority = priority_at(rules, told,
+				       tcp->bytes_acked + (uint64_t)(int64_t)(int32_t)(packet->seq - tcp->snd_una) +
+					       middle_of(skb, packet));
+	mark_as(skb, packet, rules, priority);
+}
+
+/* The handshake goes first: SYN, and the SYN-ACK that a listener in scope sends. */
+static __always_inline void tag_handshake(struct __sk_buff *skb, const struct packet *packet,
+					  const struct tagger_policy *rules, struct bpf_sock *sk)
+{
+	struct bpf_sock *own;
+
+	if (packet->dscp)
+		return;
+	own = packet->tcp_flags & TCP_ACK ? bpf_get_listener_sock(sk) : bpf_sk_fullsock(sk);
+	if (own && is_by_kernel(bpf_sk_storage_get(&flows, own, 0, 0)))
+		mark_as(skb, packet, rules, 0);
 }
 
 /* --- what arrives */
@@ -253,22 +270,33 @@ static __always_inline void note_arrival(struct __sk_buff *skb, const struct pac
 	arrivals_note(flow, packet->seq, bytes, priority, flow->gap ? bpf_ktime_get_ns() : 0);
 }
 
+/*
+ * A packet that came in here before it leaves was marked where it was born; its socket is ahead of it by now. In the
+ * kernel mode nothing is read of packets whose sockets have no rule.
+ */
 SEC("tc")
 int egress(struct __sk_buff *skb)
 {
 	const struct tagger_policy *rules = ONLY(&policy);
+	struct bpf_sock *sk = skb->sk, *own = sk ? bpf_sk_fullsock(sk) : 0;
+	const struct tagger_socket *told = own ? bpf_sk_storage_get(&flows, own, 0, 0) : 0;
 	struct packet packet;
 
-	if (!rules || !rules->priorities || !packet_read(skb, &packet))
+	if (!rules || !rules->priorities || skb->ingress_ifindex)
+		return TC_ACT_UNSPEC;
+	if ((rules->flags & TAGGER_SCOPED && own && !told) || !packet_read(skb, &packet))
 		return TC_ACT_UNSPEC;
 	if (packet.tcp_flags & TCP_SYN) {
-		if (skb->sk)
+		if (sk) {
 			note_path(skb, &packet);
+			tag_handshake(skb, &packet, rules, sk);
+		}
 		return TC_ACT_UNSPEC;
 	}
-	if (rules->flags & TAGGER_FILTER && packet.tcp_flags & TCP_ACK)
+	if (rules->flags & TAGGER_FILTER && packet.tcp_flags & TCP_ACK && (told || !(rules->flags & TAGGER_SCOPED)))
 		filter(skb, &packet);
-	tag(skb, &packet, rules);
+	if (own && told)
+		tag(skb, &packet, rules, own, told);
 	return TC_ACT_UNSPEC;
 }
 

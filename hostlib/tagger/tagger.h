@@ -8,7 +8,7 @@
  *             socket.
  *   paths     group qclimb 0640: between which addresses the tagger has seen a connection begin. Only those are left to
  *             it.
- *   policy, counts, silences, arrivals   0600: hostd's.
+ *   policy, counts, silences, arrivals, and those of the kernel mode (stream.h)   0600: hostd's.
  */
 #ifndef QCLIMB_TAGGER_H
 #define QCLIMB_TAGGER_H
@@ -21,7 +21,11 @@
 
 enum tagger_flag {
 	TAGGER_FILTER = 1, /* hide the SACKs of what was only overtaken */
+	TAGGER_SCOPED = 2, /* and of sockets alone that have a rule: the kernel mode touches nobody else's */
 };
+
+/* tagger_socket.before.start where the kernel mode found the flow: there are no bytes before it, and no position. */
+#define TAGGER_BY_KERNEL (UINT64_MAX - 1)
 
 struct tagger_policy {
 	uint64_t threshold_bytes[QCLIMB_MAX_PRIORITIES]; /* as in struct qclimb_policy */
@@ -56,6 +60,13 @@ enum tagger_count {
 	TAGGER_LOST, /* SACKs shown: a gap within a priority */
 	TAGGER_HELD, /* SACKs shown: hidden for long enough */
 	TAGGER_COUNTS,
+};
+
+enum kernel_count {
+	KERNEL_FLOWS, /* flows that the kernel mode found and recorded */
+	KERNEL_DROPPED, /* records that found no room */
+	KERNEL_SOCKETS, /* sockets opened in scope */
+	KERNEL_COUNTS,
 };
 
 #endif

@@ -16,13 +16,26 @@
     fabric = Fabric.attach("qc")                             # one that another process brought up
 
 `host_env(host, shim=False)` sets QCLIMB_RUN to the host's own directory and, with `shim`, LD_PRELOAD. Programs started
-by `popen` are ended with the fabric at the latest. With `control=start_control` (from lab.fabric.control) the daemons
-run in it, `fabric.record.control` holds REST address, token file and CA file, and `lab.rest.client(fabric)` is an httpx
-client that reaches the orchestrator from anywhere.
+by `popen` are ended with the fabric at the latest. With `control=start_control` (from lab.control.plane) the daemons
+run in it, `fabric.record.control` holds REST address, token file and CA file, and `lab.control.rest.client(fabric)` is
+an httpx client that reaches the orchestrator from anywhere.
 """
 
-from lab.fabric.fabric import Fabric
+from typing import TYPE_CHECKING, Any
+
 from lab.fabric.queues import Buffer, QueueProgram, Service
 from lab.fabric.topology import FabricError, Topology
 
+if TYPE_CHECKING:
+    from lab.fabric.fabric import Fabric
+
 __all__ = ["Buffer", "Fabric", "FabricError", "QueueProgram", "Service", "Topology"]
+
+
+def __getattr__(name: str) -> Any:
+    """Loads what brings a fabric up only when it is asked for: a virtual ASIC is started on every switch."""
+    if name != "Fabric":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from lab.fabric.fabric import Fabric
+
+    return Fabric

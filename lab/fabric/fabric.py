@@ -31,7 +31,7 @@ class Fabric(AbstractContextManager["Fabric"]):
 
     As a context manager it lives as long as the `with` block; also on Ctrl-C, SIGTERM and exceptions it is taken down.
     What a killed owner left behind under the same prefix is removed first. `control` starts daemons in it once it is
-    built (`lab.fabric.control.start_control`); None: links only.
+    built (`lab.control.plane.start_control`); None: links only.
 
     Raises:
         FabricError: no root, a missing tool, a prefix in use; nothing is left half built.

@@ -135,9 +135,9 @@ def _leaf_routes(topology: Topology, netns: str, leaf: str) -> Iterator[Command]
     uplinks = []
     for port in topology.ports_of(leaf):
         if port.peer_is_switch:
-            yield Ip(netns, f"addr add {_link_address(port)}/31 dev {port.name}")
-            yield Ip(netns, _neighbour(port))
-            uplinks.append(f"nexthop via {_peer_address(port)} dev {port.name}")
+            yield Ip(netns, f"addr add {link_address(port)}/31 dev {port.name}")
+            yield Ip(netns, neighbour_line(port))
+            uplinks.append(f"nexthop via {peer_address(port)} dev {port.name}")
         else:
             host = topology.hosts[port.peer_node]
             yield Ip(netns, f"addr add {topology.gateway_of(leaf)}/32 dev {port.name}")
@@ -150,23 +150,25 @@ def _leaf_routes(topology: Topology, netns: str, leaf: str) -> Iterator[Command]
 
 def _spine_routes(topology: Topology, netns: str, spine: str) -> Iterator[Command]:
     for port in topology.ports_of(spine):
-        yield Ip(netns, f"addr add {_link_address(port)}/31 dev {port.name}")
-        yield Ip(netns, _neighbour(port))
-        yield Ip(netns, f"route add {topology.rack_of(port.peer_node)} via {_peer_address(port)}")
+        yield Ip(netns, f"addr add {link_address(port)}/31 dev {port.name}")
+        yield Ip(netns, neighbour_line(port))
+        yield Ip(netns, f"route add {topology.rack_of(port.peer_node)} via {peer_address(port)}")
 
 
-def _link_address(port: Port) -> str:
+def link_address(port: Port) -> str:
     """A /31 for each uplink, from its interface indices; 198.19.224.0 and up is clear of the racks' prefixes."""
     return f"198.19.{224 + port.ifindex // 256 % 32}.{port.ifindex % 256}"
 
 
-def _peer_address(port: Port) -> str:
+def peer_address(port: Port) -> str:
+    """The address at the other end of an uplink."""
     return f"198.19.{224 + port.peer_ifindex // 256 % 32}.{port.peer_ifindex % 256}"
 
 
-def _neighbour(port: Port) -> str:
+def neighbour_line(port: Port) -> str:
+    """The line of `ip` that makes the switch at the other end of a cable a neighbour."""
     # Permanent: no ARP between the queues, which would wait behind, or be dropped with, the traffic that it serves.
-    return f"neigh replace {_peer_address(port)} lladdr {port.peer_mac} dev {port.name} nud permanent"
+    return f"neigh replace {peer_address(port)} lladdr {port.peer_mac} dev {port.name} nud permanent"
 
 
 HOST_PROGRAM = QueueProgram(

@@ -144,7 +144,9 @@ def reshape(dev: str, rate_bps: int, program: QueueProgram, shaper: Shaper) -> I
 
 
 def _htb_leaves(dev: str, rate_bps: int, program: QueueProgram, verb: str) -> Iterator[str]:
-    # A rate of 8 bit/s keeps every leaf over its own rate, so that each packet is borrowed, and borrowing goes by prio.
+    # A rate of 8 bit/s keeps every leaf over its own rate, so that packets are borrowed, and borrowing goes by prio.
+    # But for one a minute: a leaf's first packet, and the first one 60 s (HTB's limit) after such a packet, is of its
+    # own rate and passes all that waits: a flow that has just been demoted may overtake itself, once a port and queue.
     for queue, service in enumerate(program.services):
         ceil = min(rate_bps, service.pir_bytes_per_s * 8 or rate_bps)
         yield (

@@ -78,6 +78,10 @@ class Star:
         """The switch's interface to the receiver."""
         return _port(self.receiver)
 
+    def argv(self, host: str, argv: Sequence[str], environment: Mapping[str, str]) -> list[str]:
+        """The command that runs `argv` on a host."""
+        return argv_in(self.netns(host), argv, environment)
+
     @property
     def namespaces(self) -> list[str]:
         """All of them."""

@@ -1,147 +1,281 @@
-"""Pages that run each scheme on each case at each load: the table of ratios, the plots and the verdicts of all such."""
+"""Pages that compare schemes over cases and loads, as data: what is run, the table's columns, what a paper claims."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
-import numpy as np
-
-from lab.figures.claims import Claim, in_a_line, judged
-from lab.figures.intervals import over_seeds, shown
-from lab.figures.page import Panel, Points, Runs, Scale, Series, Story
+from lab.experiment.claims import AsPaper, Claim, Outcome, judge, said, tally
+from lab.experiment.intervals import Interval, over_runs
+from lab.figures.page import Key, Panel, Points, Runs, Scale, Series, Story
+from lab.figures.points import Point
 from lab.sim import Experiment
+from lab.sim.fluid import FluidExperiment
 
-COLUMNS = {
+Measure = Callable[[Point], float]
+Run = Callable[[str, str, float, int, int], Experiment | FluidExperiment | None]
+"""Case, scheme, load, flows, seed; None: there is no such point."""
+
+
+def fct(statistic: str = "mean", size_class: str = "all", of: str = "fct_us") -> Measure:
+    """`mean` or `p99` of a class of flows."""
+    return lambda point: point.statistic(statistic, size_class, of)
+
+
+def slowdown(statistic: str = "mean", size_class: str = "all") -> Measure:
+    """As `fct`; in the fluid model it is nFCT."""
+    return fct(statistic, size_class, "slowdown")
+
+
+def counted(name: str, per: str = "", times: float = 1) -> Measure:
+    """A counter of the whole run, or its ratio to another one."""
+    return lambda point: times * point.counters[name] / (point.counters[per] if per else 1)
+
+
+class Told:
+    """What points say, over their seeds. Ratios are formed seed by seed, over the same flows."""
+
+    def __init__(self, scale: Scale, points: Points) -> None:
+        self._scale, self._points = scale, points
+
+    def has(self, case: str, scheme: str, load: float) -> bool:
+        """Whether that was run."""
+        return (case, scheme, load, self._scale.seeds[0]) in self._points
+
+    def each(self, case: str, scheme: str, load: float, measure: Measure) -> list[float]:
+        """A value a seed."""
+        return [measure(self._points[case, scheme, load, seed]) for seed in self._scale.seeds]
+
+    def value(self, case: str, scheme: str, load: float, measure: Measure) -> Interval:
+        """Mean over seeds of what can't be below 0."""
+        mean = over_runs(self.each(case, scheme, load, measure))
+        return replace(mean, low=max(0.0, mean.low)) if mean.is_bounded else mean
+
+    def ratio(self, case: str, scheme: str, base: str, load: float, measure: Measure) -> Interval:
+        """Of two schemes; seeds without such flows are left out."""
+        pairs = zip(self.each(case, scheme, load, measure), self.each(case, base, load, measure), strict=True)
+        return over_runs((ours / theirs for ours, theirs in pairs if ours > 0 and theirs > 0), ratios=True)
+
+
+class Cell(Protocol):
+    """What stands in a column of the table."""
+
+    @property
+    def title(self) -> str:
+        """The heading."""
+
+    def text(self, told: Told, case: str, scheme: str, load: float) -> str:
+        """In a row."""
+
+
+class Number(Cell, Protocol):
+    """A cell that can be drawn."""
+
+    def of(self, told: Told, case: str, scheme: str, load: float) -> Interval:
+        """In a row."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A number of each row: of the row's scheme or of `scheme`; with `base` as a ratio to it, or `turned` over."""
+
+    title: str
+    measure: Measure
+    base: str = ""
+    scheme: str = ""
+    turned: bool = False
+    digits: int = 2
+    case: str = ""
+    """Whose points are taken instead of the row's."""
+    cases: tuple[str, ...] = ()
+    """In whose rows it stands; empty: in all."""
+
+    def of(self, told: Told, case: str, scheme: str, load: float) -> Interval:
+        """The number."""
+        case, scheme = self.case or case, self.scheme or scheme
+        if not self.base:
+            return told.value(case, scheme, load, self.measure)
+        over, under = (self.base, scheme) if self.turned else (scheme, self.base)
+        return told.ratio(case, over, under, load, self.measure)
+
+    def text(self, told: Told, case: str, scheme: str, load: float) -> str:
+        """As in the table."""
+        if self.cases and case not in self.cases:
+            return ""
+        return self.of(told, case, scheme, load).text(self.digits)
+
+
+@dataclass(frozen=True)
+class Note:
+    """Words of each row, by case, scheme and load: what others have found there."""
+
+    title: str
+    words: Callable[[str, str, float], object]
+
+    def text(self, told: Told, case: str, scheme: str, load: float) -> str:
+        """As in the table."""
+        return f"{self.words(case, scheme, load)}"
+
+
+CLASSES = {
     "overall mean": ("mean", "all"),
     "small mean": ("mean", "small"),
     "small p99": ("p99", "small"),
     "medium mean": ("mean", "medium"),
     "large mean": ("mean", "large"),
 }
-Point = Callable[[str, str, float, int, int], Experiment]
-"""Case, scheme, load, flows, seed."""
+
+
+def _beside(base: str) -> tuple[Column, ...]:
+    """FCTs of all classes over another scheme's."""
+    return tuple(Column(f"{title} / {base}", fct(*which), base) for title, which in CLASSES.items() if base)
+
+
+def _unchanged(scale: Scale, told: Told, story: Story) -> Story:
+    return story
 
 
 @dataclass(frozen=True)
 class Grid:
-    """What is run, what it is compared with, and what the paper says of it."""
+    """A point a case, scheme, load and seed."""
 
-    cases: tuple[str, ...]
     schemes: tuple[str, ...]
-    base: str
-    """The scheme that columns are ratios to."""
-    point: Point
-    claims: tuple[Claim, ...]
-    case: str = "case"
-    """What a case is, as the table's heading."""
-    x: Mapping[str, float] = field(default_factory=dict)
-    """Cases that are numbers: the plots' abscissa; else it is the load."""
-    plotted: tuple[str, ...] = ("overall mean", "small mean")
+    run: Run
+    base: str = ""
+    """The scheme that is compared with: it has no row and no line."""
+    columns: Sequence[Cell] = ()
+    """Empty: FCTs of all classes over the base's."""
+    claims: Sequence[Claim] = ()
+    cases: tuple[str, ...] = ("",)
+    case: str = ""
+    """What a case is, as the table's heading; empty: the table has no such column."""
+    scheme: str = "scheme"
     quick: tuple[str, ...] = ()
     """Cases of the scale `quick`; empty: all."""
+    hidden: tuple[str, ...] = ()
+    """Cases that are run and drawn, but have no rows and no claims."""
+    tabled: tuple[str, ...] = ()
+    """Schemes that have rows; empty: all but the base. One alone has no column for its name."""
+    drawn: tuple[str, ...] = ()
+    """Schemes that have lines; empty: all but the base."""
+    plotted: Sequence[Number] = ()
+    """Empty: the overall and small means over the base's, where there is one."""
+    y: str = ""
+    x: Mapping[str, float] = field(default_factory=dict)
+    """Cases that are numbers: the plots' abscissa; else it is the load."""
+    dots: bool = False
+    """A line of the plot a case, at the middle load."""
+    of: str = "fct_us"
+    """What claims are about: `fct_us` or `slowdown`."""
+    measures: Mapping[str, Measure] = field(default_factory=dict)
+    """Of claims whose statistic is neither `mean` nor `p99`."""
+    also: Callable[[Scale, Told, Story], Story] = _unchanged
+    """What the page alone has to say."""
 
-    def of(self, scale: Scale) -> Grid:
+    def at(self, scale: Scale) -> Grid:
         """With the cases of a scale."""
         return replace(self, cases=self.quick, quick=()) if self.quick and scale.name == "quick" else self
 
     def runs(self, scale: Scale) -> Runs:
-        """A point a case, scheme, load and seed."""
-        return {
-            (case, scheme, load, seed): self.point(case, scheme, load, scale.flows, seed)
-            for case in self.of(scale).cases
-            for scheme in self.schemes
-            for load in scale.loads
-            for seed in scale.seeds
-        }
+        """All points, in the order of the table."""
+        found: dict[Key, Experiment | FluidExperiment] = {}
+        for case in self.at(scale).cases:
+            for scheme in self.schemes:
+                for load in scale.loads:
+                    for seed in scale.seeds:
+                        point = self.run(case, scheme, load, scale.flows, seed)
+                        if point is not None:
+                            found[case, scheme, load, seed] = point
+        return found
 
     def tell(self, scale: Scale, points: Points) -> Story:
-        """Ratios are formed seed by seed, over the same flows."""
-        if self.of(scale) is not self:
-            return self.of(scale).tell(scale, points)
-        ratio = Ratios(scale, points)
-        rows = [
+        """The table, the plots, each claim held against what was seen, and what the page has to say itself."""
+        grid, told = self.at(scale), Told(scale, points)
+        judged = [(claim, *grid.seen(claim, scale, told)) for claim in grid.claims]
+        run = [(claim, seen, loads) for claim, seen, loads in judged if seen]
+        line = tally([judge(claim.needs, seen, loads).outcome for claim, seen, loads in run]) if run else ""
+        if len(run) < len(judged):
+            line += f" {len(judged) - len(run)} more are of loads, cases or flows that were not run."
+        verdicts = [said(claim, seen, loads) for claim, seen, loads in run]
+        story = Story(grid._rows(scale, told), grid._panels(scale, told), verdicts, line.strip())
+        return grid.also(scale, told, story)
+
+    def seen(self, claim: Claim, scale: Scale, told: Told) -> tuple[list[Interval], list[float]]:
+        """A claim's ratio in each of its cases and at each of its loads, as far as there were such flows; and those
+        loads."""
+        asked = claim.needs.loads if isinstance(claim.needs, AsPaper) else ()
+        measure = self.measures.get(claim.statistic) or fct(claim.statistic, claim.size_class, self.of)
+        places = [
+            (case, load)
+            for case in self.cases
+            if (case in claim.cases if claim.cases else case not in self.hidden)
+            for load in scale.loads
+            if (not asked or load in asked)
+            and all(told.has(case, scheme, load) for scheme in (claim.scheme, claim.base))
+        ]
+        each = [(load, told.ratio(case, claim.scheme, claim.base, load, measure)) for case, load in places]
+        found = [(load, seen) for load, seen in each if seen.is_measured]
+        return [seen for _, seen in found], sorted({load for load, _ in found})
+
+    def outcomes(self, scale: Scale, told: Told) -> dict[Claim, Outcome]:
+        """Of the claims that were run."""
+        found = {claim: self.seen(claim, scale, told) for claim in self.claims}
+        return {claim: judge(claim.needs, *seen).outcome for claim, seen in found.items() if seen[0]}
+
+    def _others(self) -> tuple[str, ...]:
+        return tuple(scheme for scheme in self.schemes if scheme != self.base)
+
+    def _rows(self, scale: Scale, told: Told) -> list[dict[str, str]]:
+        schemes, columns = self.tabled or self._others(), self.columns or _beside(self.base)
+        return [
             {
-                self.case: case,
+                **({self.case: case} if self.case else {}),
                 "load": f"{load}",
-                "scheme": scheme,
-                **{
-                    f"{title} / {self.base}": shown(*ratio(case, scheme, self.base, load, *column))
-                    for title, column in COLUMNS.items()
-                },
+                **({self.scheme: scheme} if len(self.tabled) != 1 else {}),
+                **{column.title: column.text(told, case, scheme, load) for column in columns},
             }
             for case in self.cases
+            if case not in self.hidden
             for load in scale.loads
-            for scheme in self.schemes
-            if scheme != self.base
+            for scheme in schemes
+            if told.has(case, scheme, load)
         ]
-        found = [
-            [
-                ratio(case, claim.scheme, claim.base, load, claim.name, claim.size_class)[0]
-                for case in claim.cases or self.cases
-                for load in ([load for load in scale.loads if load in claim.loads] or scale.loads)
-            ]
-            for claim in self.claims
-        ]
-        verdicts = [judged(claim, values) for claim, values in zip(self.claims, found, strict=True)]
-        return Story(rows, self._panels(scale, ratio), verdicts, in_a_line(self.claims, found))
 
-    def _panels(self, scale: Scale, ratio: Ratios) -> list[Panel]:
-        others = [scheme for scheme in self.schemes if scheme != self.base]
-        if len(scale.loads) == 1 and not self.x:  # no line to draw: a dot a case and scheme
-            load = scale.loads[0]
-            at = [(case, load) for case in self.cases]
-            places_of = [float(place) for place in range(len(at))]
-            return [
-                Panel(
-                    f"load {load}: {title}",
-                    "",
-                    f"FCT / {self.base}'s",
-                    [_series(ratio, scheme, self.base, places_of, at, COLUMNS[title]) for scheme in others],
-                    self.cases,
-                )
-                for title in self.plotted
-            ]
+    def _panels(self, scale: Scale, told: Told) -> list[Panel]:
+        panels = []
+        for where, axis, x, places, names in self._axes(scale, told):
+            for column in self.plotted or _beside(self.base)[:2]:
+                lines = []
+                for scheme in self.drawn or self._others():
+                    at = [(one, case, load) for one, (case, load) in zip(x, places, strict=True)]
+                    there = [(one, case, load) for one, case, load in at if told.has(case, scheme, load)]
+                    values = [column.of(told, case, scheme, load) for _, case, load in there]
+                    lines.append(Series(scheme, [one for one, *_ in there], values))
+                title = f"{where}: {column.title}" if where else column.title
+                panels.append(Panel(title, axis, self.y or f"FCT / {self.base}'s", lines, names))
+        return panels
+
+    def _axes(
+        self, scale: Scale, told: Told
+    ) -> list[tuple[str, str, list[float], list[tuple[str, float]], Sequence[str]]]:
+        """Of each panel's abscissa: what it is of, its title, its places and what stands there, and their names."""
         if self.x:
-            places: list[tuple[str, str, list[float], list[tuple[str, float]]]] = [
-                (f"load {load}", self.case, list(self.x.values()), [(case, load) for case in self.x])
+            places = [(case, value) for case, value in self.x.items() if case in self.cases]
+            return [
+                (f"load {load}", self.case, [value for _, value in places], [(case, load) for case, _ in places], ())
                 for load in scale.loads
             ]
-        else:
-            places = [(case, "load", list(scale.loads), [(case, load) for load in scale.loads]) for case in self.cases]
-        return [
-            Panel(
-                f"{where}: {title}",
-                axis,
-                f"FCT / {self.base}'s",
-                [_series(ratio, scheme, self.base, x, at, COLUMNS[title]) for scheme in others],
-            )
-            for where, axis, x, at in places
-            for title in self.plotted
-        ]
-
-
-def _series(
-    ratio: Ratios, scheme: str, base: str, x: list[float], at: list[tuple[str, float]], column: tuple[str, str]
-) -> Series:
-    each = [ratio(case, scheme, base, load, *column) for case, load in at]
-    return Series(scheme, x, [mean for mean, _ in each], [float(np.nan_to_num(half)) for _, half in each])
-
-
-class Ratios:
-    """Ratios of two schemes' statistics over the same flows, seed by seed. Keys are case, scheme, load, seed."""
-
-    def __init__(self, scale: Scale, points: Points) -> None:
-        self._scale, self._points = scale, points
-
-    def __call__(
-        self, case: str, scheme: str, base: str, load: float, name: str, size_class: str
-    ) -> tuple[float, float]:
-        """Mean over the seeds that have such flows, and half its interval."""
-        each = [
-            self._points[case, scheme, load, seed].statistic(name, size_class)
-            / self._points[case, base, load, seed].statistic(name, size_class)
-            for seed in self._scale.seeds
-        ]
-        there = [value for value in each if value == value]
-        return over_seeds(there) if there else (float("nan"), float("nan"))
+        if self.dots or (len(scale.loads) == 1 and len(self.cases) > 1):  # no line to draw: a dot a case and scheme
+            load = scale.loads[len(scale.loads) // 2]
+            cases = [case for case in self.cases if case not in self.hidden]
+            return [
+                (f"load {load}", "", [float(n) for n in range(len(cases))], [(case, load) for case in cases], cases)
+            ]
+        drawn = self.drawn or self._others()
+        found: list[tuple[str, str, list[float], list[tuple[str, float]], Sequence[str]]] = []
+        for case in self.cases:
+            loads = [load for load in scale.loads if told.has(case, drawn[0], load)]
+            if len(loads) > 1 or len(scale.loads) == 1:
+                found.append((case, "load", loads, [(case, load) for load in loads], ()))
+        return found

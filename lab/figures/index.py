@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-
-from lab.figures.asked import ASKED
 
 PARTS = {"title": r"^# (.+)$", "command": r"^`(qclimb figures [^`]+)`", "verdict": r"^\*\*Verdict\*\*: (.+)$|^- (.+)$"}
 """How lab.figures.render writes them; a page without a verdict of one line is shown by its first claim's."""
 COST = re.compile(r"^`qclimb figures [^`]+`:.*?([\d.]+ CPU (?:minutes|seconds))\.$", re.MULTILINE)
 QUICK = "quick.json"
-"""CPU seconds of `--quick` with nothing kept, by page, as bench/figures_quick.py writes them."""
+"""CPU seconds of `--quick` with nothing kept, by page, measured on 22 November 2026 (build 5b64d05)."""
 
 
-def write_index(folder: Path) -> Path:
+@dataclass(frozen=True)
+class Asked:
+    """A figure or table, the pages that show it (files without .md), and what has to be said about it."""
+
+    what: str
+    pages: tuple[str, ...]
+    said: str = ""
+
+
+def write_index(folder: Path, asked_for: Sequence[Asked]) -> Path:
     """Writes README.md beside the pages; returns its path."""
     found = {path.stem: parts for path in sorted(folder.glob("*.md")) if (parts := _parts(path))}
     quick = json.loads((folder / QUICK).read_text(encoding="utf-8")) if (folder / QUICK).exists() else {}
@@ -26,7 +35,7 @@ def write_index(folder: Path) -> Path:
         "`qclimb figures` makes this list from the pages here; `lab/sim/README.md` says what the simulator is.",
         "",
         "CPU time: of the page as it stands here (its engines'), and of `--quick` with nothing kept from before (all",
-        "of it, Python's start and the plot included; `python bench/figures_quick.py`).",
+        "of it, Python's start and the plot included; 22 November 2026, build 5b64d05).",
         "",
         "| page | what it found | made by | CPU time | quick |",
         "|---|---|---|---|---|",
@@ -35,9 +44,9 @@ def write_index(folder: Path) -> Path:
         cells = [f"[{parts['title']}]({name}.md)", parts["verdict"], f"`{parts['command']}`", parts["cost"]]
         lines.append("| " + " | ".join([*cells, f"{quick[name]:.0f} s" if name in quick else ""]) + " |")
     lines += ["", "## What was asked for, and where it is", "", "| asked | page | |", "|---|---|---|"]
-    for asked in ASKED:
+    for asked in asked_for:
         pages = ", ".join(f"[{name}]({name}.md)" for name in asked.pages if name in found)
-        lines.append(f"| {asked.what} | {pages or '(not made here)'} | {asked.said} |")
+        lines.append(f"| {asked.what} | {pages or ('(not made here)' if asked.pages else '')} | {asked.said} |")
     index = folder / "README.md"
     index.write_text("\n".join([*lines, ""]), encoding="utf-8")
     return index

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from lab.experiment.intervals import Interval
 from lab.figures.points import Point
 from lab.sim.experiment import Experiment
 from lab.sim.fluid import FluidExperiment
@@ -26,15 +27,40 @@ class Scale:
     loads: tuple[float, ...]
 
 
+def scales(
+    quick: int,
+    medium: int,
+    full: int,
+    quick_loads: Sequence[float],
+    loads: Sequence[float] = (),
+    medium_seeds: Sequence[int] = (1, 2, 3),
+) -> dict[str, Scale]:
+    """Flows a point at each scale; `loads`: of all but the quick one, where they are others."""
+    many = tuple(loads or quick_loads)
+    return {
+        "quick": Scale("quick", quick, (1,), tuple(quick_loads)),
+        "medium": Scale("medium", medium, tuple(medium_seeds), many),
+        "full": Scale("full", full, (1, 2, 3), many),
+    }
+
+
 @dataclass(frozen=True)
 class Series:
     """One line of a plot."""
 
     label: str
     x: Sequence[float]
-    y: Sequence[float]
-    half: Sequence[float] = ()
-    """Half the 95 % interval of each, where there are several seeds."""
+    y: Sequence[Interval]
+
+    @property
+    def values(self) -> list[float]:
+        """Without their intervals."""
+        return [each.value for each in self.y]
+
+    @property
+    def has_intervals(self) -> bool:
+        """Whether there is any width to draw."""
+        return any(each.high > each.low for each in self.y)
 
 
 @dataclass(frozen=True)

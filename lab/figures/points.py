@@ -1,12 +1,13 @@
 """A point: one run's numbers, and the name that its content gives it.
 
 The name is the hash of the experiment and of the engine's sources (of the program, where it was installed without
-them): lab.figures.store keeps points by it, lab.figures.sweep runs those that are not there.
+them): a store keeps points by it, lab.figures.sweep runs those that are not there.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -16,7 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lab.sim import FlowList, Workload, run
+from lab.experiment.store import Store
+from lab.sim import FlowList, SimulationError, Workload, run
 from lab.sim import engine as engine_package
 from lab.sim.experiment import Experiment
 from lab.sim.fluid import FluidExperiment, run_fluid
@@ -55,8 +57,9 @@ class Point:
 @cache
 def _engine_digest() -> bytes:
     folder = Path(engine_package.__file__).parent
-    rule = folder.parents[2] / "hostlib/core/include/qclimb/priority.h"  # the hosts' rule is the engine's
-    sources = [*sorted(folder.glob("*/*.h")), folder / "main.cpp", rule]
+    rules = folder.parents[2] / "hostlib/core/include/qclimb"  # the hosts' rules are the engine's
+    own = [rules / f"{name}.h" for name in ("priority", "deadline")]
+    sources = [*sorted(folder.glob("*/*.h")), folder / "main.cpp", *own]
     if not all(path.exists() for path in sources):
         sources = [engine_package.program()]
     return hashlib.sha256(b"".join(path.read_bytes() for path in sources)).digest()
@@ -100,4 +103,29 @@ def compute(experiment: Experiment | FluidExperiment) -> Point:
     counters["retransmissions"] = int(found.retransmissions.sum())
     for size_class in ("small", "medium", "large"):
         counters[f"drops_{size_class}"] = int(found.drops[found.of_class(size_class)].sum())
+    due_ps = getattr(experiment.workload, "deadline_ps", None)
+    if due_ps is not None:
+        is_in_time = (found.received_ps >= 0) & ((found.received_ps <= due_ps) | (due_ps == 0))
+        counters["in_time"] = float(is_in_time.mean())
     return Point(found.size_bytes, found.fct_us, found.slowdown, counters)
+
+
+def store(folder: Path) -> Store[Point]:
+    """The points of a folder, NAME.npz each. Raises: SimulationError."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SimulationError(f"cache is {folder}, where no folder can be made: {error.strerror}") from None
+    return Store(folder, _read, _write, room="", suffix=".npz")
+
+
+def _read(path: Path) -> Point:
+    with np.load(path) as stored:
+        counters = json.loads(str(stored["counters"]))
+        return Point(stored["size_bytes"], stored["fct_us"], stored["slowdown"], counters)
+
+
+def _write(point: Point, path: Path) -> None:
+    arrays = {name: getattr(point, name) for name in ("size_bytes", "fct_us", "slowdown")}
+    with path.open("wb") as file:
+        np.savez_compressed(file, **arrays, counters=np.array(json.dumps(dict(point.counters))))

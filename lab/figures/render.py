@@ -13,13 +13,14 @@ matplotlib.use("svg")
 import matplotlib.pyplot as plt
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, SymmetricalLogLocator
 
-from lab.figures.index import write_index
-from lab.figures.page import Page, Panel, Scale, Story
+from lab.figures.page import Page, Panel, Scale, Series, Story
 
 TICKS_MAX = 6
 """So many places of the abscissa are each named."""
 WIDE = 5
 """Values that differ by more than this factor get a logarithmic axis."""
+TITLE = 46
+"""Letters of a title that fit over a panel; a longer one is set smaller."""
 COLOURS = ("#0060c0", "#e08a00", "#00a070", "#b03080", "#555555", "#70a000", "#c03020", "#00a8c8", "#7a5230")
 
 
@@ -47,7 +48,7 @@ def draw(panels: Sequence[Panel], path: Path) -> None:
             axis.remove()
         for panel, axis in zip(panels, axes.flat, strict=False):
             _dots(panel, axis) if panel.names else _lines(panel, axis)
-            axis.set_title(panel.title, loc="left", fontsize=10)
+            axis.set_title(panel.title, loc="left", fontsize=min(10.0, 10 * TITLE / max(1, len(panel.title))))
             axis.grid(True, color="#eeeeee")
             if not is_one:
                 axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.17), ncols=2, fontsize=7, frameon=False)
@@ -70,7 +71,15 @@ def _legend_columns(labels: Sequence[str], inches: float) -> int:
 
 def _line(panel: Panel) -> float:
     """Inches that a case needs: its series' intervals stand beside each other."""
-    return max(0.24, 0.1 * len(panel.series) * any(series.half for series in panel.series))
+    return max(0.24, 0.1 * len(panel.series) * any(series.has_intervals for series in panel.series))
+
+
+def _bars(series: Series) -> list[list[float]] | None:
+    """From each value down and up to its interval's ends."""
+    if not series.has_intervals:
+        return None
+    ends = [(each.value - each.low, each.high - each.value) for each in series.y]
+    return [[max(0.0, end[way]) if end[way] == end[way] else 0.0 for end in ends] for way in (0, 1)]
 
 
 def _lines(panel: Panel, axis: Any) -> None:
@@ -79,13 +88,13 @@ def _lines(panel: Panel, axis: Any) -> None:
     closest = min((right - left for left, right in pairwise(places)), default=0.0)
     step = min(0.06 * closest, 0.015 * (places[-1] - places[0]))
     for place, series in enumerate(panel.series):
-        shift = step * (place - (len(panel.series) - 1) / 2) if any(series.half) else 0.0
+        shift = step * (place - (len(panel.series) - 1) / 2) if series.has_intervals else 0.0
         x = [each + shift for each in series.x]
-        half = list(series.half) or None
-        axis.errorbar(x, series.y, half, label=series.label, color=_colour(place), marker="o", ms=3, lw=1.3, capsize=2)
+        style = {"label": series.label, "color": _colour(place), "marker": "o", "ms": 3, "lw": 1.3, "capsize": 2}
+        axis.errorbar(x, series.values, _bars(series), **style)
     if len(places) <= TICKS_MAX and step >= 0.01 * (places[-1] - places[0]):
         axis.set_xticks(places)
-    _scale_of(axis, "y", [y for series in panel.series for y in series.y if y == y])
+    _scale_of(axis, "y", _shown(panel))
     axis.set_xlabel(panel.x)
     axis.set_ylabel(panel.y)
 
@@ -115,14 +124,18 @@ def _scale_of(axis: Any, letter: str, shown: Sequence[float]) -> None:
 def _dots(panel: Panel, axis: Any) -> None:
     """A line of the plot a case, a dot a series: what is no number has no slope."""
     for place, series in enumerate(panel.series):
-        half = list(series.half) or None
-        shift = 0.7 / len(panel.series) * (place - (len(panel.series) - 1) / 2) if any(series.half) else 0.0
+        shift = 0.7 / len(panel.series) * (place - (len(panel.series) - 1) / 2) if series.has_intervals else 0.0
         y = [each + shift for each in series.x]
-        axis.errorbar(series.y, y, xerr=half, label=series.label, color=_colour(place), fmt="o", ms=4, lw=1)
+        style = {"label": series.label, "color": _colour(place), "fmt": "o", "ms": 4, "lw": 1}
+        axis.errorbar(series.values, y, xerr=_bars(series), **style)
     axis.set_yticks(range(len(panel.names)), panel.names, fontsize=8)
     axis.set_ylim(len(panel.names) - 0.4, -0.6)
-    _scale_of(axis, "x", [y for series in panel.series for y in series.y if y == y])
+    _scale_of(axis, "x", _shown(panel))
     axis.set_xlabel(panel.y or panel.x)
+
+
+def _shown(panel: Panel) -> list[float]:
+    return [value for series in panel.series for value in series.values if value == value]
 
 
 def _colour(place: int) -> str:
@@ -136,7 +149,7 @@ def _how_much(scale: Scale) -> str:
 
 
 def write(page: Page, scale: Scale, story: Story, folder: Path, command: str, cost: str = "") -> Path:
-    """Writes NAME.md and NAME.svg, and the index anew; returns the first. `cost`: what the points took."""
+    """Writes NAME.md and NAME.svg; returns the first. `cost`: what the points took."""
     folder.mkdir(parents=True, exist_ok=True)
     draw(story.panels, folder / f"{page.name}.svg")
     lines = [
@@ -158,5 +171,4 @@ def write(page: Page, scale: Scale, story: Story, folder: Path, command: str, co
     ]
     path = folder / f"{page.name}.md"
     path.write_text("\n".join(lines), encoding="utf-8")
-    write_index(folder)
     return path

@@ -15,9 +15,9 @@ from typing import Any
 
 from joblib import Parallel, delayed, parallel_config
 
+from lab.experiment.store import Store
 from lab.figures import points
 from lab.figures.points import Point
-from lab.figures.store import Store
 from lab.sim import EngineError
 from lab.sim.engine import program
 from lab.sim.experiment import Experiment
@@ -48,14 +48,16 @@ def run_all(
     progress: Callable[[int], None] = lambda done: None,
     cluster: str | None = None,
 ) -> Sweep:
-    """All points, by key; equal experiments once. `jobs`: side by side, ALL_CORES of this machine or of the cluster;
+    """All points, by key, in the order of `runs`; equal experiments once.
+
+    `jobs`: side by side, ALL_CORES of this machine or of the cluster;
     `cluster`: Ray's address, as lab.figures.cluster has it; `progress` is told how many keys are done. Raises:
     SimulationError."""
     found = Sweep()
     keys: dict[str, list[Any]] = {}
     for key, experiment in runs.items():
         keys.setdefault(points.name_of(experiment), []).append(key)
-    store = Store(folder)
+    store = points.store(folder)
 
     def settle(name: str, point: Point | None) -> bool:
         if point is not None:
@@ -64,7 +66,7 @@ def run_all(
         return point is not None
 
     try:
-        waiting = [name for name in keys if not settle(name, store.read(name))]
+        waiting = [name for name in keys if not settle(name, store.find(name))]
         if waiting:
             program()  # builds it once and not in each task
         with _backend(jobs, cluster) if waiting else nullcontext():
@@ -74,23 +76,25 @@ def run_all(
                 for name, point in Parallel(return_as="generator_unordered", pre_dispatch="n_jobs", batch_size=1)(
                     tasks
                 ):
-                    store.write(name, point)
+                    store.save(name, point)
                     found.computed += 1
                     settle(name, point)
-                waiting = [name for name in later if not settle(name, store.read(name))]
+                waiting = [name for name in later if not settle(name, store.find(name))]
                 if waiting:
                     store.claim(waiting[0], wait=True)
     finally:
         store.close()
-    return found
+    ordered = Sweep({key: found[key] for key in runs})  # and not as the cache or the clock had them
+    ordered.computed = found.computed
+    return ordered
 
 
-def _claimed(names: list[str], store: Store, later: list[str]) -> Iterator[str]:
+def _claimed(names: list[str], store: Store[Point], later: list[str]) -> Iterator[str]:
     """The names that this sweep is to compute, claimed one by one as tasks are handed out; others go to `later`."""
     for name in names:
         if not store.holds(name) and not store.claim(name):
             later.append(name)
-        elif store.read(name) is not None:
+        elif store.find(name) is not None:
             store.give_back(name)
             later.append(name)
         else:

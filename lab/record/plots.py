@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from qclimb import recording
 
-from lab.workload.tables import load_table
+from lab.sizes import load_table
 
 BESIDE = {
     "kmeans": "flux_kmeans_est_bytes",

@@ -6,6 +6,7 @@ from lab.sim.forecast import Exact, Leaves, Nothing
 from lab.sim.homa import homa_for
 from lab.sim.jobs import Jobs
 from lab.sim.matrix import AllToAll, Incast, Permutation, Staggered, Stride, ToRack
+from lab.sim.rated import D3, Pdq, Rcp
 from lab.sim.results import Counters, Results
 from lab.sim.runner import run, stream
 from lab.sim.schemes import NAMED, Homa, Pfabric, Tcp, scheme_named
@@ -13,6 +14,7 @@ from lab.sim.topology import Topology, single_rooted_tree, star
 from lab.sim.workload import Bursty, FlowList, Poisson, Workload
 
 __all__ = [
+    "D3",
     "NAMED",
     "AllToAll",
     "Bursty",
@@ -27,9 +29,11 @@ __all__ = [
     "Jobs",
     "Leaves",
     "Nothing",
+    "Pdq",
     "Permutation",
     "Pfabric",
     "Poisson",
+    "Rcp",
     "Results",
     "SimulationError",
     "Staggered",

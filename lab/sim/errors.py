@@ -1,4 +1,4 @@
-"""What can be wrong with an experiment or a run of it:
+"""What can be wrong with an experiment or a run of it, and the check of a setting:
 
 SimulationError
 |-- ExperimentError   an experiment that cannot be; the sentence names the field
@@ -16,3 +16,13 @@ class ExperimentError(SimulationError):
 
 class EngineError(SimulationError):
     """The engine is not built, or broke off: its last words."""
+
+
+Settings = dict[str, int | str]
+"""As the engine is told them."""
+
+
+def check(place: str, value: float, lowest: float, highest: float) -> None:
+    """Raises: ExperimentError."""
+    if not lowest <= value <= highest:
+        raise ExperimentError(f"{place} is {value}, expected {lowest} to {highest}")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from lab.sim.errors import ExperimentError
-from lab.sim.schemes import Pfabric, Scheme, Settings
+from lab.sim.errors import ExperimentError, Settings
+from lab.sim.rated import Rated
+from lab.sim.schemes import Pfabric, Scheme
 from lab.sim.sizes import mean_wire_bytes, size_table
 from lab.sim.topology import Topology
 from lab.sim.workload import FlowList, Workload
@@ -49,9 +50,11 @@ class Experiment:
             raise ExperimentError(f"seed is {self.seed}, expected 0 to 2^32 - 1")
         if self.routing not in ("ecmp", "spray", "priority"):
             raise ExperimentError(f"routing is {self.routing!r}, expected ecmp, spray or priority")
-        if self.routing == "priority" and (isinstance(self.scheme, Pfabric) or not self.topology.spines):
+        if self.routing == "priority" and (isinstance(self.scheme, Pfabric | Rated) or not self.topology.spines):
             lacking = f"scheme {self.scheme.name} has no priorities" if self.topology.spines else "topology.spines is 0"
             raise ExperimentError(f"routing is 'priority', but {lacking}")
+        if self.routing == "spray" and isinstance(self.scheme, Rated):
+            raise ExperimentError(f"routing is 'spray', but a flow of scheme {self.scheme.name} keeps to one path")
         if self.spine_shares:
             if len(self.spine_shares) != self.topology.spines:
                 raise ExperimentError(

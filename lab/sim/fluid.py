@@ -167,10 +167,10 @@ def _flows(experiment: FluidExperiment) -> Iterator[Records]:
         yield flows
 
 
-def run_fluid(experiment: FluidExperiment) -> FluidResults:
-    """Runs it. Raises: SimulationError."""
+def settings_of(experiment: FluidExperiment) -> dict[str, int | str]:
+    """As the engine reads them."""
     shares = experiment.shares() if experiment.kind == "mp" else ()
-    settings: dict[str, int | str] = {
+    return {
         "scheme": "fluid",
         "fluid": experiment.kind,
         "spines": experiment.spines,
@@ -180,8 +180,12 @@ def run_fluid(experiment: FluidExperiment) -> FluidResults:
         "seed": experiment.seed,
         "spine_shares": ",".join(str(round(share * SHARE_UNIT)) for share in shares),
     }
+
+
+def run_fluid(experiment: FluidExperiment) -> FluidResults:
+    """Runs it. Raises: SimulationError."""
     size, fct = np.zeros(experiment.flows, np.int64), np.zeros(experiment.flows)
-    process = Process(settings, _flows(experiment))
+    process = Process(settings_of(experiment), _flows(experiment))
     for records in process:
         index = records["index"].astype(np.int64)
         size[index] = records["size_bytes"].astype(np.int64) // 1000

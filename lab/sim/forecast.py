@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from lab.sim.errors import ExperimentError
 from lab.sim.wire import UNKNOWN_BYTES
-from lab.workload.tables import SizeTable
+from lab.sizes import SizeTable
 
 Flows = np.ndarray[Any, np.dtype[np.void]]
 Places = NDArray[np.float64]

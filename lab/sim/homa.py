@@ -11,7 +11,7 @@ import numpy as np
 
 from lab.sim.schemes import Homa
 from lab.sim.sizes import size_table
-from lab.workload.tables import SizeTable
+from lab.sizes import SizeTable
 
 GRID = 200_000
 

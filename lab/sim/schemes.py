@@ -11,15 +11,9 @@ from difflib import get_close_matches
 from itertools import pairwise
 from typing import Any, ClassVar
 
-from lab.sim.errors import ExperimentError
-
-Settings = dict[str, int | str]
-
-
-def check(place: str, value: float, lowest: float, highest: float) -> None:
-    """Raises: ExperimentError."""
-    if not lowest <= value <= highest:
-        raise ExperimentError(f"{place} is {value}, expected {lowest} to {highest}")
+from lab.sim import rated
+from lab.sim.errors import ExperimentError, Settings, check
+from lab.sim.rated import Rated
 
 
 @dataclass(frozen=True)
@@ -71,7 +65,7 @@ PIAS_2016_WEB_SEARCH = tuple(1460 * n for n in (956, 1381, 1718, 2028, 2297, 255
 """Those of their later scripts, for load 0.6; bytes."""
 PIAS_2015_DATA_MINING = tuple(1460 * n for n in (257, 2107, 24703, 28915, 28984, 29000, 29016))
 """The data-mining set of the same scripts of October 2015; bytes."""
-TAGGINGS = ("none", "pias", "qclimb", "qclimb-ps", "qclimb-pp", "qclimb-fp")
+TAGGINGS = ("none", "pias", "qclimb", "qclimb-ps", "qclimb-pp", "qclimb-fp", "deadline")
 REORDERINGS = ("tcp", "receiver", "drain")
 
 
@@ -87,10 +81,15 @@ class Tcp:
     name: str = "tcp"
     """What tables call it."""
     dctcp: bool = True
+    dctcp_alpha: float = 1.0
+    """DCTCP's alpha before the first window was weighed: 1 as in RFC 8257 and Linux, 0 as in ns-2, which PIAS and
+    pFabric used. In 1024ths."""
     tagging: str = "none"
     thresholds_bytes: tuple[int, ...] = PIAS_2015_WEB_SEARCH
     """Where priorities 1, 2, ... begin; one fewer than priorities. Unused, and one queue, where tagging is none."""
     slack_bytes: int = 100_000
+    deadline_step_us: int = 1_000
+    """Tagging `deadline`: the last so many before it are priority 0's, twice as many each later one's."""
     reordering: str = "tcp"
     again_first: bool = False
     """What is sent again has priority 0."""
@@ -114,8 +113,10 @@ class Tcp:
     dynamic_alpha: float = 0.0
     """A queue may hold this many times the free shared bytes (in 16ths); 0: all that is free."""
     mark_bytes: int = 22_500
-    """ECN marks where a packet finds so much waiting at a host-rate port, hosts' own ports too."""
+    """ECN marks where a packet finds so much waiting at a leaf's port to a host."""
     uplink_mark_bytes: int = 90_000
+    hosts_mark: bool = True
+    """Hosts' own ports mark too, at `mark_bytes`, as in ns-2. False: they do not, as Linux's."""
     mark_per_queue: bool = False
 
     def __post_init__(self) -> None:
@@ -126,7 +127,9 @@ class Tcp:
         begin = self.thresholds_bytes
         if not (0 < len(begin) <= 63 and begin[0] > 0 and all(a < b for a, b in pairwise(begin))):
             raise ExperimentError(f"scheme.thresholds_bytes are {begin}, expected 1 to 63 ascending numbers above 0")
+        check("scheme.dctcp_alpha", self.dctcp_alpha, 0, 1)
         check("scheme.slack_bytes", self.slack_bytes, 0, 2**62)
+        check("scheme.deadline_step_us", self.deadline_step_us, 1, 10**9)
         check("scheme.duplicate_acks", self.duplicate_acks, 0, 3)
         check("scheme.promote_wait_us", self.promote_wait_us, 0, 10**7)
         check("scheme.initial_window", self.initial_window, 1, 10**6)
@@ -155,9 +158,11 @@ class Tcp:
         return {
             "scheme": "tcp",
             "dctcp": int(self.dctcp),
+            "dctcp_alpha_1024ths": round(self.dctcp_alpha * 1024),
             "tagging": self.tagging,
             "thresholds": ",".join(str(n) for n in self.thresholds_bytes[: self.priorities - 1]),
             "slack_bytes": self.slack_bytes,
+            "deadline_step_us": self.deadline_step_us,
             "reordering": self.reordering,
             "again_first": int(self.again_first),
             "duplicate_acks": self.duplicate_acks,
@@ -171,6 +176,7 @@ class Tcp:
             "reserved_bytes": self.reserved_bytes,
             "dynamic_alpha_16ths": round(self.dynamic_alpha * 16),
             "mark_bytes": self.mark_bytes if self.dctcp else 0,
+            "host_mark_bytes": self.mark_bytes if self.dctcp and self.hosts_mark else 0,
             "uplink_mark_bytes": self.uplink_mark_bytes if self.dctcp else 0,
             "mark_per_queue": int(self.mark_per_queue),
             "priorities": self.priorities,
@@ -220,17 +226,18 @@ class Homa:
             "overcommitment": self.overcommitment,
             "timeout_ps": round(self.timeout_us * 1e6),
             "buffer_bytes": self.buffer_bytes,
-            "host_buffer_bytes": 2**62,
+            "host_buffer_bytes": 2**50,
             "sizes_are_forecasts": int(self.sizes_are_forecasts),
             "reserved_bytes": 0,
             "dynamic_alpha_16ths": 0,
             "mark_bytes": 0,
+            "host_mark_bytes": 0,
             "uplink_mark_bytes": 0,
             "mark_per_queue": 0,
         }
 
 
-Scheme = Pfabric | Tcp | Homa
+Scheme = Pfabric | Tcp | Homa | Rated
 
 NAMED: dict[str, Scheme] = {
     "pfabric": Pfabric(),
@@ -246,6 +253,8 @@ NAMED: dict[str, Scheme] = {
     "qclimb-ps": Tcp("qclimb-ps", tagging="qclimb-ps", reordering="receiver", again_first=True),
     "qclimb-pp": Tcp("qclimb-pp", tagging="qclimb-pp", reordering="receiver", again_first=True),
     "qclimb-fp": Tcp("qclimb-fp", tagging="qclimb-fp", reordering="receiver", again_first=True),
+    "deadline": Tcp("deadline", tagging="deadline", reordering="drain", again_first=True),
+    **rated.NAMED,
 }
 """The schemes by name. qclimb-tcp: default TCP reordering (the paper's Fig. 15); -drain: qclimb's own; -ps, -pp, -fp:
 perfect sizes, promotion by a point prediction, a priority fixed by one."""

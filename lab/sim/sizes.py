@@ -1,4 +1,4 @@
-"""Flow-size tables by name: the lab's own (lab/workload/tables), and those that only simulations use (lab/sim/tables).
+"""Flow-size tables by name: the lab's own (lab/sizes/tables), and those that only simulations use (lab/sim/tables).
 
 A table whose name ends in `_pkts` counts packets of 1,460 bytes (Homa's W5: 1,442); its sizes are turned into bytes.
 """
@@ -11,7 +11,7 @@ from importlib.resources import files
 import numpy as np
 
 from lab.sim.errors import ExperimentError
-from lab.workload.tables import SizeTable, load_table
+from lab.sizes import SizeTable, load_table
 
 PACKET_BYTES = {"homa_w5_dctcp_pkts": 1442}
 GRID = 200_000
@@ -19,7 +19,7 @@ GRID = 200_000
 
 def table_names() -> list[str]:
     """All that can be named."""
-    folders = (files("lab.workload") / "tables", files("lab.sim") / "tables")
+    folders = (files("lab.sizes") / "tables", files("lab.sim") / "tables")
     return sorted({entry.name.removesuffix(".txt") for f in folders for entry in f.iterdir() if ".txt" in entry.name})
 
 

@@ -44,6 +44,10 @@ class Topology:
             raise ExperimentError(f"topology.hosts_per_leaf is {self.hosts_per_leaf}: a flow needs two hosts")
         if not self.hosts <= 2**20:
             raise ExperimentError(f"topology.leaves times hosts_per_leaf is {self.hosts}, expected at most {2**20}")
+        if not self.leaves * self.spines <= 2**20:
+            raise ExperimentError(
+                f"topology.leaves times spines is {self.leaves * self.spines}, expected at most {2**20}"
+            )
         for name in ("host_rate_bps", "uplink_rate_bps"):
             rate = getattr(self, name)
             if not (rate > 0 and PS_PER_BYTE_AT_1_BPS % rate == 0):

@@ -14,11 +14,13 @@ FLOW = np.dtype(
         ("lower_bytes", "<u8"),
         ("upper_bytes", "<u8"),
         ("forecast_bytes", "<u8"),
+        ("deadline_ps", "<i8"),
         ("source", "<u4"),
         ("target", "<u4"),
     ]
 )
-"""A flow as the engine takes it: ascending in start; bounds 0 and UNKNOWN_BYTES where nothing is forecast."""
+"""A flow as the engine takes it: ascending in start; bounds 0 and UNKNOWN_BYTES where nothing is forecast;
+deadline 0 where there is none."""
 
 RESULT = np.dtype(
     [

@@ -23,7 +23,7 @@ from lab.sim.matrix import AllToAll, Matrix
 from lab.sim.sizes import mean_wire_bytes, size_table
 from lab.sim.topology import Topology
 from lab.sim.wire import FLOW, UNKNOWN_BYTES
-from lab.workload.tables import SizeTable
+from lab.sizes import SizeTable
 
 CHUNK = 65_536
 Flows = np.ndarray[Any, np.dtype[np.void]]
@@ -110,12 +110,14 @@ class FlowList:
     lower_bytes: NDArray[np.uint64] | None = None
     upper_bytes: NDArray[np.uint64] | None = None
     forecast_bytes: NDArray[np.uint64] | None = None
+    deadline_ps: NDArray[np.int64] | None = field(default=None, kw_only=True)
+    """When the last byte is wanted, on the clock of the starts; 0: whenever it comes. For PDQ and D3."""
 
     def __post_init__(self) -> None:
         n = len(self.start_ps)
         if not n:
             raise ExperimentError("workload.start_ps is empty: there are no flows")
-        for name in ("size_bytes", "source", "target", "lower_bytes", "upper_bytes", "forecast_bytes"):
+        for name in ("size_bytes", "source", "target", "lower_bytes", "upper_bytes", "forecast_bytes", "deadline_ps"):
             values = getattr(self, name)
             if values is not None and len(values) != n:
                 raise ExperimentError(f"workload.{name} has {len(values)} values for {n} flows")
@@ -124,6 +126,14 @@ class FlowList:
         if not np.all(np.asarray(self.size_bytes) >= 1):
             flow = int(np.argmin(np.asarray(self.size_bytes) >= 1))
             raise ExperimentError(f"workload.size_bytes[{flow}] is {self.size_bytes[flow]}, expected 1 or more")
+        if self.deadline_ps is not None:
+            passed = (np.asarray(self.deadline_ps) != 0) & (np.asarray(self.deadline_ps) <= self.start_ps)
+            if passed.any():
+                flow = int(np.argmax(passed))
+                raise ExperimentError(
+                    f"workload.deadline_ps[{flow}] is {self.deadline_ps[flow]}, expected 0 or more than "
+                    f"start_ps[{flow}], {self.start_ps[flow]}"
+                )
         if self.lower_bytes is not None and self.upper_bytes is not None:
             crossed = np.asarray(self.lower_bytes) > np.asarray(self.upper_bytes)
             if crossed.any():
@@ -152,7 +162,7 @@ class FlowList:
                 flows[name] = getattr(self, name)[part]
             flows["upper_bytes"] = UNKNOWN_BYTES
             flows["forecast_bytes"] = flows["size_bytes"]
-            for name in ("lower_bytes", "upper_bytes", "forecast_bytes"):
+            for name in ("lower_bytes", "upper_bytes", "forecast_bytes", "deadline_ps"):
                 if getattr(self, name) is not None:
                     flows[name] = getattr(self, name)[part]
             yield flows

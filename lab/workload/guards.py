@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from lab.workload.passes import LATE_US, PassResult
 
@@ -62,3 +62,8 @@ def forests(results: Iterable[PassResult]) -> list[str]:
     return (
         [f"{len(reports)} passes used {several} forests, one for each time the run was resumed"] if several > 1 else []
     )
+
+
+def under(result: PassResult, thresholds: Sequence[int] | None) -> bool:
+    """Whether a stored pass ran under the thresholds that a resumed run goes on with; without any, it sets them."""
+    return not thresholds or list(result.settings.get("threshold_bytes", thresholds)) == list(thresholds)

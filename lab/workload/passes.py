@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lab.experiment.terminal import Progress
 from lab.fabric.machine import cpu_now
 from lab.workload import programs
 from lab.workload.ground import TCP_COUNTERS, Ground
@@ -30,7 +31,6 @@ LEAD_S = 1.0
 LATE_US = 5_000
 """A driver that begins a flow later than this after its time is not open loop any more; the share is reported."""
 
-Progress = Callable[[float], None]
 Beside = Callable[[int], Sequence[subprocess.Popen[bytes]]]
 """Told a trace's time 0 (CLOCK_MONOTONIC ns), gives programs of the caller's own that a pass waits for."""
 
@@ -83,11 +83,8 @@ class PassResult:
         return PassResult(**{**values, "fct_us": fct})
 
     def save(self, path: Path) -> None:
-        """Writes the file in one step: a reader never sees half of it."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_suffix(".partial")
-        partial.write_text(json.dumps(self.to_json()), encoding="utf-8")
-        partial.rename(path)
+        """As JSON."""
+        path.write_text(json.dumps(self.to_json()), encoding="utf-8")
 
     @staticmethod
     def load_file(path: Path) -> PassResult:

@@ -18,7 +18,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from lab.workload.tables import SizeTable, load_table
+from lab.experiment.flows import Limits
+from lab.sizes import SizeTable, load_table
 
 SCALE = 20
 """Published sizes are divided by this; so are class limits, thresholds, slack and chunk sizes."""
@@ -128,25 +129,14 @@ def service(name: str) -> Service:
     return next(found for found in SERVICES if found.name == name)
 
 
-@dataclass(frozen=True)
-class Limits:
-    """Up to how many bytes a flow is small, and medium."""
-
-    small_bytes: int = SMALL_BYTES
-    medium_bytes: int = MEDIUM_BYTES
-
-
-SCALED = Limits()
+QUERIES = tuple(found.name for found in SERVICES if found.how == "curl")
+"""Flows that curl times: they are reported on a line of their own."""
+SCALED = Limits(SMALL_BYTES, MEDIUM_BYTES, QUERIES)
 """For the lab's own traffic."""
-PUBLISHED = Limits(100_000, 10_000_000)
+PUBLISHED = Limits(100_000, 10_000_000, QUERIES)
 """QCLIMB's own, for sizes that were not divided."""
 
 
 def size_class(size_bytes: int, limits: Limits = SCALED) -> str:
     """`small`, `medium` or `large`."""
     return "small" if size_bytes <= limits.small_bytes else "medium" if size_bytes <= limits.medium_bytes else "large"
-
-
-def is_query(name: str) -> bool:
-    """Whether flows of this service are timed by curl: they are reported on a line of their own."""
-    return any(found.name == name and found.how == "curl" for found in SERVICES)

@@ -4,8 +4,8 @@ The file is text: `#` lines with `key value` settings, then one flow a line in o
 
     id time_us service client server bytes [first_write_bytes footprint_bytes]
 
-The last two are of replays (lab/bounds): what the first write asks to send, and what is asked for before the first
-ACK.
+The last two are of replays (lab/workload/replay.py): what the first write asks to send, and what is asked for before
+the first ACK.
 
 Load, exactly: the bytes that the trace's flows put on the wire towards their receivers, payload and headers (66 bytes
 for every 1448 of payload: Ethernet, IP, TCP with timestamps), divided by the trace's length and by the hosts' link

@@ -1,6 +1,7 @@
 """Who may do what: the certificate's common name, looked up in CONFIG_DB's GNMI_CLIENT_CERT, as sonic-gnmi does.
 
-A row gives reading; the role gnmi_config_db_readwrite gives writing; no row gives nothing, not even Capabilities.
+A row gives reading; the role gnmi_config_db_readwrite gives writing; no row gives nothing, not even Capabilities, and
+neither does a row with the role gnmi_noaccess or gnmi_config_db_noaccess, whatever else it has.
 """
 
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from switchd.gnmi.errors import PERMISSION_DENIED, UNAUTHENTICATED, RpcError
 
 TABLE = "GNMI_CLIENT_CERT"
 WRITE_ROLE = "gnmi_config_db_readwrite"
+NO_ACCESS = frozenset({"gnmi_noaccess", "gnmi_config_db_noaccess"})
 
 
 @dataclass(frozen=True)
@@ -40,5 +42,7 @@ def client_of(context: grpc.ServicerContext, db: Database, plain: bool) -> Clien
     row = db.get_entry(TABLE, name)
     if not row:
         raise RpcError(UNAUTHENTICATED, f"no row {TABLE}|{name} in CONFIG_DB")
-    roles = row.get("role@", row.get("role", "")).split(",")
+    roles = {role.strip() for role in row.get("role@", row.get("role", "")).split(",")}
+    if denied := sorted(roles & NO_ACCESS):
+        raise RpcError(PERMISSION_DENIED, f"{name} has no access: role@ {denied[0]} in {TABLE}|{name}")
     return Client(name, WRITE_ROLE in roles)

@@ -10,6 +10,9 @@ UNAVAILABLE = grpc.StatusCode.UNAVAILABLE
 UNAUTHENTICATED = grpc.StatusCode.UNAUTHENTICATED
 PERMISSION_DENIED = grpc.StatusCode.PERMISSION_DENIED
 RESOURCE_EXHAUSTED = grpc.StatusCode.RESOURCE_EXHAUSTED
+DEADLINE_EXCEEDED = grpc.StatusCode.DEADLINE_EXCEEDED
+CANCELLED = grpc.StatusCode.CANCELLED
+ABORTED = grpc.StatusCode.ABORTED
 
 
 TEXT_MAX = 600
@@ -30,8 +33,13 @@ def sendable(text: str) -> str:
 
     Messages name what a client sent, and that may be anything.
     """
-    text = text.encode("utf-8", "backslashreplace").decode()
+    text = utf8(text)
     return text if len(text) <= TEXT_MAX else f"{text[: TEXT_MAX - 3]}..."
+
+
+def utf8(text: str) -> str:
+    """The text without lone surrogates: a database may hold any bytes, a message may not."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def invalid(text: str) -> RpcError:

@@ -6,7 +6,8 @@ from typing import Any
 
 from pygnmi.spec.v080 import gnmi_pb2 as pb
 
-from switchd.gnmi.errors import NOT_FOUND, RpcError, invalid
+from switchd.gnmi.errors import NOT_FOUND, RESOURCE_EXHAUSTED, RpcError, invalid
+from switchd.gnmi.limits import MAX_ANSWER_BYTES, MAX_PATHS, check_count
 from switchd.gnmi.model import MODULE, PREFIX, Model, counts
 from switchd.gnmi.paths import Step, resolve
 from switchd.gnmi.schema import Node
@@ -15,9 +16,12 @@ from switchd.gnmi.tree import Tree, entry_json, instances, to_json
 from switchd.gnmi.values import check_encoding, encoded
 
 
-def answer(model: Model, request: pb.GetRequest, data: Callable[[bool], Tree]) -> pb.GetResponse:
-    """What the request names of `data(with counters)`. Raises RpcError."""
+def answer(
+    model: Model, request: pb.GetRequest, data: Callable[[bool], Tree], check: Callable[[], None]
+) -> pb.GetResponse:
+    """What the request names of `data(with counters)`. Raises RpcError, and what `check` raises between paths."""
     check_known(request)
+    check_count(request.path, MAX_PATHS, "paths")
     check_models(request.use_models)
     check_encoding(request.encoding)
     if request.type not in pb.GetRequest.DataType.values():
@@ -26,8 +30,9 @@ def answer(model: Model, request: pb.GetRequest, data: Callable[[bool], Tree]) -
     places = [resolve(model.root, MODULE, request.prefix, path) for path in paths]
     counted = request.type != pb.GetRequest.CONFIG and any(counts(place) for place in places)
     kept = filtered(model.root, data(counted), request.type)
-    found = []
+    found, size = [], 0
     for path, place in zip(paths, places, strict=True):
+        check()
         updates = [
             pb.Update(
                 path=path_of(steps, place.nodes, request.prefix),
@@ -40,6 +45,10 @@ def answer(model: Model, request: pb.GetRequest, data: Callable[[bool], Tree]) -
                 raise RpcError(NOT_FOUND, f"{place}: nothing there")
             updates = [pb.Update(path=path, val=encoded({}, request.encoding))]
         found.append(pb.Notification(timestamp=time.time_ns(), prefix=request.prefix, update=updates))
+        size += found[-1].ByteSize()
+        if size > MAX_ANSWER_BYTES:
+            most = MAX_ANSWER_BYTES >> 20
+            raise RpcError(RESOURCE_EXHAUSTED, f"the answer is over {most} MiB at {place}; ask for fewer paths at once")
     return pb.GetResponse(notification=found)
 
 

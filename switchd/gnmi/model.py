@@ -10,16 +10,17 @@ from qclimb.errors import IntentError
 from qclimb.intent import SwitchIntent
 from qclimb.schema import validate_gnmi
 
-from switchd.apply import Snapshot
+from switchd.board import Snapshot
 from switchd.counters import Total
-from switchd.gnmi.errors import invalid
+from switchd.gnmi import path_state
+from switchd.gnmi.errors import invalid, utf8
 from switchd.gnmi.paths import Place
 from switchd.gnmi.schema import Schema, load
 from switchd.gnmi.tree import Tree, from_json, to_json
-from switchd.status import Status
+from switchd.status import NOT_VERIFIED, Status
 
 MODULE = "qclimb"
-COUNTERS_AT = ("qclimb", "classes", "class", "state")
+COUNTERS_AT = (("qclimb", "classes", "class", "state"), ("qclimb", "spines", "spine", "state"))
 PREFIX = f"{MODULE}:"
 
 
@@ -51,11 +52,20 @@ class Model:
         except IntentError as error:
             raise invalid(str(error)) from error
 
-    def data(self, snapshot: Snapshot, counted: Mapping[int, Total] | None = None) -> Tree:
-        """Configuration and state of a snapshot as one tree, with the counters by queue where they were asked for."""
+    def data(
+        self,
+        snapshot: Snapshot,
+        counted: Mapping[int, Total] | None = None,
+        redirected: Mapping[str, Total] | None = None,
+    ) -> Tree:
+        """Configuration and state of a snapshot as one tree, with the counters where they were asked for.
+
+        counted     by queue
+        redirected  by ACL rule
+        """
         tree = self.config(snapshot.intent)
         top = tree.setdefault("qclimb", {})
-        top["state"] = {**top.get("config", {}), **_status_tree(snapshot.status)}
+        top["state"] = {**top.get("config", {}), **_status_tree(snapshot.status), "path-backend": snapshot.backend}
         for priority, row in (snapshot.classes or {}).items():
             entry = (
                 top.setdefault("classes", {})
@@ -64,28 +74,52 @@ class Model:
             )
             entry["state"] = _class_tree(priority, row)
             total = (counted or {}).get(entry["state"]["queue"])
+            if row.get("rules"):
+                total = path_state.steered(row, redirected or {})
             if total is not None:
                 entry["state"] |= _counter_tree(total)
+        for name, told in snapshot.ports.items():
+            port = utf8(name)
+            entry = top.setdefault("ports", {}).setdefault("port", {}).setdefault((port,), {"name": port})
+            entry["state"] = _port_tree(port, told)
+        for container, members in path_state.trees(snapshot, redirected or {}).items():
+            for name, entries in members.items():
+                of = top.setdefault(container, {}).setdefault(name, {})
+                for key, entry in entries.items():
+                    of[key] = {**of.get(key, {}), **entry}
         return tree
 
 
 def _status_tree(status: Status) -> dict[str, Any]:
-    state: dict[str, Any] = {"admin-state": status.admin_state}
+    state: dict[str, Any] = {"admin-state": utf8(status.admin_state)}
     if status.applied_generation is not None:
         state["applied-generation"] = status.applied_generation
     if status.desired_generation is not None:
         state["desired-generation"] = status.desired_generation
     if status.last_error:
-        state["last-error"] = status.last_error
+        state["last-error"] = utf8(status.last_error)
     if status.applied_at:
-        state["applied-at"] = status.applied_at
+        state["applied-at"] = utf8(status.applied_at)
+    if status.verified:
+        state["verification"] = _told(utf8(status.verified))
     return state
+
+
+def _port_tree(port: str, row: Mapping[str, str]) -> dict[str, str]:
+    reason = {"reason": utf8(row["reason"])} if "reason" in row else {}
+    return {"name": port, "status": _told(utf8(row.get("status", ""))), **reason}
+
+
+def _told(word: str) -> str:
+    """STATE_DB's word as the model has it."""
+    return "unverified" if word == NOT_VERIFIED else word
 
 
 def counts(place: Place) -> bool:
     """Whether a path covers counters, so that they have to be read."""
     names = [step.name for step in place.steps]
-    return all(a == b for a, b in zip(names, COUNTERS_AT, strict=False)) and place.node.name not in _class_tree("0", {})
+    is_there = any(all(a == b for a, b in zip(names, at, strict=False)) for at in COUNTERS_AT)
+    return is_there and place.node.name not in {*_class_tree("0", {}), "reason", *path_state.UNCOUNTED}
 
 
 def _counter_tree(total: Total) -> dict[str, int]:
@@ -98,7 +132,8 @@ def _class_tree(priority: str, row: dict[str, str]) -> dict[str, Any]:
         "priority": int(priority),
         "dscp": int(row.get("dscp", 0)),
         "queue": int(row.get("queue", 0)),
-        "path": row.get("path", "balanced"),
+        "path": utf8(row.get("path", "balanced")),
         "threshold-bytes": int(row.get("threshold_bytes", 0)),
-        "status": row.get("status", "applied"),
+        "status": utf8(row.get("status", "applied")),
+        **({"reason": utf8(row["reason"])} if row.get("reason") else {}),
     }

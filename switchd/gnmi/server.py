@@ -1,24 +1,31 @@
-"""The gRPC face: mutual TLS, one thread pool, every RPC's errors turned into a status with the path in its message."""
+"""The gRPC face: mutual TLS, one thread pool, every RPC's errors turned into a status with the path in its message.
+
+Messages come as bytes and are parsed here, after the caller is known: grpcio keeps 16 KB of each that it can't parse.
+"""
 
 import logging
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, NoReturn, TypeVar
+from typing import NoReturn, TypeVar
 
 import grpc
+from google.protobuf.message import DecodeError, Message
 from pygnmi.spec.v080 import gnmi_pb2 as pb
-from pygnmi.spec.v080 import gnmi_pb2_grpc
+from qclimb.intent import SwitchIntent
 
 from switchd.apply import Switch
-from switchd.counters import totals
-from switchd.db import DatabaseLost
+from switchd.counters import rule_totals, totals
+from switchd.db import DatabaseLost, RowsChanged
 from switchd.gnmi import get, set, subscribe
 from switchd.gnmi.access import Client, client_of
-from switchd.gnmi.errors import FAILED_PRECONDITION, RESOURCE_EXHAUSTED, UNAVAILABLE, RpcError, invalid, sendable
+from switchd.gnmi.errors import ABORTED, FAILED_PRECONDITION, UNAVAILABLE, RpcError, invalid, sendable
+from switchd.gnmi.limits import Limits, Requests, Streams, check_awaited
 from switchd.gnmi.model import Model, counts
+from switchd.gnmi.path_state import rules_in
 from switchd.gnmi.tree import Tree
 from switchd.gnmi.values import ENCODINGS
 from switchd.plan import Refused
@@ -26,11 +33,22 @@ from switchd.plan import Refused
 log = logging.getLogger("switchd.gnmi")
 
 GNMI_VERSION = "0.8.0"
-THREADS = 24
-STREAMS = 16
-"""subscriptions at a time: each holds a thread, and the other RPCs need some"""
+UNARY_THREADS = 24
+"""beside one a subscription"""
 STREAM_WAKE_S = 1.0
+OPTIONS = {
+    "grpc.so_reuseport": 0,
+    "grpc.server_handshake_timeout_ms": 20_000,
+    "grpc.keepalive_time_ms": 30_000,
+    "grpc.keepalive_timeout_ms": 10_000,
+    "grpc.keepalive_permit_without_calls": 1,
+    "grpc.http2.min_ping_interval_without_data_ms": 5_000,
+    "grpc.max_connection_idle_ms": 600_000,
+    "grpc.max_concurrent_streams": 100,
+}
+"""A peer that is silent, or gone without a word, keeps nothing."""
 Answer = TypeVar("Answer")
+Request = TypeVar("Request", bound=Message)
 
 
 @dataclass(frozen=True)
@@ -42,21 +60,38 @@ class Tls:
     client_ca: bytes
 
 
-class Servicer(gnmi_pb2_grpc.gNMIServicer):  # type: ignore[misc]
-    """The four RPCs."""
+class Servicer:
+    """The four RPCs, of one listening port."""
 
-    def __init__(self, switch: Switch, plain: bool = False) -> None:
+    def __init__(self, switch: Switch, plain: bool = False, limits: Limits | None = None) -> None:
         self.switch, self.plain = switch, plain
+        self.limits = limits or Limits()
         self.model = Model()
-        self._streams = threading.BoundedSemaphore(STREAMS)
-        self._writing = threading.Lock()
+        self._streams = Streams(self.limits, plain)
         self.closing = threading.Event()
 
-    def Capabilities(self, request: Any, context: grpc.ServicerContext) -> pb.CapabilityResponse:
+    def handlers(self) -> grpc.GenericRpcHandler:
+        """What a gRPC server is given; requests come unparsed."""
+
+        def unary(answer: Callable[[bytes, grpc.ServicerContext], Message]) -> grpc.RpcMethodHandler:
+            return grpc.unary_unary_rpc_method_handler(answer, response_serializer=_serialized)
+
+        subscribe_handler = grpc.stream_stream_rpc_method_handler(self.subscribe, response_serializer=_serialized)
+        return grpc.method_handlers_generic_handler(
+            "gnmi.gNMI",
+            {
+                "Capabilities": unary(self.capabilities),
+                "Get": unary(self.get),
+                "Set": unary(self.set),
+                "Subscribe": subscribe_handler,
+            },
+        )
+
+    def capabilities(self, message: bytes, context: grpc.ServicerContext) -> pb.CapabilityResponse:
         """What is served; needs a known client, as all RPCs do."""
 
         def answer(_: Client) -> pb.CapabilityResponse:
-            set.check_known(request)
+            set.check_known(parsed(pb.CapabilityRequest, message))
             schema = self.model.schema
             model = pb.ModelData(name=schema.module, organization=schema.organization, version=schema.version)
             return pb.CapabilityResponse(
@@ -65,77 +100,81 @@ class Servicer(gnmi_pb2_grpc.gNMIServicer):  # type: ignore[misc]
 
         return self._answered(context, answer)
 
-    def Get(self, request: pb.GetRequest, context: grpc.ServicerContext) -> pb.GetResponse:
+    def get(self, message: bytes, context: grpc.ServicerContext) -> pb.GetResponse:
         """Configuration and state of the last committed moment."""
-        return self._answered(context, lambda _: get.answer(self.model, request, self.data))
 
-    def Set(self, request: pb.SetRequest, context: grpc.ServicerContext) -> pb.SetResponse:
+        def answer(_: Client) -> pb.GetResponse:
+            request = parsed(pb.GetRequest, message)
+            return get.answer(self.model, request, self.data, lambda: check_awaited(context))
+
+        return self._answered(context, answer)
+
+    def set(self, message: bytes, context: grpc.ServicerContext) -> pb.SetResponse:
         """Answers when the rows are written and applied, or with nothing changed."""
 
         def answer(client: Client) -> pb.SetResponse:
             client.check_write()
-            with self._writing:
-                before = self.switch.intent_now()
-                try:
-                    intent, response = set.requested(self.model, request, self.model.config(before))
-                    if response.response:
-                        self.switch.commit(intent)
-                except (RpcError, Refused) as error:
-                    log.warning("set refused client=%s error=%r", client.name, str(error))
-                    raise
-                if response.response:
+            request = parsed(pb.SetRequest, message)
+            results = set.operations(request)
+
+            def wanted(before: SwitchIntent | None) -> SwitchIntent | None:
+                tree = set.changed(self.model, request, self.model.config(before), lambda: check_awaited(context))
+                intent = self.model.intent(tree)
+                check_awaited(context)
+                return intent
+
+            try:
+                if results:
+                    intent = self.switch.edit(wanted)
                     log.info("set client=%s generation=%s", client.name, intent.generation if intent else None)
-            return response
+            except (RpcError, Refused, RowsChanged) as error:
+                log.warning("set refused client=%s error=%r", client.name, str(error))
+                raise
+            return pb.SetResponse(prefix=request.prefix, response=results, timestamp=time.time_ns())
 
         return self._answered(context, answer)
 
-    def Subscribe(
-        self, requests: Iterator[pb.SubscribeRequest], context: grpc.ServicerContext
-    ) -> Iterator[pb.SubscribeResponse]:
+    def subscribe(self, messages: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[pb.SubscribeResponse]:
         """ONCE, POLL, STREAM."""
-        if not self._streams.acquire(blocking=False):
-            abort(context, RpcError(RESOURCE_EXHAUSTED, f"{STREAMS} subscriptions are open already"))
         try:
-            yield from self._subscribed(requests, context)
+            with self._streams.place(client_of(context, self.switch.db, self.plain)):
+                yield from self._subscribed(Requests(messages, context), context)
         except Exception as error:
             abort(context, error)
-        finally:
-            self._streams.release()
 
-    def _subscribed(
-        self, requests: Iterator[pb.SubscribeRequest], context: grpc.ServicerContext
-    ) -> Iterator[pb.SubscribeResponse]:
-        client_of(context, self.switch.db, self.plain)
-        first = next(requests, None)
+    def _subscribed(self, requests: Requests, context: grpc.ServicerContext) -> Iterator[pb.SubscribeResponse]:
+        first = requests.next(self.limits.first_message_s, "SubscriptionList")
         if first is None:
             return
-        wanted = subscribe.checked(self.model, first)
+        wanted = subscribe.checked(self.model, parsed(pb.SubscribeRequest, first))
         if wanted.mode == pb.SubscriptionList.STREAM:
-            watched = Requests(requests, context)
             yield from subscribe.stream(
                 self.model,
                 wanted,
                 self.switch.snapshot,
-                lambda version: self.switch.wait_newer(version, STREAM_WAKE_S),
-                lambda: context.is_active() and not self.closing.is_set() and watched.ok(),
+                lambda version: self.switch.board.wait_newer(version, STREAM_WAKE_S),
+                lambda: context.is_active() and not self.closing.is_set() and requests.none_came(),
             )
             return
         counted = any(counts(place) for place in wanted.places)
         yield from subscribe.initial(self.model, wanted, self.data(counted))[1]
-        if wanted.mode == pb.SubscriptionList.POLL:
-            for request in requests:
-                if request.WhichOneof("request") != "poll":
-                    raise invalid("a POLL subscription expects Poll messages after its first")
-                yield from subscribe.initial(self.model, wanted, self.data(counted))[1]
+        while wanted.mode == pb.SubscriptionList.POLL and not self.closing.is_set():
+            message = requests.next(self.limits.poll_idle_s, "Poll")
+            if message is None:
+                return
+            if parsed(pb.SubscribeRequest, message).WhichOneof("request") != "poll":
+                raise invalid("a POLL subscription expects Poll messages after its first")
+            yield from subscribe.initial(self.model, wanted, self.data(counted))[1]
 
     def data(self, counted: bool) -> Tree:
         """Configuration and state now, with the queues' counters if they are asked for. Raises DatabaseLost."""
         snapshot = self.switch.snapshot
-        if not counted or not snapshot.classes:
+        if not counted or not (snapshot.classes or snapshot.steered.spines):
             return self.model.data(snapshot)
         queues = {int(row["queue"]) for row in snapshot.classes.values()}
         ports = snapshot.intent.ports if snapshot.intent else ()
-        return self.model.data(snapshot, totals(self.switch.db, queues, ports))
+        redirected = rule_totals(self.switch.db, rules_in(snapshot))
+        return self.model.data(snapshot, totals(self.switch.db, queues, ports), redirected)
 
     def _answered(self, context: grpc.ServicerContext, answer: Callable[[Client], Answer]) -> Answer:
         try:
@@ -144,27 +183,17 @@ class Servicer(gnmi_pb2_grpc.gNMIServicer):  # type: ignore[misc]
             abort(context, error)
 
 
-class Requests:
-    """Reads what a client sends on a running stream: a second SubscriptionList, or anything else, is an error."""
+def parsed(kind: type[Request], message: bytes) -> Request:
+    """A message of this kind. Raises RpcError INVALID_ARGUMENT where the bytes are none."""
+    try:
+        found: Request = kind.FromString(message)
+        return found
+    except DecodeError:
+        raise invalid(f"the message is no {kind.DESCRIPTOR.name}: its {len(message)} bytes can't be parsed") from None
 
-    def __init__(self, requests: Iterator[pb.SubscribeRequest], context: grpc.ServicerContext) -> None:
-        self.error: RpcError | None = None
-        self._requests = requests
-        threading.Thread(target=self._read, daemon=True, name="subscribe-requests").start()
 
-    def _read(self) -> None:
-        try:
-            for _ in self._requests:
-                self.error = invalid("a STREAM subscription takes one SubscriptionList and no further message")
-                return
-        except grpc.RpcError:  # the client is gone
-            return
-
-    def ok(self) -> bool:
-        """True while nothing was sent; raises the error otherwise."""
-        if self.error:
-            raise self.error
-        return True
+def _serialized(message: Message) -> bytes:
+    return bytes(message.SerializeToString())
 
 
 def abort(context: grpc.ServicerContext, error: Exception) -> NoReturn:
@@ -174,6 +203,8 @@ def abort(context: grpc.ServicerContext, error: Exception) -> NoReturn:
             context.abort(error.code, error.text)
         case Refused():
             context.abort(FAILED_PRECONDITION, sendable(str(error)))
+        case RowsChanged():
+            context.abort(ABORTED, sendable(f"{error}, again and again; try once more"))
         case DatabaseLost():
             context.abort(UNAVAILABLE, sendable(str(error)))
         case grpc.RpcError():
@@ -188,8 +219,8 @@ def abort(context: grpc.ServicerContext, error: Exception) -> NoReturn:
 
 def start(servicer: Servicer, address: str, tls: Tls | None) -> tuple[grpc.Server, int]:
     """Serve at ADDR:PORT; answers the server and its port (for port 0). Raises OSError where it can't."""
-    server = grpc.server(ThreadPoolExecutor(THREADS, thread_name_prefix="gnmi"), options=[("grpc.so_reuseport", 0)])
-    gnmi_pb2_grpc.add_gNMIServicer_to_server(servicer, server)
+    threads = ThreadPoolExecutor(servicer.limits.streams + UNARY_THREADS, thread_name_prefix="gnmi")
+    server = grpc.server(threads, [servicer.handlers()], options=list(OPTIONS.items()))
     try:
         if tls is None:
             port = server.add_insecure_port(address)

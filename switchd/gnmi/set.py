@@ -3,15 +3,14 @@
 The result is validated, planned, and written whole or not at all.
 """
 
-import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from google.protobuf.unknown_fields import UnknownFieldSet
 from pygnmi.spec.v080 import gnmi_pb2 as pb
-from qclimb.intent import SwitchIntent
 
 from switchd.gnmi.errors import NOT_FOUND, UNIMPLEMENTED, RpcError, invalid
+from switchd.gnmi.limits import MAX_OPERATIONS, check_count
 from switchd.gnmi.model import MODULE, PREFIX, Model
 from switchd.gnmi.paths import Place, exact, resolve
 from switchd.gnmi.tree import Tree, deleted, entry_from_json, from_json, merged
@@ -38,33 +37,37 @@ def check_models(wanted: Iterable[pb.ModelData]) -> None:
             raise RpcError(UNIMPLEMENTED, f"use_models: {one.name!r} is not served, expected {MODULE!r} or none")
 
 
-def changed(model: Model, request: pb.SetRequest, config: Tree) -> tuple[Tree, list[pb.UpdateResult]]:
-    """The configuration tree after the request, and the answer's parts. Raises RpcError naming the path."""
-    results = []
+def changed(model: Model, request: pb.SetRequest, config: Tree, check: Callable[[], None]) -> Tree:
+    """The configuration tree after the request.
+
+    Raises RpcError naming the path, and what `check` raises between operations.
+    """
     for path in request.delete:
+        check()
         config = deleted(_place(model, request.prefix, path), config)
-        results.append(pb.UpdateResult(path=path, op=pb.UpdateResult.DELETE))
-    for op, updates in ((pb.UpdateResult.REPLACE, request.replace), (pb.UpdateResult.UPDATE, request.update)):
+    for replaces, updates in ((True, request.replace), (False, request.update)):
         for update in updates:
+            check()
             place = _place(model, request.prefix, update.path)
             exact(place, "a replace or an update")
             value = _value(place, update.val)
-            if op == pb.UpdateResult.REPLACE:
+            if replaces:
                 config = deleted(place, config)
             config = merged(place, config, value)
-            results.append(pb.UpdateResult(path=update.path, op=op))
-    return config, results
+    return config
 
 
-def requested(model: Model, request: pb.SetRequest, config: Tree) -> tuple[SwitchIntent | None, pb.SetResponse]:
-    """The intent that the request asks for, over `config`, and the answer to give once it is committed.
+def operations(request: pb.SetRequest) -> list[pb.UpdateResult]:
+    """The parts of a Set's answer, one an operation in the order they are done; none: nothing is to be changed.
 
-    Raises RpcError.
+    Raises RpcError for a request that asks for what is not supported, or too much of it.
     """
     check_known(request)
-    tree, results = changed(model, request, config)
-    response = pb.SetResponse(prefix=request.prefix, response=results, timestamp=time.time_ns())
-    return model.intent(tree), response
+    results = [pb.UpdateResult(path=path, op=pb.UpdateResult.DELETE) for path in request.delete]
+    results += [pb.UpdateResult(path=one.path, op=pb.UpdateResult.REPLACE) for one in request.replace]
+    results += [pb.UpdateResult(path=one.path, op=pb.UpdateResult.UPDATE) for one in request.update]
+    check_count(results, MAX_OPERATIONS, "operations")
+    return results
 
 
 def _place(model: Model, prefix: pb.Path, path: pb.Path) -> Place:

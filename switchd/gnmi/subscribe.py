@@ -11,9 +11,10 @@ from typing import Any
 
 from pygnmi.spec.v080 import gnmi_pb2 as pb
 
-from switchd.apply import Snapshot
+from switchd.board import Snapshot
 from switchd.gnmi.errors import UNIMPLEMENTED, RpcError, invalid
 from switchd.gnmi.get import path_of
+from switchd.gnmi.limits import MAX_PATHS, check_count
 from switchd.gnmi.model import MODULE, Model
 from switchd.gnmi.paths import Place, Step, resolve
 from switchd.gnmi.schema import Node
@@ -49,6 +50,7 @@ def checked(model: Model, request: pb.SubscribeRequest) -> Subscription:
         raise invalid(f"mode is {wanted.mode}, expected STREAM, ONCE or POLL")
     if not wanted.subscription:
         raise invalid("a SubscriptionList without a subscription")
+    check_count(wanted.subscription, MAX_PATHS, "subscriptions")
     if wanted.use_aliases:
         raise RpcError(UNIMPLEMENTED, "use_aliases is not supported")
     places = []

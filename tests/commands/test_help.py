@@ -16,9 +16,13 @@ PLACES = (
     ("switchd.cli", "main"),
     ("switchd.show.qclimb", "qclimb"),
     ("switchd.show.qclimb", "plain"),
+    ("switchd.show.config_qclimb", "qclimb"),
+    ("switchd.patch", "main"),
     ("hostlib.hostd.cli", "main"),
     ("hostlib.run", "main"),
-    ("hostlib.compat.__main__", "main"),
+    ("tests.compat.__main__", "main"),
+    ("bench.__main__", "main"),
+    ("bench.control", "main"),
 )
 
 

@@ -1,11 +1,14 @@
 """Strategies of every valid value of the contract, with the ends of each range drawn often."""
 
+from typing import Any
+
 from hypothesis import strategies as st
 from qclimb.intent import PathWeights, QueueClass, SwitchIntent
-from qclimb.policy import MAX_PROMOTE_WAIT_US, Mode, Policy
+from qclimb.layout import bits_of, kinds_of
+from qclimb.policy import Mode, Policy
 from qclimb.record import FlowRecord
 
-U16, U32, U64 = 2**16 - 1, 2**32 - 1, 2**64 - 1
+U32, U64 = 2**32 - 1, 2**64 - 1
 NAMES = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,20}", fullmatch=True)
 
 
@@ -18,22 +21,17 @@ def policies(draw: st.DrawFn) -> Policy:
     priorities = draw(st.sampled_from([1, 2, 8, 64]) | st.integers(1, 64))
     dscp = draw(st.permutations(range(64)))[:priorities]
     thresholds = draw(st.sets(u(U64 - 1, 1), min_size=priorities - 1, max_size=priorities - 1))
-    return Policy(
-        generation=draw(u(U64)),
-        mode=draw(st.sampled_from(Mode)),
-        threshold_bytes=tuple(sorted(thresholds)),
-        dscp=tuple(dscp),
-        slack_bytes=draw(u(U64)),
-        small_coflow_bytes=draw(u(U64)),
-        flow_gap_us=draw(u(U32)),
-        promote_wait_us=draw(u(MAX_PROMOTE_WAIT_US)),
-        use_forest=draw(st.booleans()),
-        use_footprint=draw(st.booleans()),
-        quickack=draw(st.booleans()),
-        model_generation=draw(u(U64)),
-        deadline_step_us=draw(u(U32)),
-        optax=draw(st.booleans()),
-    )
+    told = {"mode": st.sampled_from(Mode), "threshold_bytes": st.just(tuple(sorted(thresholds)))}
+    rows = [0, 1, *(spines for spines in range(2, priorities) if (priorities - 1) % spines == 0)]
+    free = [0, *sorted(set(range(1, 64)) - set(dscp))]
+    told |= {"spines": st.sampled_from(rows), "unpinned_dscp": st.sampled_from(free)}
+    told |= {"dscp": st.just(tuple(dscp)), **dict.fromkeys(bits_of(Policy), st.booleans())}
+    return Policy(**draw(st.fixed_dictionaries(numbers_of(Policy) | told)))
+
+
+def numbers_of(value: type) -> dict[str, st.SearchStrategy[Any]]:
+    """Each field that is a number, in its range."""
+    return {name: u(kind.highest) for name, kind in kinds_of(value).items() if not kind.count}
 
 
 @st.composite
@@ -42,34 +40,20 @@ def records(draw: st.DrawFn) -> FlowRecord:
     lower, upper = sorted(draw(st.lists(u(U64), min_size=2, max_size=2)))
     address = st.ip_addresses().map(str)
     name = st.text(st.characters(exclude_characters="\0", exclude_categories=("Cs",)), max_size=15)
-    return FlowRecord(
-        start_ns=start,
-        last_write_ns=last,
-        drained_ns=draw(st.sampled_from([0, drained])),
-        size_bytes=draw(u(U64, 1)),
-        lower_bytes=lower,
-        upper_bytes=upper,
-        first_write_bytes=draw(u(U64)),
-        footprint_lower_bytes=draw(u(U64)),
-        start_us=draw(u(U64)),
-        gap_us=draw(u(U64)),
-        last_size_bytes=draw(st.tuples(*[u(U64)] * 5)),
-        connection=draw(u(U64)),
-        wait_ns=draw(u(U64)),
-        pid=draw(u(U32)),
-        flow_index=draw(u(U32)),
-        promotions=draw(u(U32)),
-        demotions=draw(u(U32)),
-        local_addr=draw(address),
-        peer_addr=draw(address),
-        local_port=draw(u(U16)),
-        peer_port=draw(u(U16)),
-        role=draw(u(1)),
-        mode=draw(st.sampled_from(Mode)),
-        last_priority=draw(u(63)),
-        flags=draw(u(255)),
-        comm=draw(name.filter(lambda text: len(text.encode()) <= 15 and "\ufffd" not in text)),
-    )
+    told = {
+        "start_ns": st.just(start),
+        "last_write_ns": st.just(last),
+        "drained_ns": st.sampled_from([0, drained]),
+        "size_bytes": u(U64, 1),
+        "lower_bytes": st.just(lower),
+        "upper_bytes": st.just(upper),
+        "last_size_bytes": st.tuples(*[u(U64)] * 5),
+        "local_addr": address,
+        "peer_addr": address,
+        "mode": st.sampled_from(Mode),
+        "comm": name.filter(lambda text: len(text.encode()) <= 15 and "\ufffd" not in text),
+    }
+    return FlowRecord(**draw(st.fixed_dictionaries(numbers_of(FlowRecord) | told)))
 
 
 @st.composite
@@ -86,6 +70,7 @@ def intents(draw: st.DrawFn) -> SwitchIntent:
     weights = (
         PathWeights({name: part / sum(parts) for name, part in zip(spines, parts, strict=True)}) if sum(parts) else None
     )
+    free = [None, *sorted(set(range(64)) - set(dscp[: len(places)]))] if spines and len(places) > 1 else [None]
     ecn = sorted(draw(st.lists(u(U64, 1), min_size=2, max_size=2))) if draw(st.booleans()) else (None, None)
     return SwitchIntent(
         generation=draw(u(U64)),
@@ -98,4 +83,6 @@ def intents(draw: st.DrawFn) -> SwitchIntent:
         ecn_min_bytes=ecn[0],
         ecn_max_bytes=ecn[1],
         path_weights=weights,
+        unpinned_dscp=draw(st.sampled_from(free)),
+        tier="leaf" if weights else draw(st.sampled_from(["leaf", "spine"])),
     )

@@ -87,3 +87,8 @@ def test_an_impossible_histogram_is_refused_in_one_sentence(obj: Any, said: str)
     with pytest.raises(RecordError) as refusal:
         SizeHistogram.from_json(obj)
     assert str(refusal.value).startswith(said)
+
+
+def test_a_quantile_of_more_flows_than_a_float_counts_is_still_of_one_of_them() -> None:
+    found = SizeHistogram({1: 10**18}, 10**18)
+    assert found.quantile(1.0) == found.quantile(0.0) == found.quantile(0.999)

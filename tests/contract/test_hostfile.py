@@ -1,6 +1,7 @@
 """The host's files and datagrams: they come back as they were, and damage is named."""
 
 import contextlib
+import hashlib
 import struct
 import zlib
 from collections.abc import Callable
@@ -24,6 +25,7 @@ from qclimb.hostfile import (
     encode_policy,
     encode_records,
 )
+from qclimb.layout import kinds_of
 from qclimb.policy import Mode, Policy, default_dscp
 from qclimb.record import FlowRecord, RecordBatch
 
@@ -31,6 +33,7 @@ from tests.contract.strategies import U32, U64, policies, records, u
 from tests.contract.trees import forest_of, leaf, split
 
 POLICY_FILE = encode_policy(Policy(7, Mode.QCLIMB, (3, 6), default_dscp(3), 5000))
+AT = POLICY.offset["threshold_bytes"]
 MODEL_FILE = encode_forest(forest_of(split(0, 5.0, leaf(1, 5), leaf(6, 1 << 40)), leaf(2, 9), depth=1))
 DATAGRAM = encode_records(RecordBatch((FlowRecord(start_ns=5, last_write_ns=6, size_bytes=7),), 3, 9))
 
@@ -44,8 +47,18 @@ def with_bytes(data: bytes, offset: int, new: bytes, *, crc: bool = True) -> byt
 @given(policies())
 def test_a_policy_comes_back_from_its_file(policy: Policy) -> None:
     data = encode_policy(policy)
-    assert len(data) == POLICY.size == 648
+    assert len(data) == POLICY.size
     assert decode_policy(data) == policy
+
+
+def test_files_and_datagrams_are_what_older_hosts_have() -> None:
+    """Bytes of version 1: whoever changes them needs another version."""
+    policy = Policy(1 << 40, Mode.PIAS, (3, 6), (47, 43, 39), 5, 6, 7, 8, False, True, False, 9, 10, True)
+    record = {name: at + 1 for at, name in enumerate(kinds_of(FlowRecord))}
+    record |= {"drained_ns": 5, "last_size_bytes": (1, 2, 3, 4, 5), "mode": Mode.QCLIMB, "role": 1, "comm": "nginx"}
+    batch = RecordBatch((FlowRecord(**record | {"local_addr": "10.1.2.3", "peer_addr": "fd00::7"}),), 3, 4)
+    digests = [hashlib.sha256(data).hexdigest()[:16] for data in (encode_policy(policy), encode_records(batch))]
+    assert digests == ["307d380e44038459", "35089a32110132f9"]
 
 
 @given(st.lists(records(), max_size=4), u(U32), u(U64))
@@ -67,19 +80,22 @@ def test_a_forest_comes_back_from_its_file() -> None:
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (b"", "policy file has 0 bytes, expected 648"),
-        (POLICY_FILE[:-1], "policy file has 647 bytes, expected 648"),
+        (b"", f"policy file has 0 bytes, expected {POLICY.size}"),
+        (POLICY_FILE[:-1], f"policy file has {POLICY.size - 1} bytes, expected {POLICY.size}"),
         (with_bytes(POLICY_FILE, 0, b"QCM1"), "policy file magic is 0x314d4351, expected 0x314c4351 (QCL1)"),
         (with_bytes(POLICY_FILE, 4, b"\2\0"), "policy file version is 2, expected 1"),
-        (with_bytes(POLICY_FILE, 6, b"\0\1"), "policy file struct_bytes is 256, expected 648"),
+        (with_bytes(POLICY_FILE, 6, b"\0\1"), f"policy file struct_bytes is 256, expected {POLICY.size}"),
         (with_bytes(POLICY_FILE, 16, b"\4"), "policy file mode is 4, expected an integer in 0..3"),
         (with_bytes(POLICY_FILE, 20, b"\x1f"), "policy file flags is 31, expected an integer in 0..15"),
         (with_bytes(POLICY_FILE, 24, b"\0"), "policy file priorities is 0, expected an integer in 1..64"),
         (with_bytes(POLICY_FILE, 24, b"\x41"), "policy file priorities is 65, expected an integer in 1..64"),
-        (with_bytes(POLICY_FILE, 64, b"\1"), "policy file threshold_bytes[0] is 1, expected 0"),
-        (with_bytes(POLICY_FILE, 64 + 24, b"\0"), f"policy file threshold_bytes[3] is {U64 - 255}, expected {U64}"),
-        (with_bytes(POLICY_FILE, 64 + 16, b"\2"), "threshold_bytes[1] is 2, expected more than the one before it, 3"),
-        (with_bytes(POLICY_FILE, 576, b"\x40"), "dscp[0] is 64, expected an integer in 0..63"),
+        (with_bytes(POLICY_FILE, AT, b"\1"), "policy file threshold_bytes[0] is 1, expected 0"),
+        (with_bytes(POLICY_FILE, AT + 24, b"\0"), f"policy file threshold_bytes[3] is {U64 - 255}, expected {U64}"),
+        (
+            with_bytes(POLICY_FILE, AT + 16, b"\2"),
+            "threshold_bytes[1] is 2, expected more than the one before it, 3",
+        ),
+        (with_bytes(POLICY_FILE, POLICY.offset["dscp"], b"\x40"), "dscp[0] is 64, expected an integer in 0..63"),
     ],
 )
 def test_a_wrong_policy_file_is_refused_with_its_place(data: bytes, said: str) -> None:

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from qclimb.errors import IntentError
+from qclimb.config_db import check_whole, with_digest
+from qclimb.errors import HalfIntent, IntentError
 from qclimb.intent import PathWeights, QueueClass, SwitchIntent
 from qclimb.schema import validate_config_db, validate_gnmi
 
@@ -223,3 +224,19 @@ def test_values_that_could_change_are_refused() -> None:
     with pytest.raises(TypeError):
         PathWeights({"s1": 1.0}).share["s1"] = 0.5  # type: ignore[index]
     assert len({PathWeights({"s1": 1.0}), PathWeights({"s1": 1.0})}) == 1
+
+
+def test_a_whole_intents_rows_carry_a_digest_that_half_of_them_do_not_make() -> None:
+    intent = SwitchIntent(3, "enabled", (QueueClass(0, 47, 7), QueueClass(1, 43, 6)), ports=("Ethernet0", "Ethernet4"))
+    rows = with_digest(intent.to_config_db())
+    validate_config_db(rows)
+    assert SwitchIntent.from_config_db(rows) == intent
+    check_whole(rows)
+    listed = {**rows["QCLIMB"]["global"], "ports": ["Ethernet0", "Ethernet4"]}
+    del listed["ports@"]
+    check_whole({**rows, "QCLIMB": {"global": listed}})  # as ConfigDBConnector reads it
+    half = {**rows, "QCLIMB_CLASS": {"0": rows["QCLIMB_CLASS"]["0"]}}
+    with pytest.raises(
+        HalfIntent, match=r"digest is '[0-9a-f]{16}', and the rows of QCLIMB, QCLIMB_CLASS, QCLIMB_PATH"
+    ):
+        check_whole(half)

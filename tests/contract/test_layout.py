@@ -1,25 +1,26 @@
-"""Python's host files against the C headers: the same bytes mean the same, and both refuse the same."""
+"""Python's host files against the C headers: every field lies at the same bytes, and both refuse the same."""
 
 import ctypes
 import errno
-import ipaddress
 import json
 import shutil
 import subprocess
-from dataclasses import fields
+from dataclasses import make_dataclass
 from pathlib import Path
-from typing import Any
+from runpy import run_path
+from typing import Annotated
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from qclimb import forest, policy, record
+from qclimb import forest, policy
 from qclimb.errors import ModelError, PolicyError
 from qclimb.features import FEATURES
 from qclimb.forest import feature_rows, float_key, key_bytes
 from qclimb.hostfile import (
     MODEL_HEADER,
+    NODE,
     POLICY,
     RECORD,
     RECORD_HEADER,
@@ -27,17 +28,19 @@ from qclimb.hostfile import (
     decode_policy,
     encode_forest,
     encode_policy,
-    encode_records,
 )
-from qclimb.policy import Mode, Policy, default_dscp
-from qclimb.record import FlowRecord, RecordBatch
+from qclimb.layout import U32, U64, Bit, Field, Layout, bits_of
+from qclimb.policy import Mode, default_dscp
 
-from tests.contract.strategies import U64, policies, records, u
+from hostlib.hostd import tagger
+from tests.contract.strategies import U64 as LARGEST
+from tests.contract.strategies import u
 from tests.contract.test_hostfile import MODEL_FILE, POLICY_FILE, with_bytes
 from tests.contract.trees import Tree, forest_of, leaf, split
 
 HERE = Path(__file__).parent
-INCLUDE = HERE.parents[1] / "hostlib" / "core" / "include"
+ROOT = HERE.parents[1]
+INCLUDE = ROOT / "hostlib" / "core" / "include"
 COMPILER = shutil.which("cc")
 
 if not COMPILER:
@@ -51,8 +54,7 @@ def c(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     flags = ["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared", "-fvisibility=hidden"]
     subprocess.run([str(COMPILER), *flags, f"-I{INCLUDE}", HERE / "layout.c", "-o", library], check=True)
     loaded = ctypes.CDLL(str(library))
-    for name in ("policy_fields", "header_fields", "record_fields", "constants"):
-        getattr(loaded, name).restype = ctypes.c_char_p
+    loaded.constants.restype = ctypes.c_char_p
     loaded.policy_verify.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
     array = np.ctypeslib.ndpointer(np.uint64, flags="C_CONTIGUOUS")
     loaded.model_bounds.argtypes = [ctypes.c_char_p, ctypes.c_size_t, array, ctypes.c_size_t, array]
@@ -61,24 +63,50 @@ def c(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     return loaded
 
 
-def told(text: bytes) -> Any:
-    return json.loads(text)
+LAYOUTS = (POLICY, MODEL_HEADER, NODE, RECORD_HEADER, RECORD, tagger.TAGGER_POLICY)
 
 
-@given(value=policies())
-def test_c_reads_each_field_of_a_policy_where_python_wrote_it(c: ctypes.CDLL, value: Policy) -> None:
-    data = encode_policy(value)
-    assert c.policy_verify(data, len(data)) == 0
-    found = told(c.policy_fields(data))
-    unused = 64 - value.priorities
-    assert found["sizeof"] == POLICY.size == found["struct_bytes"]
-    assert found["threshold_bytes"] == [0, *value.threshold_bytes, *[U64] * unused]
-    assert bytes.fromhex(found["dscp"]) == bytes(value.dscp) + bytes(unused)
-    assert (found["mode"], found["priorities"]) == (value.mode.number, value.priorities)
-    assert found["flags"] == value.use_forest + 2 * value.use_footprint + 4 * value.quickack + 8 * value.optax
-    same = ("generation", "slack_bytes", "small_coflow_bytes", "flow_gap_us", "promote_wait_us", "model_generation")
-    same += ("deadline_step_us",)
-    assert {name: found[name] for name in same} == {name: getattr(value, name) for name in same}
+def test_the_header_is_what_the_types_say() -> None:
+    """Where this fails, a field came or went: `make layout`."""
+    writer = run_path(str(ROOT / "hostlib" / "core" / "write_layout.py"))
+    assert writer["HEADER"].read_text() == writer["text"]()
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: layout.name)
+@pytest.mark.parametrize("language", ["c11", "c++17"])
+def test_a_compiler_puts_each_field_where_python_does(layout: Layout, language: str) -> None:
+    check, name = "_Static_assert" if language == "c11" else "static_assert", f"struct {layout.name}"
+    lines = [f"#include <qclimb/{header}.h>" for header in ("model", "policy", "record")] + ['#include "tagger.h"']
+    lines += ["#include <stddef.h>", f'{check}(sizeof({name}) == {layout.size}, "size");']
+    for field, found in layout.fields.items():
+        size = found.kind.width * max(found.kind.count, 1)
+        lines.append(f'{check}(offsetof({name}, {field}) == {layout.offset[field]}, "{field}");')
+        lines.append(f'{check}(sizeof((({name} *)0)->{field}) == {size}, "{field}");')
+    kind = "c" if language == "c11" else "c++"
+    flags = ["-x", kind, f"-std={language}", "-fsyntax-only", f"-I{INCLUDE}", f"-I{ROOT}/hostlib/tagger", "-"]
+    subprocess.run([str(COMPILER), *flags], input="\n".join(lines), text=True, check=True)
+
+
+def test_the_tagger_and_hostd_count_alike() -> None:
+    numbers = {"TAGGER_NOT_OURS": tagger.NOT_OURS, "TAGGER_FILTER": tagger.FILTER, "TAGGER_COUNTS": len(tagger.COUNTS)}
+    numbers |= {f"TAGGER_{name.upper()}": number for number, name in enumerate(tagger.COUNTS)}
+    lines = ['#include "tagger.h"', *(f'_Static_assert({name} == {n}, "");' for name, n in numbers.items())]
+    flags = ["-x", "c", "-std=c11", "-fsyntax-only", f"-I{INCLUDE}", f"-I{ROOT}/hostlib/tagger", "-"]
+    subprocess.run([str(COMPILER), *flags], input="\n".join(lines), text=True, check=True)
+
+
+@pytest.mark.parametrize("second", [1, 4])
+def test_a_bit_that_is_left_out_or_taken_twice_is_refused(second: int) -> None:
+    flags = make_dataclass("Flags", [("a", Annotated[bool, Bit(1)]), ("b", Annotated[bool, Bit(second)])])
+    with pytest.raises(ValueError, match=rf"Flags has the bits \[1, {second}\], expected 1, 2, 4"):
+        bits_of(flags)
+
+
+def test_a_layout_that_c_would_pad_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"s\.b lies at byte 4, expected a multiple of 8"):
+        Layout("s", {"a": Field(U32), "b": Field(U64)})
+    with pytest.raises(ValueError, match="s has 12 bytes, expected a multiple of its widest field"):
+        Layout("s", {"b": Field(U64), "a": Field(U32)})
 
 
 def test_python_reads_the_policy_that_is_built_into_c(c: ctypes.CDLL) -> None:
@@ -100,34 +128,11 @@ def test_c_and_python_refuse_the_same_policies(c: ctypes.CDLL, offset: int, new:
     assert (c.policy_verify(data, len(data)) == 0) == good
 
 
-@given(value=records(), dropped=u(2**32 - 1), generation=u(U64))
-def test_c_reads_each_field_of_a_record_where_python_wrote_it(
-    c: ctypes.CDLL, value: FlowRecord, dropped: int, generation: int
-) -> None:
-    data = encode_records(RecordBatch((value,), dropped, generation))
-    header, found = told(c.header_fields(data)), told(c.record_fields(data[RECORD_HEADER.size :]))
-    assert header.pop("sizeof") == RECORD_HEADER.size
-    assert found.pop("sizeof") == header["record_bytes"] == RECORD.size
-    assert (header["count"], header["dropped"], header["hostlib_generation"]) == (1, dropped, generation)
-    expected = {field.name: getattr(value, field.name) for field in fields(value)}
-    for name in ("local_addr", "peer_addr"):
-        address = ipaddress.ip_address(expected[name])
-        expected[name] = (b"" if address.version == 6 else bytes(10) + b"\xff\xff").hex() + address.packed.hex()
-    expected |= {
-        "mode": value.mode.number,
-        "comm": value.comm.encode().ljust(16, b"\0").hex(),
-        "last_size_bytes": list(value.last_size_bytes),
-    }
-    assert found == expected
-
-
 FEATURE_IDS = st.permutations(range(len(FEATURES))).map(lambda order: tuple(order[:4]))
-SPLITS = st.sampled_from([0.0, 0.5, 1.0, 3.0, 80.0, 65535.0, 16777217.0, 1e9, 1.8e19, 3e38]) | st.integers(0, U64).map(
-    float
-)
-LEAVES = st.tuples(u(U64), u(1 << 24)).map(lambda two: leaf(*sorted(two)))
+SPLITS = st.sampled_from([0.0, 0.5, 1.0, 3.0, 80.0, 65535.0, 16777217.0, 1e9, 1.8e19, 3e38]) | u(LARGEST).map(float)
+LEAVES = st.tuples(u(LARGEST), u(1 << 24)).map(lambda two: leaf(*sorted(two)))
 TREES = st.recursive(LEAVES, lambda inner: st.builds(split, st.integers(0, 3), SPLITS, inner, inner), max_leaves=12)
-VALUES = u(U64) | st.sampled_from([0, 1, 3, 4, 80, 65535, 16777216, 16777217, 16777219, 10**9])
+VALUES = u(LARGEST) | st.sampled_from([0, 1, 3, 4, 80, 65535, 16777216, 16777217, 16777219, 10**9])
 ROWS = st.lists(st.tuples(*[VALUES] * len(FEATURES)), min_size=1, max_size=8)
 
 
@@ -165,22 +170,14 @@ def test_c_and_numpy_turn_numbers_into_keys_and_back_alike(c: ctypes.CDLL, value
 
 
 def test_both_sides_spell_out_the_same_numbers(c: ctypes.CDLL) -> None:
-    assert told(c.constants()) == {
+    assert json.loads(c.constants()) == {
         "max_priorities": policy.MAX_PRIORITIES,
-        "max_promote_wait_us": policy.MAX_PROMOTE_WAIT_US,
         "max_trees": forest.MAX_TREES,
         "max_depth": forest.MAX_DEPTH,
         "max_nodes": forest.MAX_NODES,
         "features": len(FEATURES),
+        "max_features": MODEL_HEADER.fields["feature_id"].kind.count,
         "service_port": FEATURES.index("service_port"),
+        "last_sizes": RECORD.fields["last_size_bytes"].kind.count,
         "modes": [mode.number for mode in Mode],
-        "record_flags": [
-            record.ENDED_BY_CLOSE,
-            record.WAIT_RAN_OUT,
-            record.HAD_FOREST_BOUNDS,
-            record.HAD_SIZE_HINT,
-            record.PARTLY_UNOBSERVED,
-            record.HAD_DEADLINE,
-        ],
-        "sizeof": MODEL_HEADER.size,
     }

@@ -12,6 +12,7 @@ from qclimb.histogram import LAST_BUCKET, SizeHistogram, bucket_of, middle_of
 from qclimb.hostfile import RECORD, RECORD_HEADER, decode_records, encode_record_header
 from qclimb.record import PARTLY_UNOBSERVED, FlowRecord
 from qclimb.record_rows import (
+    KEPT,
     ROW,
     buckets_of,
     count_sizes,
@@ -19,6 +20,7 @@ from qclimb.record_rows import (
     encode_rows,
     features,
     from_records,
+    kept,
     possible,
     rows_of,
     to_records,
@@ -38,6 +40,20 @@ def test_rows_come_back_as_the_records_they_were_made_of(found):
     assert np.array_equal(decode_rows(encode_rows(rows)), rows)
     wanted = np.array([record.features() for record in found], dtype=np.uint64).reshape(-1, 12).astype(np.float32)
     assert np.array_equal(features(rows), wanted)
+
+
+@given(st.lists(records(), max_size=6))
+def test_what_is_kept_of_a_row_is_what_the_record_says(found):
+    rows = kept(from_records(found))
+    for name in ("start_ns", "size_bytes", "lower_bytes", "upper_bytes", "flags"):
+        assert rows[name].tolist() == [getattr(record, name) for record in found]
+    assert np.array_equal(rows["features"], features(from_records(found)))
+
+
+def test_rows_that_a_database_has_kept_are_read_as_ever():
+    wanted = {"start_ns": 0, "size_bytes": 8, "lower_bytes": 16, "upper_bytes": 24, "flags": 32, "features": 36}
+    assert {name: KEPT.fields[name][1] for name in KEPT.names} == wanted
+    assert (KEPT.itemsize, KEPT["flags"].str, KEPT["features"].shape) == (84, "<u4", (12,))
 
 
 @given(

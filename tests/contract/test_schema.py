@@ -51,6 +51,16 @@ def test_what_a_switch_answers_is_valid_too() -> None:
     state = {"priority": 0, "dscp": 47, "status": "applied", "packets": "1", "bytes": 1500, "dropped-packets": "0"}
     tree["classes"]["class"][0]["state"] = state
     tree["paths"] = {"path": [{"name": "s1", "config": {"name": "s1", "share": "1"}, "state": {"status": "down"}}]}
+    tree["state"] |= {"path-backend": "acl", "pinned-classes-max": 16}
+    spine = {
+        "name": "s1",
+        "status": "unresolved",
+        "reason": "no neighbour",
+        "interfaces": ["Ethernet112"],
+        "packets": "3",
+    }
+    tree["spines"] = {"spine": [{"name": "s1", "state": {**spine, "next-hops": ["10.0.0.1", "fc00::1"]}}]}
+    tree["paths"]["path"][0]["state"]["reason"] = "no weights in next-hop groups here"
     validate_gnmi(tree, state=True)
     assert [each.dscp for each in SwitchIntent.from_gnmi(tree).classes] == [47, 43]
     with pytest.raises(IntentError, match="state"):

@@ -1,11 +1,7 @@
 """forest.h against numpy and onnxruntime, bit for bit, and model.h against damage."""
 
 import errno
-import importlib.util
 import random
-import sys
-from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
@@ -16,24 +12,11 @@ from qclimb.errors import ModelError
 from qclimb.forest import KEY_MAX, Forest, float_key, key_float, lower_key, upper_key
 from qclimb.hostfile import decode_forest, encode_forest
 
-from orchestrator.onnx_export import answers, to_onnx
+from bench import forest as bench
+from orchestrator.models.onnx_export import answers, to_onnx
 from tests.core.core import FEATURES, UNKNOWN, Core
 
 WHOLE = st.one_of(st.integers(0, UNKNOWN), st.integers(0, 63).map(lambda bit: 1 << bit), st.integers(0, 2**25))
-
-
-def load_bench() -> ModuleType:
-    """bench/forest.py, whose forest on made-up flows serves here as well."""
-    path = Path(__file__).parent.parent.parent / "bench" / "forest.py"
-    spec = importlib.util.spec_from_file_location("bench_forest", path)
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-bench = load_bench()
 
 
 @st.composite

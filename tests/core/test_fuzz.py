@@ -46,7 +46,7 @@ def fuzz(program: Path, corpus: Path, runs: int) -> subprocess.CompletedProcess[
     return subprocess.run(argv, capture_output=True, text=True, timeout=600, check=False)
 
 
-@pytest.mark.parametrize("name", ["policy", "model"])
+@pytest.mark.parametrize("name", ["policy", "model", "length"])
 def test_a_short_run_finds_nothing(name: str, seeds: Path, tmp_path: Path) -> None:
     program = build(tmp_path / "fuzz", name, INCLUDE)
     corpus = shutil.copytree(seeds / name, tmp_path / "corpus")
@@ -66,6 +66,9 @@ def test_a_short_run_finds_nothing(name: str, seeds: Path, tmp_path: Path) -> No
         ("model", "model.h", "(uint32_t)root >= view.header.nodes"),
         ("model", "model.h", "level >= view.header.depth"),
         ("model", "model.h", "view.header.nodes - count < 2"),
+        ("length", "length.h", "end > head_bytes"),
+        ("length", "length.h", "rule->tag_offset >= head_bytes"),
+        ("length", "length.h", "end < 12"),
     ],
 )
 def test_a_check_that_is_missing_is_found(name: str, header: str, check: str, seeds: Path, tmp_path: Path) -> None:

@@ -82,12 +82,6 @@ def test_next_change_is_a_change_and_nothing_changes_before(
             assert served(at) == served(sent)
 
 
-def test_the_papers_figure_26(core: Core) -> None:
-    exact = (8, 8, 0)
-    queues = [core.priority((0, 3, 6), exact, sent) for sent in range(8)]  # remaining 8 down to 1
-    assert queues == [2, 2, 2, 1, 1, 1, 0, 0]
-
-
 @given(THRESHOLDS, BYTES)
 def test_pias_is_a_setting(core: Core, thresholds: tuple[int, ...], sent: int) -> None:
     by_bytes_sent = max(p for p, begin in enumerate(thresholds) if begin <= sent)
@@ -111,3 +105,24 @@ def test_priority_moves_only_earlier_below_the_lower_bound_and_only_later_past_t
     assert climb == sorted(climb, reverse=True)
     assert after == sorted(after)
     assert set(served[lower : lower + slack]) <= {0}
+
+
+def mean_fct_of_two(core: Core, first: Bounds, second: Bounds) -> float:
+    """QCLIMB's Fig. 26: a port that sends one unit at a time from three queues (up to 2, 3 to 5, from 6 units on), and
+    two flows of 6 and 3 units, both there at the start."""
+    size, bounds, sent, fct = (6, 3), (first, second), [0, 0], [0, 0]
+    for now in range(1, sum(size) + 1):
+        waiting = [flow for flow in (0, 1) if sent[flow] < size[flow]]
+        served = min(waiting, key=lambda flow: core.priority((0, 3, 6), bounds[flow], sent[flow]))
+        sent[served] += 1
+        fct[served] = now
+    return sum(fct) / 2
+
+
+def test_the_papers_worked_example_of_errors_comes_to_its_mean_fct(core: Core) -> None:
+    """Fig. 26 and appendix C: by sizes foretold, the larger flow's too small, the mean is 7.5; by lower bounds 6."""
+    for foretold in (1, 2, 3, 4, 5):  # climbs by the size foretold and stays up
+        assert mean_fct_of_two(core, (foretold, UNKNOWN, 10), (foretold + 3, UNKNOWN, 10)) == 7.5
+    for lower in (1, 2, 3):  # the text has it promoted at 2 units left, and its bound used up before its last
+        assert mean_fct_of_two(core, (6, UNKNOWN, 0), (lower, UNKNOWN, 0)) == 6
+    assert [core.priority((0, 3, 6), (3, UNKNOWN, 0), sent) for sent in range(4)] == [1, 0, 0, 1], "up, and back down"

@@ -21,10 +21,9 @@ from tests.hostd.bench import BIN, TOKEN, Hostd, StandIn, policy, record, wait_f
 
 def model(generation: int, trees: int = 2, nodes: int = 6) -> bytes:
     """A model file whose outside is right: what hostd has to judge."""
-    header = MODEL_HEADER.pack(
-        MODEL_MAGIC, 1, MODEL_HEADER.size, generation, trees, 2, nodes, nodes, 2, bytes([0, 1]), 0
-    )
-    body = header + bytes(4 * trees + 20 * nodes)
+    told = {"magic": MODEL_MAGIC, "version": 1, "header_bytes": MODEL_HEADER.size, "generation": generation}
+    told |= {"trees": trees, "depth": 2, "nodes": nodes, "leaves": nodes, "features": 2}
+    body = MODEL_HEADER.pack(told | {"feature_id": bytes([0, 1]), "reserved": 0}) + bytes(4 * trees + 20 * nodes)
     return body + struct.pack("<I", zlib.crc32(body))
 
 

@@ -141,6 +141,20 @@ def test_no_more_records_are_delivered_than_the_last_answer_wanted(hostd: Hostd,
     assert (len(post["records"]), post["dropped"], sum(post["histogram"]["counts"].values())) == (3, 17, 20)
 
 
+def test_a_delivery_of_too_many_records_comes_again_with_few_and_all_its_sizes(hostd: Hostd, standin: StandIn) -> None:
+    standin.next_records = 4096
+    beats = len(standin.posts)
+    wait_for(lambda: len(standin.posts) > beats + 2)
+    standin.refuse_records_with = 413
+    hostd.send(RecordBatch(tuple(map(record, range(1, 201)))))
+    wait_for(lambda: "413" in hostd.state()["error"])
+    standin.refuse_records_with = None
+    post = wait_for(lambda: next((post for post in list(standin.posts) if post["histogram"]["counts"]), None))
+    told = len(post["records"]), post["dropped"], sum(post["histogram"]["counts"].values())
+    assert told == (FIRST_RECORDS, 200 - FIRST_RECORDS, 200)
+    assert hostd.state()["refused"] == 0
+
+
 def test_a_host_that_was_told_nothing_yet_delivers_few_and_counts_the_rest(hostd: Hostd, standin: StandIn) -> None:
     wait_for(lambda: standin.posts)
     hostd.kill()

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ from tests.hostd.bench import BIN, policy
 
 RUN = str(BIN / "qclimb-run")
 NOBODY = 65534
+SOCKET = (sys.executable, "-c", "import socket; socket.socket()")
 
 pytestmark = pytest.mark.skipif(not LIBRARY.is_file(), reason="libqclimb.so is not built: make -C hostlib")
 
@@ -109,6 +111,28 @@ def test_on_a_managed_host_an_own_policy_is_refused_rather_than_ignored(tmp_path
     assert f"{tmp_path} exists, so that this host follows its hostd's policy" in done.stderr
     assert run(option, value, "--", "true", QCLIMB_RUN=str(tmp_path)).returncode == 2
     assert run("--run-dir", tmp_path, "--", "true").returncode == 0
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o664])
+@pytest.mark.parametrize("kind", ["json", "binary"])
+@pytest.mark.parametrize("named_by", ["option", "variable"])
+def test_what_it_takes_for_a_policy_the_library_takes_too(tmp_path: Path, named_by: str, kind: str, mode: int) -> None:
+    path = tmp_path / "policy"
+    path.write_bytes(json.dumps(policy(3).to_json()).encode() if kind == "json" else encode_policy(policy(3)))
+    path.chmod(mode)  # who may write it beside us may change what the library does: it would not believe such a file
+    options = ["--policy", path] if named_by == "option" else []
+    environment = {"QCLIMB_POLICY": str(path)} if named_by == "variable" else {}
+    done = run(*options, "--log", "stderr", "--", *SOCKET, XDG_CACHE_HOME=str(tmp_path), **environment)
+    assert "policy generation=3" in done.stderr
+
+
+def test_a_variable_that_names_no_policy_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "policy").write_text("{}")
+    for name in ("policy", "none"):
+        done = run("--", "true", QCLIMB_POLICY=str(tmp_path / name))
+        assert done.returncode == 2
+        assert name in done.stderr
+        assert len(done.stderr.splitlines()) == 1
 
 
 def test_a_binary_policy_is_used_where_it_lies(tmp_path: Path) -> None:

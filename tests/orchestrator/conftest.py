@@ -9,17 +9,19 @@ import trustme
 from fastapi.testclient import TestClient
 from qclimb.record import FlowRecord
 
-from orchestrator import auth
-from orchestrator.api import make_app
-from orchestrator.auth import Role
-from orchestrator.fleet import Fleet
-from orchestrator.flows import Recordings
+from orchestrator.fabric.runner import Runner
+from orchestrator.fabric.switches import Fleet
+from orchestrator.ingest.recordings import Recordings
 from orchestrator.metrics import Metrics
-from orchestrator.runner import Runner
-from orchestrator.service import Service
-from orchestrator.store import Store
-from orchestrator.trainer import Trainer
-from orchestrator.watch import Watch
+from orchestrator.models.trainer import Trainer
+from orchestrator.rest import tokens
+from orchestrator.rest.app import make_app
+from orchestrator.rest.service import Service
+from orchestrator.rest.tokens import Role
+from orchestrator.store import generations
+from orchestrator.store.store import Store
+from orchestrator.watch.bounds import Watch
+from orchestrator.watch.spines import SpineWatch
 
 
 def service_records(flows: int, seed: int = 0, host: int = 1) -> list[FlowRecord]:
@@ -84,6 +86,13 @@ def pki(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(autouse=True)
+def epochless(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In most tests a generation is its rollout's, or model's, number; those of processes have it as it is."""
+    if "epochs" not in request.keywords:
+        monkeypatch.setattr(generations, "new", lambda number: number)
+
+
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
     found = Store(f"sqlite:///{tmp_path / 'store.db'}")
@@ -98,7 +107,8 @@ def service(store: Store, pki: Path) -> Service:
     runner = Runner(store, fleet, switch_deadline_s=120, hosts_deadline_s=120, observe_push=metrics.push)
     recordings, trainer = Recordings(store, max_records=2000), Trainer(metrics.trained)
     watch = Watch(store, recordings, runner, trainer, every_s=3600)
-    return Service(store, recordings, runner, trainer, metrics, watch)
+    spines = SpineWatch(store, recordings, runner, fleet, every_s=3600, observe=metrics.spines)
+    return Service(store, recordings, runner, trainer, metrics, watch, spines)
 
 
 @pytest.fixture
@@ -111,7 +121,7 @@ def anonymous(service: Service) -> Iterator[TestClient]:
 @pytest.fixture
 def admin(anonymous: TestClient, service: Service) -> TestClient:
     """The same client, as an administrator; host h1 is registered."""
-    token = auth.issue(service.store, "root", Role.ADMIN)
+    token = tokens.issue(service.store, "root", Role.ADMIN)
     anonymous.headers["Authorization"] = f"Bearer {token}"
     assert anonymous.put("/v1/hosts/h1").status_code == 200
     return anonymous

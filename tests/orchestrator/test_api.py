@@ -4,6 +4,7 @@ import asyncio
 import errno
 import json
 import threading
+import time
 
 import anyio
 import httpx
@@ -14,9 +15,10 @@ from qclimb.policy import Policy
 from qclimb.record import FlowRecord
 from sqlalchemy import select
 
-from orchestrator import auth, schema
-from orchestrator.auth import Role
 from orchestrator.errors import StoreError
+from orchestrator.rest import tokens
+from orchestrator.rest.tokens import Role
+from orchestrator.store import tables
 
 FLOW = {"start_ns": 1, "last_write_ns": 5, "size_bytes": 1000}
 
@@ -33,7 +35,7 @@ def deliver(client: TestClient, records=(FLOW,), **body):
 
 
 def as_role(client: TestClient, service, role: Role, name: str = "somebody") -> TestClient:
-    client.headers["Authorization"] = f"Bearer {auth.issue(service.store, name, role)}"
+    client.headers["Authorization"] = f"Bearer {tokens.issue(service.store, name, role)}"
     return client
 
 
@@ -103,7 +105,8 @@ def test_a_revoked_token_is_worth_nothing(admin):
         ("POST", "/v1/hosts/h1/records", {"records": [{**FLOW, "size_byte": 0}]}, "did you mean 'size_bytes'"),
         ("POST", "/v1/hosts/h1/records", {"histogram": {"gamma": 1.5}}, "gamma is 1.5"),
         ("POST", "/v1/hosts/h1/records", {"policy_generation": -1}, "body.policy_generation is -1"),
-        ("POST", "/v1/revisions", {"priorities": 9}, "body.priorities is 9"),
+        ("POST", "/v1/revisions", {"priorities": 65}, "body.priorities is 65"),
+        ("POST", "/v1/revisions", {"priorities": 9, "thresholds": [*range(1, 9)]}, "priorities is 9, expected 1..8"),
         ("POST", "/v1/revisions", {"priorities": True}, "body.priorities is True"),
         ("POST", "/v1/revisions", {"load": 1}, "body.load is 1"),
         ("POST", "/v1/revisions", {"mode": "fast"}, "body.mode is 'fast'"),
@@ -181,7 +184,7 @@ def asked(client: TestClient, path: str, pieces: list[bytes], length: int | None
 
 
 @pytest.mark.parametrize(
-    ("path", "most", "untold"), [("/v1/revisions", 1 << 20, 1 << 20), ("/v1/hosts/h1/records", 64 << 20, 4 << 20)]
+    ("path", "most", "untold"), [("/v1/revisions", 1 << 20, 1 << 20), ("/v1/hosts/h1/records", 8 << 20, 4 << 20)]
 )
 def test_a_body_longer_than_there_is_need_of_is_not_read_to_its_end(admin, path, most, untold):
     pieces = [bytes(1 << 19)] * 130
@@ -293,7 +296,6 @@ def test_a_rollout_ends_when_the_host_has_reported_and_the_policys_etag_is_its_g
 
 def wait_for_policy(client: TestClient, generation: int):
     """The host's policy, once the rollout's thread has put it in force."""
-    import time
 
     end = time.monotonic() + 120
     while time.monotonic() < end:
@@ -308,7 +310,6 @@ def test_an_unreachable_switch_stops_the_rollout_before_any_host_hears_of_it(adm
     admin.put("/v1/switches/l1", json={"address": "127.0.0.1:1"})
     admin.post("/v1/revisions", json={"priorities": 2, "thresholds": [5000]})
     number = admin.post("/v1/rollouts", json={"revision": 1}).json()["id"]
-    import time
 
     end = time.monotonic() + 120
     while (found := admin.get(f"/v1/rollouts/{number}").json())["phase"] == "running" and time.monotonic() < end:
@@ -366,8 +367,8 @@ def test_a_model_that_was_damaged_in_the_store_is_not_rolled_out(admin, service,
     generation = admin.post("/v1/models", json={"label": "seen", "trees": 3, "depth": 4}).json()["generation"]
     revision = {"priorities": 2, "thresholds": [5], "mode": "qclimb", "model": generation}
     number = admin.post("/v1/revisions", json=revision).json()["id"]
-    model = service.store.model(generation)
-    table = schema.models
+    model = vars(service.store.model_files(generation))
+    table = tables.models
     for column, content, reason in (
         ("forest", model["forest"][:-9] + b"x" + model["forest"][-8:], "crc32"),
         ("onnx", b"no model", "onnxruntime can't read"),
@@ -393,12 +394,12 @@ def test_a_model_that_was_damaged_in_the_store_is_not_rolled_out(admin, service,
     ],
 )
 def test_what_can_not_be_noted_is_not_done(admin, service, monkeypatch, method, path, body):
-    auth.issue(service.store, "somebody", Role.VIEWER)
+    tokens.issue(service.store, "somebody", Role.VIEWER)
     admin.put("/v1/switches/l1", json={"address": "192.0.2.1:9339"})
 
     def seen():
         with service.store.reading() as connection:
-            tokens = connection.execute(select(schema.tokens.c.name, schema.tokens.c.revoked)).all()
+            tokens = connection.execute(select(tables.tokens.c.name, tables.tokens.c.revoked)).all()
         return service.store.switches(), service.store.hosts(), tokens, service.store.setting("recording")
 
     before = seen()
@@ -414,19 +415,19 @@ def test_what_can_not_be_noted_is_not_done(admin, service, monkeypatch, method, 
 def test_a_first_start_that_is_cut_is_simply_made_again(store, tmp_path, monkeypatch, fails):
     """An error stands for a kill at the same place, too: there is no first token before both have it."""
     file = tmp_path / "token"
-    place = {"add_token": store, "fsync": auth.os, "rename": type(file)}[fails]
+    place = {"add_token": store, "fsync": tokens.os, "rename": type(file)}[fails]
     with monkeypatch.context() as broken:
         broken.setattr(place, fails, lambda *_: (_ for _ in ()).throw(OSError(errno.ENOSPC, "No space left on device")))
         with pytest.raises(StoreError, match="No space left on device, expected a place for the first admin token"):
-            auth.bootstrap(store, file)
+            tokens.bootstrap(store, file)
     assert [found.name for found in tmp_path.iterdir() if "token" in found.name] == []
     (tmp_path / ".token.new").write_text("what a kill left")
-    assert auth.bootstrap(store, file)
+    assert tokens.bootstrap(store, file)
     assert (file.stat().st_mode & 0o777, (tmp_path / ".token.new").exists()) == (0o600, False)
-    found = auth.identify(store, f"Bearer {file.read_text().strip()}")
+    found = tokens.identify(store, f"Bearer {file.read_text().strip()}")
     assert found is not None
     assert found.role is Role.ADMIN
-    assert not auth.bootstrap(store, file)
+    assert not tokens.bootstrap(store, file)
 
 
 def test_what_was_done_by_whom_is_in_the_audit_log_without_secrets(admin):
@@ -469,3 +470,19 @@ def test_records_survive_json_unchanged(admin, service, records):
     rows, _ = service.recordings.rows("default")
     assert rows["size_bytes"].tolist() == [record.size_bytes for record in records[:50]]
     assert isinstance(records[0], FlowRecord)
+
+
+def test_a_hosts_token_dies_with_its_host(admin, service):
+    token = admin.post("/v1/tokens", json={"role": "host", "name": "h1"}).json()["token"]
+    viewer = admin.post("/v1/tokens", json={"role": "viewer", "name": "h1"}).json()["token"]
+
+    def asks(by: str, path: str) -> int:
+        return int(admin.get(path, headers={"Authorization": f"Bearer {by}"}).status_code)
+
+    assert asks(token, "/v1/hosts/h1/policy") == 404  # none is in force yet
+    admin.delete("/v1/hosts/h1")
+    admin.put("/v1/hosts/h1")  # the next one of this name is somebody else
+    assert asks(token, "/v1/hosts/h1/policy") == 401
+    assert asks(viewer, "/v1/hosts") == 200
+    noted = [(note["action"], note["subject"]) for note in admin.get("/v1/audit").json()]
+    assert ("delete-host", "h1, 1 tokens revoked") in noted

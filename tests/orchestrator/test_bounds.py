@@ -8,18 +8,18 @@ from qclimb.features import DEFAULT_FEATURE_IDS, FEATURES
 from qclimb.hostfile import decode_forest
 from qclimb.record import PARTLY_UNOBSERVED, FlowRecord
 
-from orchestrator import bounds, conformal, forest_size, novelty, onnx_export
 from orchestrator.errors import TrainingError
-from orchestrator.flows import pack
-from orchestrator.training import train
-from orchestrator.trees import Stretch, Tree
+from orchestrator.ingest.recordings import kept_of
+from orchestrator.models import bounds, calibration, forest_size, novelty, onnx_export
+from orchestrator.models.training import train
+from orchestrator.models.trees import Stretch, Tree
 
 QUICK = {"trees": 12, "depth": 8}
 
 
 @pytest.fixture(scope="module")
 def rows(records):
-    return pack(records)
+    return kept_of(records)
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def test_features_are_rounded_once_and_to_even():
         local_port=80,
         role=1,
     )
-    (row,) = pack([record])["features"]
+    (row,) = kept_of([record])["features"]
     # Halfway goes to the even neighbour; one more than halfway goes up, also where a double could not hold the one.
     assert row[:6].tolist() == [2.0**24, 2.0**24 + 4, 2.0**63, 2.0**63 + 2**40, 2.0**64, 2.0**54 + 2**31]
     assert row[7:10].tolist() == [80, 1, 0x130201]
@@ -116,7 +116,7 @@ def test_a_forest_that_cannot_be_calibrated_has_more_trees_unless_told(rows):
     assert forest_size.trees_for(1_999, 1_999) == forest_size.TREES
     assert forest_size.trees_for(1_998, 1_999) == forest_size.UNCALIBRATED_TREES
     report = train(rows, ["h1"] * len(rows), 3, depth=2).report
-    assert report["rows"]["calibrate"] < conformal.needed(bounds.TARGET_COVERAGE)
+    assert report["rows"]["calibrate"] < calibration.needed(bounds.TARGET_COVERAGE)
     assert report["trees"] == forest_size.UNCALIBRATED_TREES
 
 
@@ -149,7 +149,7 @@ def test_equal_flows_and_seed_give_equal_files(rows, trained):
 
 
 def test_flows_all_of_one_size_have_exact_bounds(records):
-    rows = pack(records[:100])
+    rows = kept_of(records[:100])
     rows["size_bytes"] = 4096
     made = train(rows, ["h1"] * 100, 1, **QUICK)
     forest = decode_forest(made.forest)
@@ -161,7 +161,7 @@ def test_flows_all_of_one_size_have_exact_bounds(records):
 
 
 def test_flows_that_were_observed_in_part_teach_nothing(records):
-    rows = pack(records[:200])
+    rows = kept_of(records[:200])
     rows["size_bytes"], rows["flags"] = 4096, 0
     rows["size_bytes"][::2], rows["flags"][::2] = 1 << 30, PARTLY_UNOBSERVED
     made = train(rows, ["h1", "h2"] * 100, 1, **QUICK)

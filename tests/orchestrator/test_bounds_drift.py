@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from qclimb.hostfile import decode_forest
 from qclimb.record import HAD_FOREST_BOUNDS
+from qclimb.record_rows import KEPT
 
-from orchestrator import drift, novelty
-from orchestrator.flows import ROW, pack
-from orchestrator.training import train
+from orchestrator.ingest.recordings import kept_of
+from orchestrator.models import drift, novelty
+from orchestrator.models.training import train
 
 
 def window(flows=2000, misses=0, fallbacks=0):
@@ -53,7 +54,7 @@ def test_flows_that_ended_before_they_asked_count_for_the_target_and_not_for_fal
 
 
 def test_windows_begin_with_the_first_flow_that_had_bounds_in_the_order_of_arrival():
-    rows = np.zeros(9000, dtype=ROW)
+    rows = np.zeros(9000, dtype=KEPT)
     rows["size_bytes"], rows["lower_bytes"], rows["upper_bytes"] = 100, 50, 200
     rows["flags"][1000:] = HAD_FOREST_BOUNDS
     rows["flags"][3000:3500] = 0
@@ -71,7 +72,7 @@ def test_windows_begin_with_the_first_flow_that_had_bounds_in_the_order_of_arriv
 @pytest.fixture(scope="module")
 def before_and_after(records):
     """The same services, and then one of them sends a hundred times as much."""
-    rows = pack(records)
+    rows = kept_of(records)
     later = rows.copy()
     later["size_bytes"] *= 100
     later["features"][:, 2:7] *= 100
@@ -105,7 +106,7 @@ def saying(lower, upper):
 
 
 def test_a_model_that_would_be_flagged_itself_is_not_offered():
-    rows = np.zeros(2000, dtype=ROW)
+    rows = np.zeros(2000, dtype=KEPT)
     rows["size_bytes"] = np.linspace(1000, 10_000, 2000)
     old, little, good = (saying(*ends) for ends in ((1000, 2000), (1000, 8000), (1000, 10_000)))
     better, why = drift.offered(old, little, rows)
@@ -115,7 +116,7 @@ def test_a_model_that_would_be_flagged_itself_is_not_offered():
 
 def test_a_model_is_judged_by_the_flows_that_ask_for_bounds():
     """It knows nothing of 300 of 2000 flows, which are most of the 400 that asked the old model."""
-    rows = np.zeros(2000, dtype=ROW)
+    rows = np.zeros(2000, dtype=KEPT)
     rows["size_bytes"] = 100
     rows["size_bytes"][:300] = 50_000
     rows["features"][:300, 0] = 1

@@ -5,16 +5,16 @@ import pytest
 from qclimb.features import DEFAULT_FEATURE_IDS
 from qclimb.hostfile import decode_forest
 
-from orchestrator import novelty, onnx_export
-from orchestrator.flows import pack
-from orchestrator.training import train
+from orchestrator.ingest.recordings import kept_of
+from orchestrator.models import novelty, onnx_export
+from orchestrator.models.training import train
 
 PORT, LAST = DEFAULT_FEATURE_IDS.index(7), DEFAULT_FEATURE_IDS.index(2)
 
 
 @pytest.fixture(scope="module")
 def made(records):
-    rows = pack(records)
+    rows = kept_of(records)
     found = train(rows, ["h1"] * len(rows), 1, trees=6, depth=8)
     return rows["features"][:, : len(DEFAULT_FEATURE_IDS)], found
 
@@ -81,6 +81,6 @@ def test_ranges_close_the_smallest_gaps_first():
 
 
 def test_without_the_port_nothing_is_recognised_and_the_report_says_so(records):
-    rows = pack(records)
+    rows = kept_of(records)
     made = train(rows, ["h1"] * len(rows), 1, trees=3, depth=8, features=["last_size_bytes_1", "gap_us"])
     assert made.report["never_seen"] == "not recognised"

@@ -3,11 +3,11 @@
 import pytest
 from click.testing import CliRunner
 
-from orchestrator import drift
-from orchestrator.bounds_off import Due, Off, due, why_off
 from orchestrator.cli import main
 from orchestrator.defaults import DAY_S
-from orchestrator.report import exact_interval
+from orchestrator.models import drift
+from orchestrator.models.report import exact_interval
+from orchestrator.watch.bounds_off import Due, Off, due, why_off
 
 OLD = Off("too old", 0.0, generation=4)
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from orchestrator import bounds, onnx_export, onnx_quantile, quantiles
 from orchestrator.errors import TrainingError
+from orchestrator.models import bounds, onnx_export, onnx_quantile, quantiles
 
 oracle = pytest.importorskip("quantile_forest")
 TREES, DEPTH = 20, 6

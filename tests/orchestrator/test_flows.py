@@ -7,8 +7,8 @@ from qclimb.record import HAD_FOREST_BOUNDS, FlowRecord
 from sqlalchemy import text
 
 from orchestrator.errors import MissingError, StoreError
-from orchestrator.flows import LABELS_IN_MEMORY, Recordings, pack
-from orchestrator.store import Store
+from orchestrator.ingest.recordings import LABELS_IN_MEMORY, Recordings, kept_of
+from orchestrator.store.store import Store
 
 
 def flow(size: int, start: int = 0, **more) -> FlowRecord:
@@ -24,8 +24,8 @@ def test_histograms_of_deliveries_and_hosts_add_up(store):
     assert recordings.histogram("a") == SizeHistogram.of([100, 200, 300, 5])
     assert recordings.histogram(None).flows == 5
     found = recordings.statistics("a")
-    assert found["records"] == {"received": 2, "kept": 2, "aged_out": 0, "dropped_at_host": 3}
-    assert found["hosts"] == {"h1": 3, "h2": 1}
+    assert vars(found.records) == {"received": 2, "kept": 2, "aged_out": 0, "dropped_at_host": 3}
+    assert found.hosts == {"h1": 3, "h2": 1}
 
 
 def test_records_come_back_as_they_were(store, records):
@@ -33,7 +33,7 @@ def test_records_come_back_as_they_were(store, records):
     recordings.add("a", "h1", records[:100], None, 0)
     recordings.add("a", "h2", records[100:150], None, 0)
     rows, hosts = recordings.rows("a")
-    assert np.array_equal(rows, pack(records[:150]))
+    assert np.array_equal(rows, kept_of(records[:150]))
     assert hosts == ["h1"] * 100 + ["h2"] * 50
 
 
@@ -47,7 +47,7 @@ def test_of_many_recordings_the_last_are_in_memory_and_all_are_counted(store):
     last = set(labels[-LABELS_IN_MEMORY:])
     assert {label for label, _ in recordings._of_host} == set(recordings._of_label) == last
     counted = {"received": 4, "kept": 2, "aged_out": 2, "dropped_at_host": 4}
-    assert all(recordings.statistics(label)["records"] == counted for label in labels)
+    assert all(vars(recordings.statistics(label).records) == counted for label in labels)
 
 
 def test_a_heartbeat_leaves_nothing_behind(store):
@@ -64,15 +64,15 @@ def test_the_oldest_records_age_out_and_are_counted_but_their_sizes_stay(store):
     rows, _ = recordings.rows("a")
     assert sorted(set(rows["size_bytes"].tolist())) == [5, 6]
     found = recordings.statistics("a")
-    assert found["flows"] == 60
-    assert found["records"] == {"received": 60, "kept": 20, "aged_out": 40, "dropped_at_host": 0}
+    assert found.flows == 60
+    assert vars(found.records) == {"received": 60, "kept": 20, "aged_out": 40, "dropped_at_host": 0}
 
 
 def test_statistics_tell_how_well_the_bounds_in_force_held(store):
     recordings = Recordings(store)
     bounded = {"flags": HAD_FOREST_BOUNDS, "lower_bytes": 10, "upper_bytes": 20}
     recordings.add("a", "h1", [flow(15, **bounded), flow(20, **bounded), flow(21, **bounded), flow(9)], None, 0)
-    assert recordings.statistics("a")["forecasts"] == {"flows": 3, "coverage": pytest.approx(2 / 3)}
+    assert vars(recordings.statistics("a").forecasts) == {"flows": 3, "coverage": pytest.approx(2 / 3)}
 
 
 def test_an_unknown_label_names_those_that_there_are(store):

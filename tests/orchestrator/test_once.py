@@ -8,11 +8,12 @@ import pytest
 from qclimb.delivery import MEDIA_TYPE, encode_delivery
 from qclimb.record_rows import from_records
 
-from orchestrator import auth
-from orchestrator import store as store_module
-from orchestrator.auth import Role
 from orchestrator.errors import StoreError
-from orchestrator.once import once
+from orchestrator.rest import tokens
+from orchestrator.rest.idempotency import once
+from orchestrator.rest.tokens import Role
+from orchestrator.store import database
+from orchestrator.store import store as remembered
 
 KEY = {"Idempotency-Key": "k1"}
 REVISION = {"priorities": 2, "thresholds": [5000]}
@@ -53,7 +54,7 @@ def test_another_request_with_the_same_key_is_refused_and_not_done(admin, servic
 
 def test_a_key_belongs_to_who_asks(admin, service):
     post(admin, "/v1/revisions", REVISION)
-    other = {"Authorization": f"Bearer {auth.issue(service.store, 'other', Role.OPERATOR)}"}
+    other = {"Authorization": f"Bearer {tokens.issue(service.store, 'other', Role.OPERATOR)}"}
     made = post(admin, "/v1/revisions", {"priorities": 2, "thresholds": [6000]}, **other)
     assert (made.status_code, made.json()["id"]) == (201, 2)
 
@@ -117,11 +118,11 @@ def test_what_can_not_be_remembered_is_not_done(admin, service, records, monkeyp
 
 def test_a_calls_part_in_a_transaction_is_undone_with_it_and_known_after_it(store):
     changes = store.changes
-    with pytest.raises(RuntimeError), store.writing(known=False):
+    with pytest.raises(RuntimeError), store.writing(cached=False):
         store.put_host("h1")
         raise RuntimeError
     assert (store.hosts(), store.changes) == ({}, changes)
-    with store.writing(known=False):
+    with store.writing(cached=False):
         store.put_host("h1")
         assert store.hosts() == {}, "others see it at its end"
     assert list(store.hosts()) == ["h1"]
@@ -131,7 +132,7 @@ def test_a_calls_part_in_a_transaction_is_undone_with_it_and_known_after_it(stor
 
 
 def test_who_waits_too_long_for_a_turn_to_write_is_told_so_and_the_next_one_writes(store, monkeypatch):
-    monkeypatch.setattr(store_module, "WAIT_S", 0.05)
+    monkeypatch.setattr(database, "WAIT_S", 0.05)
     begun, end = threading.Event(), threading.Event()
 
     def hold():
@@ -206,7 +207,7 @@ def test_a_hosts_last_delivery_is_known_however_long_it_was_away(admin, service,
     post(admin, "/v1/revisions", REVISION)
     days_later = time.time() + 3 * 86_400
     with monkeypatch.context() as later:
-        later.setattr(store_module.time, "time", lambda: days_later)
+        later.setattr(remembered.time, "time", lambda: days_later)
         post(admin, "/v1/revisions", REVISION, key="k2")
     service.intake._last.clear()
     assert post(admin, "/v1/hosts/h1/records", {"records": [FLOW]}).status_code == 202

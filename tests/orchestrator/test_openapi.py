@@ -58,7 +58,7 @@ def test_the_document_is_complete(admin):
             assert operation.get("description"), f"{method} {path}"
             assert {"401", "403"} <= set(operation["responses"]), f"{method} {path}"
             assert "authorization" not in {each["name"].lower() for each in operation.get("parameters", ())}
-            assert (path == "/healthz") == ("security" not in operation), f"{method} {path}"
+            assert (path in ("/healthz", "/ready")) == ("security" not in operation), f"{method} {path}"
             for status, answer in operation["responses"].items():
                 for kind, content in answer.get("content", {}).items():
                     if kind == "application/json":

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orchestrator.rollout import HostPhase, HostStep, Phase, Rollout, Steps, SwitchPhase, SwitchStep
+from orchestrator.fabric.rollout import HostPhase, HostStep, Phase, Rollout, Steps, SwitchPhase, SwitchStep
 
 OLD = {"qclimb:qclimb": {"config": {"generation": "6"}}}
 

@@ -10,10 +10,11 @@ import pytest
 from qclimb.intent import QueueClass, SwitchIntent
 from qclimb.policy import Mode
 
-from orchestrator import fleet, runner
 from orchestrator.errors import FleetError, StoreError
-from orchestrator.revision import compose
-from orchestrator.runner import Runner
+from orchestrator.fabric import runner, switches
+from orchestrator.fabric.runner import Runner
+from orchestrator.plan.revision import compose
+from orchestrator.store.store import StoredRollout, Switch
 
 FULL = StoreError("database a.db: database or disk is full")
 
@@ -43,11 +44,11 @@ def revision(store, monkeypatch):
     return store.add_revision("test", made.to_json())
 
 
-def ended(store, number: int) -> dict[str, Any]:
+def ended(store, number: int) -> StoredRollout:
     end = time.monotonic() + 120
     while time.monotonic() < end:
         row = store.rollout(number)
-        if row["phase"] != "running":
+        if row.phase != "running":
             return row
         time.sleep(0.01)
     pytest.fail("the rollout did not end")
@@ -84,9 +85,9 @@ def test_a_rollout_waits_until_the_store_can_keep_it_again_and_then_goes_on(stor
     while (store.setting("policy") or {}).get("generation") != number:
         time.sleep(0.01)
     carried.host_reported("h1", number)
-    assert ended(store, number)["phase"] == "done"
+    assert ended(store, number).phase == "done"
     assert switches.given == [("l1", number)]
-    assert store.rollout(number)["document"]["hosts"]["h1"]["phase"] == "applied"
+    assert store.rollout(number).document["hosts"]["h1"]["phase"] == "applied"
     carried.close()
 
 
@@ -96,7 +97,7 @@ def test_nothing_is_pushed_before_what_the_switch_had_is_kept(store, revision, m
     switches = Switches()
     carried = Runner(store, switches)
     row = ended(store, carried.start(revision, "test"))
-    assert (row["phase"], row["document"]["error"]) == ("rolled-back", str(FULL))
+    assert (row.phase, row.document["error"]) == ("rolled-back", str(FULL))
     assert switches.given == []
     assert store.setting("policy") is None
     carried.close()
@@ -139,7 +140,7 @@ def let_go(switches: OneHeldUp, carried: Runner) -> None:
 def test_a_switch_that_answers_after_the_roll_back_is_given_nothing_any_more(store, revision, held_up):
     carried = Runner(store, held_up)
     row = ended(store, carried.start(revision, "test"))
-    assert row["phase"] == "rolled-back"
+    assert row.phase == "rolled-back"
     let_go(held_up, carried)
     assert held_up.given == []
 
@@ -157,7 +158,7 @@ def test_a_switch_that_answers_late_has_no_part_in_the_next_rollout(store, revis
         time.sleep(0.01)
     let_go(held_up, carried)
     assert held_up.given == [("l2", number)]
-    assert store.rollout(number)["document"]["switches"]["l2"]["applied_generation"] == number
+    assert store.rollout(number).document["switches"]["l2"]["applied_generation"] == number
 
 
 def test_a_switch_that_answers_while_others_are_given_back_is_given_nothing(store, revision, held_up, monkeypatch):
@@ -186,7 +187,7 @@ def test_a_switch_that_answers_while_others_are_given_back_is_given_nothing(stor
     monkeypatch.setattr(held_up, "intent", told)
     carried = Runner(store, held_up)
     number = carried.start(revision, "test")
-    assert ended(store, number)["phase"] == "rolled-back"
+    assert ended(store, number).phase == "rolled-back"
     let_go(held_up, carried)
     assert held_up.given == [("l0", number), ("l0", 3)]
 
@@ -198,7 +199,7 @@ def test_at_the_end_of_the_process_nothing_is_pushed_that_the_store_does_not_kno
     assert held_up.asked.wait(120)
     carried.close()
     let_go(held_up, carried)
-    assert store.rollout(number)["document"]["switches"]["l2"]["phase"] == "pending"
+    assert store.rollout(number).document["switches"]["l2"]["phase"] == "pending"
     assert held_up.given == []
 
 
@@ -207,8 +208,8 @@ def test_an_error_that_nobody_foresaw_before_the_push_takes_nothing_from_the_swi
     switches = Switches(broken=RuntimeError("surprise"))
     carried = Runner(store, switches)
     row = ended(store, carried.start(revision, "test"))
-    assert row["phase"] == "rolled-back"
-    assert "surprise" in row["document"]["error"]
+    assert row.phase == "rolled-back"
+    assert "surprise" in row.document["error"]
     assert switches.given == []  # in particular no None, which would remove what it has
     carried.close()
 
@@ -220,19 +221,19 @@ def test_a_policy_and_its_rollout_come_into_force_together_or_not_at_all(store):
     assert store.setting("policy") is None
     store.activate({"generation": number}, number, "running", {"active": True})
     assert store.setting("policy") == {"generation": number}
-    assert store.rollout(number)["document"] == {"active": True}
+    assert store.rollout(number).document == {"active": True}
 
 
 def test_an_intent_that_could_not_be_given_back_is_not_replaced(monkeypatch, pki):
     found: dict[str, Any] = {"qclimb:config": {"generation": "3", "colour": "red"}}
-    door = fleet.Fleet(pki / "orchestrator.pem", pki / "orchestrator.key", pki / "ca.pem")
+    door = switches.Fleet(pki / "orchestrator.pem", pki / "orchestrator.key", pki / "ca.pem")
     monkeypatch.setattr(door, "_session", lambda switch: nullcontext())
-    monkeypatch.setattr(fleet, "_get", lambda *_: found)
+    monkeypatch.setattr(switches, "_get", lambda *_: found)
     with pytest.raises(FleetError, match=r"unknown key 'colour'.*could not be given back") as caught:
-        door.intent(fleet.Switch("l1", "192.0.2.1:9339"))
+        door.intent(Switch("l1", "192.0.2.1:9339"))
     assert not caught.value.changed
     found = {"qclimb:config": {"admin-state": "disabled"}}
-    assert door.intent(fleet.Switch("l1", "192.0.2.1:9339")) is None
+    assert door.intent(Switch("l1", "192.0.2.1:9339")) is None
 
 
 def test_a_models_number_is_nobody_elses_even_before_it_is_made(store):
@@ -244,8 +245,8 @@ def test_a_damaged_rollout_is_said_and_keeps_nobody_from_starting(store):
     carried = Runner(store, Switches())
     carried.recover()
     row = store.rollout(number)
-    assert (row["phase"], carried.running) == ("failed", None)
-    assert "can't be read (KeyError('switches')); nothing was given back" in row["document"]["error"]
+    assert (row.phase, carried.running) == ("failed", None)
+    assert "can't be read (KeyError('switches')); nothing was given back" in row.document["error"]
     carried.close()
 
 
@@ -253,3 +254,71 @@ def test_a_commit_is_on_disk_before_anybody_hears_of_it(store):
     with store.reading() as connection:
         assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2  # FULL: each commit syncs the log
         assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
+
+
+class Hung(Switches):
+    """Takes what is pushed without ever confirming it, and answers again after some tries to give it back."""
+
+    def __init__(self, tries: int) -> None:
+        super().__init__()
+        self.tries = tries
+
+    def apply(self, switch: Any, intent: SwitchIntent | None, deadline_s: float) -> int:
+        generation = super().apply(switch, intent, deadline_s)
+        if len(self.given) <= self.tries:
+            raise FleetError(f"switch {switch.name}: Set: DEADLINE_EXCEEDED", changed=True)
+        return generation
+
+
+def test_a_switch_that_hangs_in_a_set_gets_back_what_it_had_once_it_answers(store, revision, monkeypatch):
+    monkeypatch.setattr(runner, "RESTORE_RETRY_S", 0.01)
+    store.put_switch("l1", "192.0.2.1:9339", "leaf", None)
+    switches = Hung(tries=4)
+    carried = Runner(store, switches)
+    row = ended(store, carried.start(revision, "test"))
+    step = row.document["switches"]["l1"]
+    assert (row.phase, step["phase"], step["applied_generation"]) == ("rolled-back", "restored", 3)
+    assert step["error"].count("DEADLINE_EXCEEDED") == 2, "why it was given back, and what came of the last try"
+    assert [generation for _, generation in switches.given[1:]] == [3] * 4
+    carried.close()
+
+
+@pytest.mark.parametrize(("restore_for_s", "refused"), [(0.05, False), (1e6, True)])
+def test_a_switch_that_never_answers_or_says_no_is_left_to_a_person(
+    store, revision, monkeypatch, restore_for_s, refused
+):
+    monkeypatch.setattr(runner, "RESTORE_RETRY_S", 0.01)
+    store.put_switch("l1", "192.0.2.1:9339", "leaf", None)
+    switches = Hung(tries=10**9)
+    if refused:
+        say_no = FleetError("switch l1: Set: INVALID_ARGUMENT", changed=False, refused=True)
+        apply = switches.apply
+
+        def once(switch: Any, intent: SwitchIntent | None, deadline_s: float) -> int:
+            if intent is not None and intent.generation == 3:
+                raise say_no
+            return apply(switch, intent, deadline_s)
+
+        monkeypatch.setattr(switches, "apply", once)
+    carried = Runner(store, switches, restore_for_s=restore_for_s)
+    row = ended(store, carried.start(revision, "test"))
+    assert (row.phase, row.document["switches"]["l1"]["phase"]) == ("failed", "stranded")
+    carried.close()
+
+
+def test_killed_while_a_switch_is_given_back_the_next_start_gives_it_back(store, revision, monkeypatch):
+    store.put_switch("l1", "192.0.2.1:9339", "leaf", None)
+    switches = Hung(tries=2)
+    killed = Runner(store, switches)
+    number = killed.start(revision, "test")
+    while store.rollout(number).document["switches"]["l1"]["phase"] != "restoring" or len(switches.given) < 2:
+        time.sleep(0.01)
+    killed.close()  # it waits for its next try then; what it would have kept is not kept
+    killed._pool.shutdown(wait=True)
+    assert (store.rollout(number).phase, len(switches.given)) == ("running", 2)
+    carried = Runner(store, switches)
+    carried.recover()
+    row = ended(store, number)
+    assert (row.phase, row.document["switches"]["l1"]["phase"]) == ("rolled-back", "restored")
+    assert switches.given[2:] == [("l1", 3)]
+    carried.close()

@@ -1,6 +1,7 @@
 """Thresholds against the definition, brute force and random search."""
 
 import math
+import re
 from itertools import combinations, pairwise
 
 import numpy as np
@@ -11,15 +12,17 @@ from qclimb.histogram import SizeHistogram
 from qclimb.policy import check_thresholds
 
 from orchestrator.errors import ThresholdError
-from orchestrator.rest_types import RevisionBody
-from orchestrator.thresholds import Objective, SizeDistribution, choose, cost, optimise
+from orchestrator.plan.revision import PRIORITIES
+from orchestrator.plan.sizes import SizeDistribution
+from orchestrator.plan.thresholds import Objective, choose, cost, optimise
+from orchestrator.rest.bodies import RevisionBody
 
 HEAVY = [int(100 * (1 - u) ** -0.9) for u in np.linspace(0, 0.9999, 400)]
 SIZE_LISTS = st.lists(st.integers(1, 10**6), min_size=1, max_size=9)
 
 
 def pias_by_recursion(sizes: list[int], load: float, thresholds: tuple[int, ...]) -> float:
-    """ANCHORS' text, word by word: mu_l, lambda_l, rho_l queue after queue, one flow at a time."""
+    """PIAS's text (section 4.1), word by word: mu_l, lambda_l, rho_l queue after queue, one flow at a time."""
     edges = [0, *thresholds, max(sizes) + 1]
     mean = np.mean(sizes)
     mu, total = 1.0, 0.0
@@ -182,5 +185,35 @@ def test_what_is_chosen_unless_told_serves_medium_flows_before_the_largest() -> 
 def test_the_interface_chooses_as_everybody_does() -> None:
     body = RevisionBody()
     sizes = SizeDistribution.from_sizes(HEAVY)
-    asked = optimise(sizes, body.priorities, body.load, body.objective, body.last_share, body.segment_bytes)
+    asked = optimise(sizes, PRIORITIES, body.load, body.objective, body.last_share, body.segment_bytes)
     assert asked == choose(sizes)
+
+
+NAN, INF = float("nan"), float("inf")
+
+
+@pytest.mark.parametrize(
+    ("points", "said"),
+    [
+        ([(1, 0.1), (2, 0.5)], "the last point, 2 bytes, has 0.5 of flows, expected 1"),
+        ([(1, 0.5), (2, 0.4), (3, 1)], "point 2, 2 bytes: 0.4 of flows, expected 0.5 to 1"),
+        ([(1, 0.5), (2, 1.5), (3, 1)], "point 2, 2 bytes: 1.5 of flows, expected 0.5 to 1"),
+        ([(1, -0.5), (3, 1)], "point 1, 1 bytes: -0.5 of flows"),
+        ([(2, 0.5), (1, 0.7), (3, 1)], "point 2 is at 1 bytes, expected at least 2"),
+        ([(-1, 0.5), (3, 1)], "point 1 is at -1 bytes"),
+        ([(1, NAN), (3, 1)], "point 1, 1 bytes: nan of flows"),
+        ([(NAN, 0.5), (3, 1)], "point 1 is at nan bytes"),
+        ([(1, 0.5), (INF, 1)], "point 2 is at inf bytes"),
+        ([(0, 1)], "the largest is 0 bytes"),
+        ([], "the table is empty"),
+    ],
+)
+def test_a_table_that_is_no_distribution_is_refused_by_its_point(points, said):
+    with pytest.raises(ThresholdError, match=re.escape(said)):
+        SizeDistribution.from_cdf(points)
+
+
+@pytest.mark.parametrize("row", [(1, 1, -1), (1, 1, NAN), (INF, 1, 1), (1, NAN, 1)])
+def test_counts_that_can_not_be_are_refused_and_not_left_out(row):
+    with pytest.raises(ThresholdError, match="expected >= 0"):
+        SizeDistribution.from_counts([(10, 5, 3), row])

@@ -9,12 +9,12 @@ from qclimb.policy import Policy
 from qclimb.record import HAD_FOREST_BOUNDS
 from sqlalchemy import update
 
-from orchestrator import schema
 from orchestrator.errors import ConflictError, TrainingError
-from orchestrator.flows import pack
-from orchestrator.trainer import Trainer
-from orchestrator.training import train
-from orchestrator.watch import OnDrift, Watch
+from orchestrator.ingest.recordings import kept_of
+from orchestrator.models.trainer import Trainer
+from orchestrator.models.training import train
+from orchestrator.store import tables
+from orchestrator.watch.bounds import OnDrift, Watch
 
 HOUR_NS = 3600 * 10**9
 
@@ -34,7 +34,7 @@ class HereTrainer(Trainer):
 
 @pytest.fixture(scope="module")
 def old(records):
-    return train(pack(records), ["h1"] * len(records), 1, trees=6, depth=8)
+    return train(kept_of(records), ["h1"] * len(records), 1, trees=6, depth=8)
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def bounded(records, forest, factor=1):
         )
         for record in records
     ]
-    lower, upper = decode_forest(forest).predict_bytes(pack(later)["features"][:, :11])
+    lower, upper = decode_forest(forest).predict_bytes(kept_of(later)["features"][:, :11])
     return [
         replace(record, lower_bytes=int(low), upper_bytes=int(high), flags=HAD_FOREST_BOUNDS)
         for record, low, high in zip(later, lower, upper, strict=True)
@@ -272,7 +272,7 @@ def reported_wrong(service, records, old, flows=2000):
 def aged(service, days=31):
     """The model in force was trained so long ago."""
     with service.store.writing() as connection:
-        connection.execute(update(schema.models).values(created_at=time.time() - days * 86_400))
+        connection.execute(update(tables.models).values(created_at=time.time() - days * 86_400))
     service.store.set_setting("drift", None)
 
 
@@ -389,7 +389,7 @@ def test_for_a_model_too_old_one_that_holds_is_offered_though_it_is_no_better(
     in_force, admin, service, watch, records, old
 ):
     """Beside bounds that are off there is nothing to beat."""
-    watch.trainer.instead = {"rival": train(pack(records), ["h1"] * len(records), 1, trees=12, depth=10).forest}
+    watch.trainer.instead = {"rival": train(kept_of(records), ["h1"] * len(records), 1, trees=12, depth=10).forest}
     service.recordings.add("b", "h1", bounded(records, old.forest), None, 0)
     assert watch.look()["offer"] is None
     aged(service)
@@ -399,7 +399,7 @@ def test_for_a_model_too_old_one_that_holds_is_offered_though_it_is_no_better(
 def test_a_damaged_model_does_not_keep_bounds_from_being_switched_off(in_force, admin, service, flagging):
     aged(service)
     with service.store.writing() as connection:
-        connection.execute(update(schema.models).values(onnx=b"", forest=b""))
+        connection.execute(update(tables.models).values(onnx=b"", forest=b""))
     flagging.look()
     await_end(admin, in_force + 1)
     assert not admin.get("/v1/state").json()["policy"]["use_forest"]

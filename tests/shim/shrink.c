@@ -2,9 +2,9 @@
  * A window that was the kernel's shrinks to the smallest while its peer has more to send; argument: by what `way`. Tells
  * what window.c waits for before it takes the buffer away, and what was let in and has not been read by then.
  */
-#include "shim.h"
+#include "base/shim.h"
 
-#include "window.h"
+#include "optax/window.h"
 
 #include <linux/sockios.h>
 #include <linux/tcp.h>

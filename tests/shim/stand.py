@@ -231,6 +231,34 @@ def climbed(log: str, steps: Sequence[tuple[int, int]]) -> list[tuple[int, int]]
     return [(at, dscp) for at, dscp in steps if f"no promotion at={at}:" not in log]
 
 
+def assert_late(edges: Sequence[tuple[int, int]], expected: Sequence[tuple[int, int]]) -> None:
+    """An event loop's climb: a step comes late, or not at all where the kernel has room for the rest; never early."""
+    at_of = {dscp: at for at, dscp in expected}
+    assert edges[0] == expected[0]
+    assert all(at >= at_of[dscp] for at, dscp in edges), edges
+    assert [dscp for _, dscp in edges] == [dscp for _, dscp in expected if dscp in dict(map(reversed, edges))]
+
+
+LATE_LEAST, LATE_MOST = 4_096, 65_536
+"""Bytes by which a demotion comes late at most, as its boundary is far (look.c)."""
+
+
+def assert_demoted(edges: Sequence[tuple[int, int]], thresholds: Sequence[int] = THRESHOLDS, start: int = 0) -> None:
+    """A flow sinks with every threshold that it passes: never early, and never back.
+
+    As late as L (look.c) where a call is cut; an event loop's by as much as a bare kernel takes whole besides.
+    """
+    floor = {DSCP[0]: 0} | dict(zip(DSCP[1:], thresholds, strict=False))
+    assert edges[0] == (start, DSCP[0]), edges
+    assert [dscp for _, dscp in edges] == [dscp for dscp in DSCP if dscp in dict(map(reversed, edges))], edges
+    for at, dscp in edges:
+        assert start + floor[dscp] <= at, edges
+    for number, (threshold, dscp) in enumerate(zip(thresholds, DSCP[1:], strict=False), 1):
+        late = min(max(threshold, LATE_LEAST), LATE_MOST)
+        sunk = [at for at, mark in edges if DSCP.index(mark) >= number]
+        assert not sunk or sunk[0] <= start + threshold + late + 2 * LATE_MOST, (edges, dscp)
+
+
 @dataclass
 class Bench:
     """Two hosts, `a` and `b`, joined by one link of `rate_mbit` in each direction with strict priorities by DSCP."""

@@ -222,7 +222,7 @@ def test_a_buffer_stays_until_all_that_it_let_in_was_read(tmp_path, way):
     """Whatever the window was since: a head's, for a while."""
     program, shim = tmp_path / "shrink", ROOT / "hostlib" / "shim"
     include = ["-I", shim, "-I", ROOT / "hostlib" / "core" / "include"]
-    sources = [Path(__file__).with_name("shrink.c"), shim / "window.c"]
+    sources = [Path(__file__).with_name("shrink.c"), shim / "optax" / "window.c"]
     subprocess.run(["cc", "-D_GNU_SOURCE", *include, "-o", program, *sources], check=True)
     done = subprocess.run([program, way], check=True, capture_output=True, text=True, timeout=60)
     waits_for, let_in = map(int, done.stdout.split())
@@ -429,7 +429,7 @@ def test_the_last_process_takes_the_line_along(host, tmp_path):
     assert segments(host) == []
 
 
-TASK = ROOT / "lab" / "optax" / "app" / "task.c"
+TASK = ROOT / "lab" / "run" / "programs" / "optax" / "task.c"
 
 
 @pytest.mark.parametrize("mode", ["threads", "epoll", "poll"])

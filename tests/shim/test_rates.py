@@ -1,11 +1,11 @@
-"""What a host receives, measured (`hostlib/shim/rates.c`), by itself."""
+"""What a host receives, measured (`hostlib/shim/optax/rates.c`), by itself."""
 
 import subprocess
 
 from stand import ROOT
 
 PREEMPTED = """
-#include "rates.h"
+#include "optax/rates.h"
 #include <stdio.h>
 
 int main(void)
@@ -28,7 +28,7 @@ int main(void)
 def test_a_sampler_that_was_kept_from_its_turn_makes_no_rate_out_of_nothing(tmp_path):
     (tmp_path / "preempted.c").write_text(PREEMPTED)
     hostlib = ROOT / "hostlib"
-    sources = (tmp_path / "preempted.c", hostlib / "shim" / "rates.c")
+    sources = (tmp_path / "preempted.c", hostlib / "shim" / "optax" / "rates.c")
     flags = ("-std=gnu11", f"-I{hostlib}/shim", f"-I{hostlib}/core/include")
     subprocess.run(["cc", *flags, "-o", tmp_path / "preempted", *sources], check=True)
     said = subprocess.run([tmp_path / "preempted"], check=True, capture_output=True, text=True).stdout

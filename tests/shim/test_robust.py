@@ -1,8 +1,11 @@
 """What an application lives through: policies and models that change or are damaged, nobody who takes records."""
 
+import json
+import os
 import socket
 import subprocess
 import sys
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -145,6 +148,66 @@ def test_an_unmanaged_host_runs_pias_or_what_the_environment_says(tmp_path):
     assert "generation=9 mode=observe" in mode_seen(nowhere, QCLIMB_POLICY=str(file), QCLIMB_MODE="observe")[0]
 
 
+@pytest.mark.parametrize(
+    ("content", "word"),
+    [
+        (json.dumps(policy().to_json()).encode(), "it is JSON"),
+        (b"nonsense", "it is no policy"),
+        (encode_policy(policy())[:-1] + b"?", "it is damaged (its checksum differs)"),
+        (None, "there is no such file"),
+    ],
+    ids=["JSON", "nonsense", "damaged", "none"],
+)
+def test_an_own_policy_that_cannot_be_used_is_refused_with_a_word(tmp_path, content, word):
+    file = tmp_path / "pol.json"
+    if content is not None:
+        file.write_bytes(content)
+    done = application(tmp_path / "nowhere", TWO_FLOWS.format(sizes=[100], end=""), QCLIMB_POLICY=str(file))
+    assert f"QCLIMB_POLICY={file}: {word}; expected" in done.stderr
+    assert "mode pias, as if none was given" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_mode_that_is_none_is_refused_with_a_word(tmp_path):
+    done = application(tmp_path / "nowhere", TWO_FLOWS.format(sizes=[100], end=""), QCLIMB_MODE="fast")
+    assert "QCLIMB_MODE: expected off, observe, pias or qclimb: mode pias" in done.stderr
+
+
+@pytest.mark.parametrize("stderr", ["closed", "full"])
+def test_a_refusal_that_stderr_does_not_take_neither_ends_nor_holds_the_program(tmp_path, stderr):
+    reader, writer = os.pipe()
+    if stderr == "closed":
+        os.close(reader)
+    else:
+        os.set_blocking(writer, False)
+        with suppress(BlockingIOError):
+            while True:
+                os.write(writer, bytes(4096))
+        os.set_blocking(writer, True)
+    env = {"LD_PRELOAD": str(LIBRARY), "QCLIMB_RUN": str(tmp_path / "nowhere"), "QCLIMB_POLICY": "nowhere"}
+    try:
+        assert subprocess.run(["/bin/true"], env=env, stderr=writer, timeout=60).returncode == 0
+    finally:
+        os.close(writer)
+        if stderr == "full":
+            os.close(reader)
+
+
+def test_a_refusal_is_said_at_the_start_alone_for_later_stderr_may_be_another_file(tmp_path, run_dir):
+    put_policy(run_dir, b"nonsense")
+    end = f"""
+import shutil
+os.close(2)
+other = os.open({str(tmp_path / "other")!r}, os.O_WRONLY | os.O_CREAT)
+assert other == 2
+shutil.rmtree(os.environ["QCLIMB_RUN"])
+time.sleep(0.25)
+client.sendall(b"asks the rules")
+"""
+    application(run_dir, TWO_FLOWS.format(sizes=[100], end=end), QCLIMB_POLICY="nowhere", QCLIMB_MODE="fast")
+    assert (tmp_path / "other").read_bytes() == b""
+
+
 def test_a_managed_host_without_a_readable_policy_only_observes(run_dir):
     assert "mode=observe" in mode_seen(run_dir)[0]
     put_policy(run_dir, b"nonsense")
@@ -162,7 +225,7 @@ for wanted in (open(os.environ["GOOD"], "rb").read()[:-1], b"", bytes(800)):
 """
     good = run_dir / "good"
     good.write_bytes((run_dir / "policy").read_bytes())
-    done = application(run_dir, TWO_FLOWS.format(sizes=[20_000], end=end), QCLIMB_LOG="stderr", GOOD=str(good))
+    done = application(run_dir, TWO_FLOWS.format(sizes=[21_000], end=end), QCLIMB_LOG="stderr", GOOD=str(good))
     assert done.stderr.count("policy generation") == 1
     assert done.stderr.count("policy file refused") == 3
     assert done.stderr.rstrip().count("dscp=43") >= 4  # still demoted at 10,000 bytes, under the last good one
@@ -175,7 +238,7 @@ def test_a_new_policy_reaches_a_running_application(run_dir):
     end = """
 os.rename(os.environ["NEW"], os.environ["QCLIMB_RUN"] + "/policy")
 time.sleep(0.25)
-client.sendall(bytes(7000)); peer.recv(7000, socket.MSG_WAITALL)
+client.sendall(bytes(11_000)); peer.recv(11_000, socket.MSG_WAITALL)
 """
     done = application(run_dir, TWO_FLOWS.format(sizes=[7000], end=end), QCLIMB_LOG="stderr", NEW=str(new))
     assert "policy generation=4" in done.stderr
@@ -233,7 +296,7 @@ def test_a_connection_that_is_accepted_by_an_unknown_listener_is_adopted(run_dir
 import os, socket
 server = socket.socket(fileno=int(os.environ["LISTENER"]))
 client = socket.create_connection(server.getsockname()); peer, _ = server.accept()
-peer.sendall(bytes(20000)); client.recv(20000, socket.MSG_WAITALL)
+peer.sendall(bytes(21000)); client.recv(21000, socket.MSG_WAITALL)
 """
     with socket.create_server(("127.0.0.1", 0)) as listener:
         done = subprocess.run(
@@ -264,16 +327,16 @@ import socket
 server = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 262)
 server.bind(("127.0.0.1", 0)); server.listen()
 client = socket.create_connection(server.getsockname()); peer, _ = server.accept()
-data = bytes(range(250)) * 80
+data = bytes(range(250)) * 84
 peer.sendall(data)
-assert client.recv(20000, socket.MSG_WAITALL) == data
+assert client.recv(21000, socket.MSG_WAITALL) == data
 client.sendall(b"."); peer.recv(1)
 peer.close(); client.close()
 """
     with hostd(run_dir) as got:
         done = application(run_dir, code, QCLIMB_LOG="stderr")
     assert "dscp=43 at=10000" in done.stderr
-    assert sorted((r.role, r.size_bytes) for r in records_of(got)) == [(0, 1), (1, 20_000)]
+    assert sorted((r.role, r.size_bytes) for r in records_of(got)) == [(0, 1), (1, 21_000)]
 
 
 def test_a_sendfile_to_the_end_of_the_file_proves_no_more_than_the_file_holds(run_dir):

@@ -83,7 +83,7 @@ def test_an_own_policy_of_somebody_else_and_the_mode_beside_it_are_ignored(publi
     if owner == NOBODY:
         assert "generation=78 mode=observe" in seen[0]
     else:
-        assert "the environment is ignored" in seen[0]
+        assert "others than this user and root may write it" in seen[0] and "mode pias, as if none" in seen[0]
         assert "mode=pias priorities=8" in seen[1]  # what a host without any file or setting does
 
 

@@ -14,6 +14,8 @@ from stand import (
     TALK,
     THRESHOLDS,
     B,
+    assert_demoted,
+    assert_late,
     climbed,
     conversation,
     policy,
@@ -25,7 +27,6 @@ from stand import (
 PORTS = count(5000)
 SIZE = 250_000
 CLIMBED = [(0, 35), (SIZE - THRESHOLDS[2] + 1, 39), (SIZE - THRESHOLDS[1] + 1, 43)]
-DEMOTED = [(0, DSCP[0]), *zip(THRESHOLDS, DSCP[1:], strict=True)]
 
 pytestmark = pytest.mark.fabric
 
@@ -44,19 +45,21 @@ def talk(link, run_dir, *, to=B, sink_env=None, source_env=None, capture_at="b",
 
 @pytest.mark.parametrize("how", ["send", "write", "writev", "sendmsg", "sendmmsg", "sendfile"])
 @pytest.mark.parametrize("chunk", [1 << 30, 65536, 7001])
-def test_blocking_writes_are_demoted_exactly_at_each_threshold(link, run_dir, how, chunk):
+def test_blocking_writes_are_demoted_soon_after_each_threshold_and_never_before(link, run_dir, how, chunk):
     put_policy(run_dir, policy())
     seen, _ = talk(link, run_dir, size=SIZE, how=how, chunk=chunk)
-    assert seen.edges() == DEMOTED
+    assert_demoted(seen.edges())
+    assert seen.edges()[-1][1] == DSCP[-1]
     assert seen.bytes == SIZE
     assert seen.repeated <= link.probes
 
 
 @pytest.mark.parametrize("how", ["epoll-lt", "epoll-et"])
-def test_an_event_loop_is_demoted_exactly_and_never_left_without_an_event(link, run_dir, how):
+def test_an_event_loop_is_demoted_late_and_never_left_without_an_event(link, run_dir, how):
     put_policy(run_dir, policy())
     seen, said = talk(link, run_dir, size=SIZE, how=how)
-    assert seen.edges() == DEMOTED
+    assert_demoted(seen.edges())
+    assert len(seen.edges()) > 1  # the last ones may go whole, where the kernel has room for all that is left
     assert seen.repeated <= link.probes
     assert said["calls"]["writes"] < 200  # no spinning on a socket that is said to be writable
 
@@ -74,22 +77,24 @@ def test_one_large_write_climbs_by_draining_and_nothing_overtakes(link, run_dir)
 
 
 @pytest.mark.parametrize("how", ["epoll-lt", "epoll-et"])
-def test_an_event_loop_climbs_at_the_same_bytes_and_nothing_overtakes(link, run_dir, how):
+def test_an_event_loop_climbs_perhaps_late_and_nothing_overtakes(link, run_dir, how):
     put_policy(run_dir, policy(Mode.QCLIMB))
     log = run_dir / "log"
     seen, said = talk(link, run_dir, size=SIZE, how=how, source_env={"QCLIMB_LOG": str(log)})
-    expected = climbed(log.read_text(), CLIMBED)
-    assert len(expected) > 1
-    assert seen.edges() == expected
+    assert_late(seen.edges(), CLIMBED)
+    assert len(seen.edges()) > 1 or "no promotion" in log.read_text()
     assert seen.repeated <= link.probes
+    assert [span[0] for span in seen.spans] == sorted(span[0] for span in seen.spans)
     assert said["calls"]["writes"] < 200
 
 
 def test_a_kept_connection_carries_a_flow_for_each_turn(link, run_dir):
     put_policy(run_dir, policy())
     seen, _ = talk(link, run_dir, size=60_000, flows=3)
-    once = [(0, 47), (10_000, 43), (40_000, 39)]
-    assert seen.edges() == [(flow * 60_000 + at, dscp) for flow in range(3) for at, dscp in once]
+    for start in (0, 60_000, 120_000):
+        found = [(at, dscp) for at, dscp in seen.edges() if start <= at < start + 60_000]
+        assert_demoted(found, start=start)
+        assert len(found) > 1
     assert seen.repeated <= link.probes
 
 
@@ -125,7 +130,8 @@ def test_a_pause_longer_than_the_gap_starts_a_flow_and_a_shorter_one_does_not(li
         if float(said) < 0.5:
             break
     seen = stream(segments(pcap), to_port=port)
-    assert seen.edges() == [(0, 47), (10_000, 43), (30_000, 47), (40_000, 43)]
+    # What ends within 10,000 bytes of the threshold is not cut: the third write is all there is of its flow.
+    assert seen.edges() == [(0, 47), (15_000, 43), (30_000, 47)]
 
 
 @pytest.mark.parametrize("capture_at", ["a", "b"])
@@ -140,7 +146,8 @@ def test_syn_and_acks_go_first(link, run_dir, capture_at):
 def test_ipv6_carries_the_same_changes(link, run_dir):
     put_policy(run_dir, policy())
     seen, _ = talk(link, run_dir, to=B6, size=SIZE)
-    assert seen.edges() == DEMOTED
+    assert_demoted(seen.edges())
+    assert seen.edges()[-1][1] == DSCP[-1]
     assert seen.syn_dscp == DSCP[0]
 
 

@@ -3,6 +3,7 @@
 A redis-server on a Unix socket, certificates, our daemon as a process, pygnmi as the client.
 """
 
+import json
 import re
 import subprocess
 import sys
@@ -14,10 +15,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
 import redis
 from pygnmi.client import gNMIclient
 
-CONFIG, STATE, APPL, COUNTERS = 4, 6, 0, 2
+from switchd.db_swsscommon import NAMES
+from switchd.previous import is_own
+
+CONFIG, STATE, APPL, ASIC, COUNTERS = 4, 6, 0, 1, 2
 DEADLINE_S = 120.0
 """Only a machine that hangs takes as long: nothing is promised of time here."""
 
@@ -48,6 +53,7 @@ class Redis:
             "unixsocket": self.socket,
             "dir": self.directory,
             "save": "",
+            "notify-keyspace-events": "AKE",  # as SONiC starts it
             "appendonly": "yes",
             "appendfsync": "no",  # the kernel has each write before it is answered, and keeps it when redis is killed
         }
@@ -88,8 +94,36 @@ class Redis:
             for key in config.keys(f"{table}|*"):
                 config.delete(key)
 
+    def effect(self, *tables: str) -> dict[str, dict[str, dict[str, str]]]:
+        """The rows with the content of our objects in place of their names, which a repair changes."""
+        rows = self.rows(*tables)
+        text = {key: f"{table} {sorted(row.items())}" for table, e in rows.items() for key, row in e.items()}
+        return {
+            table: {
+                text[key] if is_own(key) else key: {f: text.get(v, v) if is_own(v) else v for f, v in row.items()}
+                for key, row in entries.items()
+            }
+            for table, entries in rows.items()
+        }
+
     def status(self) -> dict[str, str]:
         return self.db(STATE).hgetall("QCLIMB_STATUS|global")
+
+
+def point_swsscommon_at(server: Redis) -> None:
+    """Let SONiC's library find its databases in this redis; skips the test where it can't be imported."""
+    swsscommon = pytest.importorskip(
+        "swsscommon.swsscommon", reason="swsscommon can't be imported here (it comes with SONiC)"
+    )
+    databases = {
+        name: {"id": number, "separator": "|" if number in (CONFIG, STATE) else ":", "instance": "redis"}
+        for number, name in NAMES.items()
+    }
+    instance = {"hostname": "127.0.0.1", "port": 6379, "unix_socket_path": str(server.socket)}
+    file = server.directory / "database_config.json"
+    file.write_text(json.dumps({"INSTANCES": {"redis": instance}, "DATABASES": databases, "VERSION": "1.0"}))
+    swsscommon.SonicDBConfig.reset()
+    swsscommon.SonicDBConfig.load_sonic_db_config(str(file))
 
 
 @contextmanager
@@ -132,6 +166,8 @@ class Daemon:
     port: int
     pki: Pki
     log: Path
+    plain_port: int | None = None
+    """where it was told to serve without TLS, too"""
 
     def client(self, name: str = "orchestrator", ca: str = "ca", **options: Any) -> gNMIclient:
         return gNMIclient(
@@ -144,7 +180,7 @@ class Daemon:
 
 
 @contextmanager
-def running_daemon(redis_url: str, pki: Pki, log: Path) -> Iterator[Daemon]:
+def running_daemon(redis_url: str, pki: Pki, log: Path, *flags: str) -> Iterator[Daemon]:
     tls = [
         "--tls-cert",
         pki.file("switch", "pem"),
@@ -163,21 +199,25 @@ def running_daemon(redis_url: str, pki: Pki, log: Path) -> Iterator[Daemon]:
         "redis",
         "--listen",
         "127.0.0.1:0",
+        "--quiet-s",
+        "0",
         *tls,
+        *flags,
     ]
     with log.open("a") as stderr:
         before = stderr.tell()  # another daemon's lines
         process = subprocess.Popen(command, stderr=stderr, text=True)
 
-    def ready() -> "re.Match[str] | bool":
-        return (
-            re.compile(r" ready address=\S+ port=(\d+)").search(log.read_text(), before) or process.poll() is not None
-        )
+    ports = 1 + ("--plain-loopback" in flags)
+
+    def ready() -> "list[str] | bool":
+        said = re.findall(r" ready address=\S+ port=(\d+)", log.read_text()[before:])
+        return said if len(said) == ports else process.poll() is not None
 
     try:
         said = wait_until(ready, "switchd is ready")
         assert process.poll() is None, log.read_text()
-        yield Daemon(process, int(said[1]), pki, log)
+        yield Daemon(process, int(said[0]), pki, log, int(said[1]) if ports > 1 else None)
     finally:
         if process.poll() is None:
             process.terminate()

@@ -21,7 +21,7 @@ def test_the_manifest_has_what_sonic_requires_and_no_unknown_part() -> None:
 def test_every_file_that_is_named_exists() -> None:
     text = (CONTAINER / "Dockerfile").read_text()
     manifest = json.loads((CONTAINER / "manifest.json").read_text())
-    assert manifest["cli"]["show"] in text  # the image has it there
+    assert all(manifest["cli"][command] in text for command in ("show", "config"))  # the image has them there
     for name in re.findall(r"/usr/src/qclimb/(\S+)", text):
         assert (ROOT / name).exists(), name
     for name in re.findall(r"cat (\S+?)\)", text):

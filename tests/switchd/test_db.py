@@ -1,23 +1,24 @@
-"""One set of tests over both backends; swsscommon's run only where it is installed."""
+"""One set of tests over both backends; swsscommon's run where it can be imported."""
 
+import threading
 import time
 from collections.abc import Iterator
 
 import pytest
+from qclimb.intent import QueueClass, SwitchIntent
 
+from switchd.apply import Switch
 from switchd.backend import open_database
-from switchd.db import Database, DatabaseLost, Event
+from switchd.daemon import run
+from switchd.db import Database, DatabaseLost, Event, NotHolder
 from switchd.rows import Delete, Drop, Merge, Put
-from tests.switchd.stand import APPL, CONFIG, COUNTERS, Redis
+from tests.switchd.stand import APPL, CONFIG, COUNTERS, STATE, Redis, point_swsscommon_at, wait_until
 
 
 @pytest.fixture(params=["redis", "swsscommon"])
 def db(request: pytest.FixtureRequest, server: Redis) -> Iterator[Database]:
     if request.param == "swsscommon":
-        pytest.importorskip("swsscommon", reason="swsscommon is not installed here (it comes with SONiC)")
-        pytest.skip(
-            "swsscommon reads its sockets from /var/run/redis; point database_config.json at a test redis first"
-        )
+        point_swsscommon_at(server)
     found = open_database(request.param, server.url)
     yield found
     found.close()
@@ -90,6 +91,86 @@ def test_a_watch_says_so_when_redis_goes_away(db: Database, server: Redis) -> No
                 watch.poll(0.1)
     with pytest.raises(DatabaseLost, match="redis"):
         db.get_table("T")
+
+
+def test_a_backend_heals_after_redis_was_away(db: Database, server: Redis) -> None:
+    db.set_entry("T", "a", {"x": "1"})
+    server.kill()
+    for _ in range(2):
+        with pytest.raises(DatabaseLost, match="redis"):
+            db.get_table("T")
+    with pytest.raises(DatabaseLost, match="redis"), db.watch(["T"]):
+        pass
+    server.start()
+    assert db.get_table("T") == {"a": {"x": "1"}}
+    db.set_state("S", "k", {"a": "1"})
+    with db.watch(["T"]) as watch:
+        assert watch.poll(0) == [Event("T", "a", {"x": "1"})]
+        db.mod_entry("T", "a", {"y": "2"})
+        assert next_events(watch, 1) == [Event("T", "a", {"x": "1", "y": "2"})]
+
+
+def test_a_daemon_over_either_backend_follows_on_after_redis_was_away(db: Database, server: Redis) -> None:
+    server.load(SwitchIntent(3, "enabled", (QueueClass(0, 47, 7),)).to_config_db())
+    switch, stop = Switch(db), threading.Event()
+    loop = threading.Thread(target=run, args=(switch, db, stop))
+    loop.start()
+    try:
+        wait_until(lambda: server.status().get("applied_generation") == "3", "generation 3 is applied")
+        server.kill()
+        wait_until(lambda: "redis" in switch.snapshot.status.last_error, "the daemon notices")
+        server.start()
+        wait_until(lambda: not switch.snapshot.status.last_error, "the daemon is back")
+        server.load(SwitchIntent(4, "enabled", (QueueClass(0, 47, 6),)).to_config_db())
+        wait_until(lambda: server.status().get("applied_generation") == "4", "generation 4 is applied")
+        assert "scheduler" in server.rows("QUEUE")["QUEUE"]["Ethernet0|6"]
+    finally:
+        stop.set()
+        loop.join(120)
+
+
+def test_a_row_is_replaced_without_being_deleted(db: Database, server: Redis) -> None:
+    """orchagent parks the deletion of a row that is referenced, and what is written after it waits for ever."""
+    db.set_entry("T", "a", {"x": "1", "y": "2"})
+    listener = server.db(CONFIG).pubsub()
+    listener.psubscribe(f"__keyspace@{CONFIG}__:T|a")
+    assert listener.get_message(timeout=120)["type"] == "psubscribe"
+    db.set_entry("T", "a", {"y": "3", "z": "4"})
+    seen = []
+    while message := listener.get_message(timeout=0.5):
+        seen.append(message["data"])
+    assert seen == ["hset", "hdel"]
+    assert db.get_entry("T", "a") == {"y": "3", "z": "4"}
+
+
+def test_rows_of_odd_types_and_bytes_are_passed_over(db: Database, server: Redis) -> None:
+    server.db(CONFIG).set("T|text", "no hash")
+    server.db(CONFIG).hset("T|odd", mapping={b"\xff": 'a"b\n'})
+    assert db.get_table("T") == {"odd": {"\udcff": 'a"b\n'}}
+
+
+def test_keys_and_hashes_are_read_in_steps(db: Database, server: Redis) -> None:
+    keys = [f"COUNTERS:{n}" for n in range(450)]
+    for n, key in enumerate(keys):
+        server.db(COUNTERS).hset(key, "n", str(n))
+    assert sorted(db.scan(COUNTERS, "COUNTERS:*")) == sorted(keys)
+    assert [row["n"] for row in db.many_counters(keys)] == [str(n) for n in range(450)]
+
+
+def test_only_the_holder_of_the_lock_writes(db: Database, server: Redis) -> None:
+    assert db.hold("a", 60_000) == "a"
+    assert db.hold("b", 60_000) == "a"
+    db.write([Put("T", "k", {"x": "1"})], "a")
+    with pytest.raises(NotHolder, match="another switchd writes here: a"):
+        db.write([Put("T", "k", {"x": "2"})], "b")
+    db.release("b")
+    assert db.hold("a", 60_000) == "a"
+    db.release("a")
+    with pytest.raises(NotHolder, match="nobody"):
+        db.write([Put("T", "k", {"x": "2"})], "a")
+    assert db.hold("b", 1) == "b"
+    wait_until(lambda: not server.db(STATE).exists("QCLIMB_HOLDER"), "the lock expires")
+    assert db.get_table("T") == {"k": {"x": "1"}}
 
 
 def test_state_rows_are_replaced_whole(db: Database) -> None:

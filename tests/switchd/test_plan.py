@@ -1,62 +1,13 @@
-"""plan() over tables of rows, and as a property: on any switch it holds, is done at once, and can be taken back."""
-
-from typing import Any
+"""plan() over tables of rows."""
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from qclimb.intent import PathWeights, QueueClass, SwitchIntent
+from qclimb.intent import SwitchIntent
 
-from switchd.plan import Refused, plan
+from switchd.plan import LETTER, OBJECT_TABLES, Bound, Refused
+from switchd.plan import plan as whole_plan
+from switchd.previous import PREVIOUS, is_own
 from switchd.rows import Change, Delete, Merge, Put, Rows, applied
-from switchd.wanted import BUFFER_FIELDS, OBJECT_TABLES, PORT_FIELDS, PREVIOUS, QUEUE_FIELDS, is_own
-
-
-def classes(*queues: int) -> tuple[QueueClass, ...]:
-    return tuple(QueueClass(p, 47 - 4 * p, queue) for p, queue in enumerate(queues))
-
-
-def intent(*queues: int, generation: int = 1, **more: Any) -> SwitchIntent:
-    return SwitchIntent(generation, "enabled", classes(*queues), **more)
-
-
-BARE: Rows = {"PORT": {"Ethernet0": {"speed": "25000"}, "Ethernet4": {"speed": "25000"}}}
-AZURE_TC = {str(d): {3: "3", 4: "4", 5: "2", 8: "0", 46: "5", 48: "6"}.get(d, "1") for d in range(64)}
-AZURE: Rows = {
-    **BARE,
-    "DSCP_TO_TC_MAP": {"AZURE": AZURE_TC},
-    "TC_TO_QUEUE_MAP": {"AZURE": {str(n): str(n) for n in range(8)}},
-    "SCHEDULER": {"scheduler.0": {"type": "DWRR", "weight": "14"}},
-    "WRED_PROFILE": {"AZURE_LOSSLESS": {"ecn": "ecn_all"}},
-    "MAP_PFC_PRIORITY_TO_QUEUE": {"AZURE": {str(n): str(n) for n in range(8)}},
-    "PORT_QOS_MAP": {
-        port: {
-            "dscp_to_tc_map": "AZURE",
-            "tc_to_queue_map": "AZURE",
-            "tc_to_pg_map": "AZURE",
-            "pfc_to_queue_map": "AZURE",
-            "pfc_enable": "3,4",
-        }
-        for port in BARE["PORT"]
-    },
-    "QUEUE": {
-        f"{port}|{queue}": {
-            "scheduler": "scheduler.0",
-            **({"wred_profile": "AZURE_LOSSLESS"} if queue in (3, 4) else {}),
-        }
-        for port in BARE["PORT"]
-        for queue in range(7)
-    },
-}
-FREE = (7, 5, 2, 1, 0)
-"""queues of AZURE without PFC and without DSCP 48"""
-
-
-def queue_of(rows: Rows, port: str, dscp: int) -> str:
-    """Where a packet goes, read as orchagent would; TC 0 and queue 0 without a map."""
-    refs = rows.get("PORT_QOS_MAP", {}).get(port, {})
-    tc = rows.get("DSCP_TO_TC_MAP", {}).get(refs.get("dscp_to_tc_map", ""), {}).get(str(dscp), "0")
-    return rows.get("TC_TO_QUEUE_MAP", {}).get(refs.get("tc_to_queue_map", ""), {}).get(tc, "0")
+from tests.switchd.platforms import AZURE, AZURE_TC, BARE, BUFFERED, FREE, LOSSY, classes, intent, plan, queue_of
 
 
 def test_each_class_goes_to_its_queue_and_every_queue_is_strict() -> None:
@@ -89,18 +40,6 @@ def test_a_disabled_intent_gives_back_what_was_there() -> None:
     assert on[PREVIOUS]["Ethernet0|7"] == {"NULL": "NULL"}
     for off in (SwitchIntent(2, "disabled", classes(*FREE)), None):
         assert applied(on, plan(off, on)) == AZURE
-
-
-LOSSY = {"pool": "egress_lossy_pool", "size": "1518", "dynamic_th": "3"}
-BUFFERED: Rows = {
-    **AZURE,
-    "BUFFER_PROFILE": {"lossy": LOSSY, "lossless": {"pool": "egress_lossless_pool", "size": "0", "static_th": "9000"}},
-    "BUFFER_QUEUE": {
-        f"{port}|{queue}": {"profile": "lossless" if queue in (3, 4) else "lossy"}
-        for port in BARE["PORT"]
-        for queue in range(8)
-    },
-}
 
 
 def profile_of(rows: Rows, queue: int | str, port: str = "Ethernet0") -> dict[str, str]:
@@ -161,13 +100,13 @@ def test_a_buffer_row_that_is_no_matter_of_ours_is_left_alone(span: str, thresho
     rows = {
         **BUFFERED,
         "BUFFER_PROFILE": {"lossy": {**LOSSY, "dynamic_th": threshold}},
-        "BUFFER_QUEUE": {f"Ethernet0|{span}": {"profile": "lossy"}, "Ethernet0,Ethernet4|7": {"profile": "lossy"}},
+        "BUFFER_QUEUE": {f"Ethernet0|{span}": {"profile": "lossy"}, "Ethernet0,Ethernet4|0-7": {"profile": "lossy"}},
     }
     assert not any(change.table.startswith("BUFFER") for change in narrowed(intent(*FREE), rows))
 
 
 def test_a_range_of_queues_before_the_last_is_one_row() -> None:
-    rows = {**BUFFERED, "BUFFER_QUEUE": {"Ethernet0|1-2": {"profile": "lossy"}}}
+    rows = {**BUFFERED, "BUFFER_QUEUE": {f"Ethernet0|{span}": {"profile": "lossy"} for span in ("0", "1-2", "3-7")}}
     assert profile_of(applied(rows, narrowed(intent(*FREE), rows)), "1-2") == {**LOSSY, "dynamic_th": "0"}
 
 
@@ -245,185 +184,106 @@ def test_named_ports_are_the_only_ones_touched() -> None:
     assert set(after["QUEUE"]) == {"Ethernet4|7", "Ethernet4|6"}
 
 
-def with_(rows: Rows, table: str, key: str, **fields: str) -> Rows:
-    return applied(rows, [Merge(table, key, fields)])
+# memory lost
 
 
-EVERY_TC = {str(dscp): str(dscp % 8) for dscp in range(64)}
-NONE_TO_SEVEN = {str(tc): str(min(tc, 6)) for tc in range(8)}
-ALL_USED = applied(AZURE, [Put("DSCP_TO_TC_MAP", "AZURE", EVERY_TC), Put("TC_TO_QUEUE_MAP", "AZURE", NONE_TO_SEVEN)])
-
-REFUSED: dict[str, tuple[SwitchIntent, Rows, str]] = {
-    "a queue with PFC": (intent(7, 4), AZURE, "queue 4 has PFC"),
-    "PFC by its own queue map": (
-        intent(7, 2),
-        with_(AZURE, "MAP_PFC_PRIORITY_TO_QUEUE", "AZURE", **{"3": "2"}),
-        "queue 2 has PFC",
-    ),
-    "the queue of DSCP 48": (intent(7, 6), AZURE, "queue 6 carries DSCP 48"),
-    "DSCP 48 as a class": (
-        SwitchIntent(1, "enabled", (QueueClass(0, 48, 7),)),
-        BARE,
-        "DSCP 48 carries routing protocols",
-    ),
-    "a path through a spine": (
-        SwitchIntent(1, "enabled", (QueueClass(0, 47, 7, path="s1"),)),
-        BARE,
-        "class 0: path 's1' needs a path backend",
-    ),
-    "weights of paths": (intent(7, path_weights=PathWeights({"s1": 1.0})), BARE, "weights need a path backend"),
-    "a port that is not there": (intent(7, ports=("Ethernet99",)), BARE, "port 'Ethernet99' is not in the table PORT"),
-    "a range across granted and other queues": (
-        intent(7, 6),
-        with_(BARE, "QUEUE", "Ethernet0|5-6", scheduler="x"),
-        "QUEUE|Ethernet0|5-6 covers granted and other queues",
-    ),
-    "a row for several ports": (
-        intent(7, 6),
-        with_(BARE, "QUEUE", "Ethernet0,Ethernet4|7", scheduler="x"),
-        "QUEUE|Ethernet0,Ethernet4|7 covers",
-    ),
-    "a map that is no map": (
-        intent(7, 5),
-        with_(AZURE, "DSCP_TO_TC_MAP", "AZURE", **{"9": "x"}),
-        "DSCP_TO_TC_MAP|AZURE: a map row holds numbers only",
-    ),
-    "no traffic class left": (
-        intent(7),
-        ALL_USED,
-        "no traffic class is left for queue 7",
-    ),
-}
+def forgotten(rows: Rows) -> Rows:
+    """What uninstalling the package leaves: no table of ours, all references."""
+    return {table: entries for table, entries in rows.items() if table != PREVIOUS}
 
 
-@pytest.mark.parametrize("case", REFUSED)
-def test_refuses_with_the_reason(case: str) -> None:
-    wanted, rows, reason = REFUSED[case]
-    with pytest.raises(Refused) as error:
-        plan(wanted, rows)
-    assert reason in str(error.value)
+def test_without_a_memory_the_platforms_defaults_come_back() -> None:
+    on = forgotten(applied(BUFFERED, narrowed(intent(*FREE, ecn_min_bytes=1000, ecn_max_bytes=2000), BUFFERED)))
+    after = applied(on, plan(None, on))
+    before = applied(BUFFERED, [Merge("QUEUE", f"{port}|7", {"scheduler": "scheduler.0"}) for port in BARE["PORT"]])
+    assert after == before  # queue 7 had no row; the templates give lossy queues scheduler.0
 
 
-# any switch
-
-NAMES = st.sampled_from(["AZURE", "OTHER"])
-PORTS = ["Ethernet0", "Ethernet4", "Ethernet8"]
-
-
-def maybe(**fields: "st.SearchStrategy[str]") -> "st.SearchStrategy[dict[str, str]]":
-    return st.fixed_dictionaries({}, optional=fields)
+def test_an_intent_over_references_that_nobody_remembers_finds_the_platforms_maps_below() -> None:
+    on = forgotten(applied(AZURE, plan(intent(*FREE), AZURE)))
+    after = applied(on, plan(intent(*FREE), on))
+    assert after[PREVIOUS]["Ethernet0"] == {"dscp_to_tc_map": "AZURE", "tc_to_queue_map": "AZURE"}
+    assert after["PORT_QOS_MAP"] == on["PORT_QOS_MAP"]
 
 
-TC = st.integers(0, 7).map(str)
-SWITCHES = st.fixed_dictionaries(
-    {
-        "PORT": st.just({port: {"speed": "25000"} for port in PORTS}),
-        "DSCP_TO_TC_MAP": st.dictionaries(NAMES, st.dictionaries(st.integers(0, 63).map(str), TC, min_size=1)),
-        "TC_TO_QUEUE_MAP": st.dictionaries(NAMES, st.dictionaries(TC, TC, min_size=1)),
-        "SCHEDULER": st.dictionaries(NAMES, st.just({"type": "DWRR", "weight": "1"})),
-        "PORT_QOS_MAP": st.dictionaries(
-            st.sampled_from([*PORTS, "global"]),
-            maybe(dscp_to_tc_map=NAMES, tc_to_queue_map=NAMES, pfc_enable=st.sampled_from(["", "3", "3,4"])).filter(
-                bool
-            ),
-        ),
-        "QUEUE": st.dictionaries(
-            st.tuples(st.sampled_from(PORTS), st.sampled_from("01234567")).map("|".join),
-            maybe(scheduler=NAMES, wred_profile=NAMES).filter(bool),
-        ),
-        "BUFFER_PROFILE": st.dictionaries(NAMES, maybe(dynamic_th=st.sampled_from(["3", "1", "0", "-2"])).filter(bool)),
-        "BUFFER_QUEUE": st.dictionaries(
-            st.tuples(st.sampled_from(PORTS), st.sampled_from(["0", "3", "4", "5", "6", "7", "1-2", "5-6"])).map(
-                "|".join
-            ),
-            maybe(profile=NAMES).filter(bool),
-        ),
-    }
-).map(lambda rows: {table: entries for table, entries in rows.items() if entries})
-
-INTENTS = st.one_of(
-    st.none(),
-    st.builds(
-        lambda queues, ports, ecn, dscps: SwitchIntent(
-            1,
-            "enabled",
-            tuple(
-                QueueClass(p, d, q) for p, (q, d) in enumerate(zip(sorted(queues, reverse=True), dscps, strict=False))
-            ),
-            ports=tuple(sorted(ports)),
-            ecn_min_bytes=ecn,
-            ecn_max_bytes=ecn and 2 * ecn,
-        ),
-        st.sets(st.integers(0, 7), min_size=1),
-        st.sets(st.sampled_from(PORTS)),
-        st.one_of(st.none(), st.integers(1, 10**6)),
-        st.permutations([d for d in range(64) if d != 48]),
-    ),
-)
+def test_what_other_ports_have_in_the_same_place_is_the_default() -> None:
+    rows = applied(AZURE, [Put("DSCP_TO_TC_MAP", "SITE", AZURE_TC), Put("SCHEDULER", "site", {"type": "DWRR"})])
+    for port in BARE["PORT"]:
+        rows["PORT_QOS_MAP"][port]["dscp_to_tc_map"] = "SITE"
+        rows["QUEUE"][f"{port}|5"]["scheduler"] = "site"
+    on = applied(rows, plan(intent(7, 5, ports=("Ethernet0",)), rows))
+    after = applied(forgotten(on), plan(None, forgotten(on)))
+    assert after["PORT_QOS_MAP"]["Ethernet0"]["dscp_to_tc_map"] == "SITE"
+    assert after["QUEUE"]["Ethernet0|5"]["scheduler"] == "site"
 
 
-TARGET = {**PORT_FIELDS, **QUEUE_FIELDS, **BUFFER_FIELDS}
-REFERRING = ("QUEUE", "BUFFER_QUEUE", "PORT_QOS_MAP")
+@pytest.mark.parametrize("wanted", [None, intent(*FREE)])
+def test_what_nobody_can_tell_is_said_and_left(wanted: SwitchIntent | None) -> None:
+    on = forgotten(applied(AZURE, plan(intent(*FREE), AZURE)))
+    tables = {**on["DSCP_TO_TC_MAP"], "ONE": AZURE_TC, "TWO": AZURE_TC}
+    on["DSCP_TO_TC_MAP"] = {name: row for name, row in tables.items() if name != "AZURE"}
+    if wanted is None:
+        planned = whole_plan(None, on)
+        assert planned.changes == ()
+        found = planned.refused
+    else:
+        with pytest.raises(Refused) as error:
+            plan(wanted, on)
+        found = dict(error.value.ports)
+    assert set(found) == {"Ethernet0", "Ethernet4"}
+    assert "nobody remembers" in found["Ethernet0"] and "ONE, TWO" in found["Ethernet0"]
 
 
-def dangling(rows: Rows) -> set[str]:
-    """References of ours to objects that are not there."""
-    return {
-        row[field]
-        for table in REFERRING
-        for row in rows.get(table, {}).values()
-        for field, target in TARGET.items()
-        if is_own(row.get(field, "")) and row[field] not in rows.get(target, {})
-    }
+# names
 
 
-def tried(wanted: SwitchIntent | None, rows: Rows) -> Rows:
-    """The rows after the plan, checked at every step; a refused plan changes nothing."""
-    try:
-        changes = plan(wanted, rows, narrow_buffers=True)
-    except Refused:
-        return rows
-    for count in range(len(changes) + 1):
-        assert not dangling(applied(rows, changes[:count])), changes[count - 1]
-    after = applied(rows, changes)
-    assert plan(wanted, after, narrow_buffers=True) == ()
-    return after
+def test_a_row_of_ours_that_differs_is_left_for_a_fresh_name() -> None:
+    """orchagent keeps old values of a scheduler repaired in place, and parks the DEL of what is referred to."""
+    on = applied(AZURE, plan(intent(*FREE), AZURE))
+    (edited,) = [name for name in on["SCHEDULER"] if is_own(name)]
+    on["SCHEDULER"][edited]["pir"] = "5"
+    first, second = whole_plan(intent(*FREE), on, tag="1").transactions
+    (made,) = [change for change in first if isinstance(change, Put)]
+    assert made.table == "SCHEDULER" and made.key != edited and made.row == {"type": "STRICT"}
+    moved = [change for change in first if isinstance(change, Merge)]
+    assert {change.fields["scheduler"] for change in moved} == {made.key}
+    assert len(moved) == len(FREE) * 2
+    assert second == (Delete("SCHEDULER", edited),)
 
 
-@settings(max_examples=150, deadline=None)
-@given(SWITCHES, st.lists(INTENTS, min_size=1, max_size=3))
-def test_any_sequence_of_intents_holds_and_can_be_taken_back(before: Rows, intents: list[SwitchIntent | None]) -> None:
-    rows = before
-    for wanted in intents:
-        rows = tried(wanted, rows)
-    without = applied(rows, plan(None, rows))
-    assert {t: e for t, e in without.items() if t not in REFERRING} == {
-        t: e for t, e in before.items() if t not in REFERRING
-    }
-    for table in REFERRING:
-        existing = {key: restorable(row, before) for key, row in before.get(table, {}).items()}
-        got = {key: restorable(row, before) for key, row in without.get(table, {}).items()}
-        assert {k: v for k, v in got.items() if v} == {k: v for k, v in existing.items() if v}
+def test_a_name_that_the_asic_may_refer_to_is_neither_deleted_nor_written() -> None:
+    on = applied(BARE, plan(intent(7, 6), BARE))
+    old = {name for table in OBJECT_TABLES for name in on.get(table, {})}
+    after = applied(on, plan(intent(7, 5), on, bound=Bound(held=old)))
+    assert old <= {name for table in OBJECT_TABLES for name in after.get(table, {})}
+    gone = applied(after, plan(intent(7, 5), after))
+    back = whole_plan(intent(7, 6), gone, bound=Bound(held=old)).transactions[0]
+    assert not {change.key for change in back if change.table in OBJECT_TABLES} & old
 
 
-def restorable(row: dict[str, str], rows: Rows) -> dict[str, str]:
-    """A row less the references that dangled from the start: those are not given back."""
-    return {f: v for f, v in row.items() if f not in TARGET or v in rows.get(TARGET[f], {})}
+def test_a_name_whose_object_is_not_what_it_says_is_left() -> None:
+    on = applied(BARE, plan(intent(7, 6), BARE))
+    (spoiled,) = on["SCHEDULER"]
+    after = applied(on, plan(intent(7, 6), on, bound=Bound(spoiled={spoiled})))
+    assert len(after["SCHEDULER"]) == 1
+    assert spoiled not in after["SCHEDULER"]
 
 
-@settings(max_examples=100, deadline=None)
-@given(SWITCHES, INTENTS)
-def test_on_any_switch_classes_get_their_queue_and_the_others_keep_theirs(
-    before: Rows, wanted: SwitchIntent | None
-) -> None:
-    after = tried(wanted, before)
-    if wanted is None or after == before:
-        return
-    ours = {one.dscp: str(one.queue) for one in wanted.classes}
-    for port in wanted.ports or PORTS:
-        row = before.get("PORT_QOS_MAP", {}).get(port, {})
-        if row.get("dscp_to_tc_map") not in before.get("DSCP_TO_TC_MAP", {}):
-            continue  # the switch-level map counts then, see wanted.py
-        for dscp in range(64):
-            expected = ours.get(dscp, queue_of(before, port, dscp))
-            assert queue_of(after, port, dscp) == expected, (port, dscp)
+def test_rows_that_came_before_their_port_are_written_again() -> None:
+    on = applied(BARE, plan(intent(7, 6), BARE))
+    changes = plan(intent(7, 6), on, bound=Bound(again={("PORT_QOS_MAP", "Ethernet0"), ("QUEUE", "Ethernet0|7")}))
+    assert changes == (
+        Merge("PORT_QOS_MAP", "Ethernet0", on["PORT_QOS_MAP"]["Ethernet0"]),
+        Merge("QUEUE", "Ethernet0|7", on["QUEUE"]["Ethernet0|7"]),
+    )
+
+
+def test_an_object_of_an_earlier_version_is_kept() -> None:
+    on = applied(BARE, plan(intent(7, 6), BARE))
+    renamed: Rows = {}
+    for table, entries in on.items():
+        for key, row in entries.items():
+            short = {field: value[:17] if is_own(value) else value for field, value in row.items()}
+            renamed.setdefault(table, {})[key[:17] if is_own(key) else key] = short
+    assert all(len(name) == 17 for table in LETTER for name in renamed.get(table, {}))
+    assert plan(intent(7, 6), renamed) == ()

@@ -4,6 +4,7 @@ import ast
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import click
@@ -42,7 +43,7 @@ def ran(server: Redis) -> None:
 
 
 def test_a_switch_where_it_never_ran_says_so_in_one_line(server: Redis) -> None:
-    for word in ([], ["status"], ["classes"], ["paths"], ["counters"]):
+    for word in ([], ["status"], ["ports"], ["classes"], ["paths"], ["counters"]):
         assert shown(server, *word) == plugin.NEVER_RAN + "\n"
     assert json.loads(shown(server, "status", "--json")) == {}
 
@@ -55,6 +56,36 @@ def test_status_tells_what_is_applied_and_why_not(server: Redis) -> None:
     assert json.loads(shown(server, "status", "--json"))["applied_generation"] == "4"
 
 
+def test_a_dead_daemon_is_told_by_its_heartbeat(server: Redis) -> None:
+    ran(server)
+    assert "not running (it never told" in shown(server, "status")
+    now = int(time.time())
+    for age_s, word in ((0, "running"), (10, "running"), (300, "not running (last seen 30")):
+        server.db(STATE).hset("QCLIMB_STATUS|global", "heartbeat", str(now - age_s))
+        assert json.loads(shown(server, "status", "-j"))["daemon"].startswith(word)
+
+
+def test_ports_tell_why_they_are_left_out(server: Redis) -> None:
+    ran(server)
+    server.db(STATE).hset("QCLIMB_PORT_STATE|Ethernet8", mapping={"status": "refused", "reason": "queue 5 has PFC"})
+    server.db(STATE).hset("QCLIMB_PORT_STATE|Ethernet12", "status", "applied")
+    assert "queue 5 has PFC" in shown(server, "ports")
+    assert list(json.loads(shown(server, "ports", "-j"))) == ["Ethernet8", "Ethernet12"]
+    assert "1: Ethernet8" in shown(server, "status")
+
+
+def test_a_redis_that_is_away_is_not_a_switch_without_qclimb(server: Redis) -> None:
+    ran(server)
+    server.kill()
+    show = click.Group("show")
+    plugin.register(show)
+    for word in ([], ["status"], ["ports"], ["classes", "-j"], ["paths"], ["counters"]):
+        result = CliRunner().invoke(show, ["qclimb", *word], obj=plugin.PlainDb(server.url))
+        assert result.exit_code == 2, word
+        assert result.output.startswith("Error: redis: ") and result.output.count("\n") == 1
+    server.start()
+
+
 def test_classes_are_in_the_order_of_service(server: Redis) -> None:
     ran(server)
     assert list(json.loads(shown(server, "classes", "-j"))) == ["0", "1", "10"]
@@ -65,9 +96,32 @@ def test_classes_are_in_the_order_of_service(server: Redis) -> None:
     ]
 
 
-def test_paths_group_the_priorities(server: Redis) -> None:
+def test_paths_tell_each_priority_and_each_spine(server: Redis) -> None:
     ran(server)
-    assert json.loads(shown(server, "paths", "--json")) == {"balanced": ["0", "1", "10"]}
+    state, counters = server.db(STATE), server.db(COUNTERS)
+    state.hset("QCLIMB_CLASS_STATE|0", mapping={"path": "s1", "status": "applied", "rules": "QCLIMB_V4:a,QCLIMB_V4:b"})
+    state.hset(
+        "QCLIMB_SPINE_STATE|s1", mapping={"interfaces": "Ethernet8", "next_hops": "10.0.0.1@Ethernet8", "status": "up"}
+    )
+    state.hset(
+        "QCLIMB_PATH_STATE|s1",
+        mapping={"share": "0.5", "status": "equal-cost", "reason": "weights: no", "frr": "route-map x"},
+    )
+    counters.hset("ACL_COUNTER_RULE_MAP", mapping={"QCLIMB_V4:a": "oid:a", "QCLIMB_V4:b": "oid:b"})
+    for oid in "ab":
+        counters.hset(
+            f"COUNTERS:oid:{oid}", mapping={"SAI_ACL_COUNTER_ATTR_PACKETS": "2", "SAI_ACL_COUNTER_ATTR_BYTES": "100"}
+        )
+    told = json.loads(shown(server, "paths", "--json"))
+    assert told["classes"]["0"] == {
+        **{"path": "s1", "next_hops": "10.0.0.1@Ethernet8", "status": "applied", "reason": ""},
+        **{"packets": 4, "bytes": 200},
+    }
+    assert told["classes"]["1"]["path"] == "balanced"
+    assert told["classes"]["1"]["packets"] is None
+    assert told["spines"]["s1"]["balanced"] == "equal-cost"
+    assert "weights: no" in shown(server, "paths")
+    assert shown(server, "frr") == "route-map x\n"
 
 
 def test_counters_go_by_port_and_class_and_say_what_is_not_counted(server: Redis) -> None:
@@ -87,7 +141,7 @@ def test_the_plug_in_imports_only_what_a_sonic_host_has() -> None:
     names = {n.name for node in ast.walk(tree) if isinstance(node, ast.Import) for n in node.names}
     names |= {str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     outside = {name.partition(".")[0] for name in names} - set(sys.stdlib_module_names)
-    assert outside <= {"click", "tabulate", "natsort", "swsscommon", "utilities_common", "redis"}
+    assert outside <= {"click", "tabulate", "swsscommon", "utilities_common", "redis"}
     top = {n.name for node in tree.body if isinstance(node, ast.Import) for n in node.names}
     assert "redis" not in top  # only for use off a switch
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from hosts import talk
-from stand import DSCP, THRESHOLDS, policy, put_policy, wait_until
+from stand import DSCP, assert_demoted, policy, put_policy, wait_until
 
 from hostlib.hostd import tagger as tagger_module
 from hostlib.hostd.place import Place
@@ -20,7 +20,6 @@ from lab.fabric.netns import entered
 
 pytestmark = pytest.mark.fabric
 SIZE = 250_000
-BY_LIBRARY = [(0, DSCP[0]), *zip(THRESHOLDS, DSCP[1:], strict=True)]
 HOSTD = Path(sys.executable).with_name("qclimb-hostd")
 
 
@@ -44,11 +43,13 @@ def status_of(host):
 
 
 def is_tagged(pair):
-    """The tagger changes a DSCP at a packet, the library at its byte."""
-    seen, _ = talk(*pair, size=SIZE)
-    found = seen.edges()
-    assert [dscp for _, dscp in found] == [dscp for _, dscp in BY_LIBRARY]
-    return found != BY_LIBRARY
+    """What the library marks, its log tells."""
+    log = pair[0].run_dir / "source.log"
+    log.unlink(missing_ok=True)
+    seen, _ = talk(*pair, size=SIZE, env={"QCLIMB_LOG": str(log)})
+    assert_demoted(seen.edges())
+    assert seen.edges()[-1][1] == DSCP[-1]
+    return f" dscp={DSCP[-1]} " not in log.read_text()
 
 
 def test_it_outlives_hostd_is_taken_over_and_goes_when_told(pair, tmp_path):
@@ -99,11 +100,13 @@ def test_a_connection_goes_on_by_the_library_when_the_tagger_goes(pair, tmp_path
 
     thread = threading.Thread(target=take_away)
     thread.start()
-    seen, _ = talk(a, b, size=SIZE, flows=2, pause=str(pause))
+    log = a.run_dir / "source.log"
+    seen, _ = talk(a, b, size=SIZE, flows=2, pause=str(pause), env={"QCLIMB_LOG": str(log)})
     thread.join()
-    found = seen.edges()
-    assert [at for at, _ in found if at < SIZE] != [at for at, _ in BY_LIBRARY]
-    assert [(at - SIZE, dscp) for at, dscp in found if at >= SIZE] == BY_LIBRARY
+    for start in (0, SIZE):
+        assert_demoted([(at, dscp) for at, dscp in seen.edges() if start <= at < start + SIZE], start=start)
+    first, second = log.read_text().split("flow starts")[1:3]
+    assert [f" dscp={DSCP[-1]} " in flow for flow in (first, second)] == [False, True]
 
 
 OPEN = """

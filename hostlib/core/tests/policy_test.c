@@ -110,7 +110,37 @@ static void verify__impossible_fields(void **state)
 	REFUSED(policy.dscp[3] = 64);
 	REFUSED(policy.dscp[3] = 255);
 	REFUSED(policy.dscp[3] = policy.dscp[5]);
-	REFUSED(policy.promote_wait_us = QCLIMB_MAX_PROMOTE_WAIT_US + 1);
+	REFUSED(policy.promote_wait_us = 10000001);
+	REFUSED(policy.spines = 2); /* seven priorities before the last make no rows of two */
+	REFUSED(policy.spines = 64);
+	REFUSED(policy.unpinned_dscp = policy.dscp[3]);
+	REFUSED(policy.unpinned_dscp = 64);
+}
+
+static void path__rows_of_spines_and_the_last_one_balanced(void **state)
+{
+	(void)state;
+	assert_int_equal(qclimb_policy_path(&policy, 0), QCLIMB_BALANCED); /* one path */
+	assert_true(qclimb_policy_shares_path(&policy, 0, 7));
+	policy.spines = 7;
+	policy.unpinned_dscp = 51;
+	assert_int_equal(sealed(), 0);
+	assert_int_equal(qclimb_policy_path(&policy, 0), 0);
+	assert_int_equal(qclimb_policy_path(&policy, 6), 6);
+	assert_int_equal(qclimb_policy_path(&policy, 7), QCLIMB_BALANCED);
+	assert_false(qclimb_policy_shares_path(&policy, 0, 1));
+	policy.priorities = 7; /* two rows of three, and the last */
+	policy.threshold_bytes[7] = UINT64_MAX;
+	policy.spines = 3;
+	assert_int_equal(sealed(), 0);
+	assert_int_equal(qclimb_policy_path(&policy, 4), 1);
+	assert_true(qclimb_policy_shares_path(&policy, 1, 4));
+	assert_false(qclimb_policy_shares_path(&policy, 4, 6));
+	policy.priorities = 1; /* spines without a row */
+	policy.spines = 2;
+	for (uint32_t p = 1; p < QCLIMB_MAX_PRIORITIES; p++)
+		policy.threshold_bytes[p] = UINT64_MAX;
+	assert_int_equal(sealed(), -EINVAL);
 }
 
 static void verify__sixty_four_priorities(void **state)
@@ -165,6 +195,7 @@ int main(void)
 		TEST(verify__kind_and_version),
 		TEST(verify__any_flipped_bit_is_seen),
 		TEST(verify__impossible_fields),
+		TEST(path__rows_of_spines_and_the_last_one_balanced),
 		TEST(verify__sixty_four_priorities),
 		TEST(verify__one_priority),
 		TEST(verify__random_bytes_never_pass),

@@ -11,7 +11,7 @@ import time
 
 import numpy as np
 
-from lab.workload.tables import load_table
+from lab.sizes import load_table
 
 
 class Server:

@@ -1,7 +1,7 @@
 """The C++ engine as a program: finds or builds it, feeds it flows, reads its results.
 
 A program and not a shared library: a broken invariant ends the program and not Python, Ctrl-C ends it at once, a sweep
-runs as many as there are cores, and flows and results stream through pipes of fixed size (measured: lab/sim/README.md).
+runs as many as there are cores, and flows and results stream through pipes of fixed size (docs/design/simulator.md).
 """
 
 from __future__ import annotations

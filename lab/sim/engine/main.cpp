@@ -2,23 +2,33 @@
  * qclimb-sim KEY=VALUE...: flows on stdin, results on stdout (core/stream.h). `lab.sim` is its face.
  */
 #include "core/run.h"
+#include "links/d3.h"
+#include "links/pdq.h"
+#include "links/rcp.h"
 #include "schemes/fluid.h"
 #include "schemes/homa.h"
 #include "schemes/pfabric.h"
+#include "schemes/rated.h"
 #include "schemes/tcp.h"
 
 int main(int argc, char **argv)
 {
 	const sim::Config config = sim::Config::read(argc, argv);
-	const std::string scheme = config.text("scheme");
 
-	if (scheme == "pfabric")
+	switch (config.choice("scheme", { "pfabric", "tcp", "homa", "pdq", "rcp", "d3", "fluid" })) {
+	case 0:
 		return sim::Run<sim::Pfabric>(config).run();
-	if (scheme == "tcp")
+	case 1:
 		return sim::Run<sim::Tcp>(config).run();
-	if (scheme == "fluid")
-		return sim::Fluid(config).run();
-	if (scheme == "homa")
+	case 2:
 		return sim::Run<sim::Homa>(config).run();
-	sim::refuse("scheme is " + scheme + ", expected pfabric, tcp, homa or fluid");
+	case 3:
+		return sim::Run<sim::Rated<sim::PdqRule>>(config).run();
+	case 4:
+		return sim::Run<sim::Rated<sim::RcpRule>>(config).run();
+	case 5:
+		return sim::Run<sim::Rated<sim::D3Rule>>(config).run();
+	default:
+		return sim::Fluid(config).run();
+	}
 }

@@ -8,18 +8,21 @@ import pytest
 from click.testing import CliRunner
 
 import hostlib
-from lab.bounds.cli import bounds
-from lab.bounds.fanin import QUERY_LOAD, Fanin, queries_per_s
-from lab.bounds.fanin_client import schedule, value_bytes
-from lab.bounds.figures import FIGURES, Claim, Job, Wanted, jobs
-from lab.bounds.judge import cells, verdict
-from lab.bounds.run import topology_of, unusable
-from lab.bounds.schemes import PUBLISHED_THRESHOLDS, VARIANTS, words_of
-from lab.bounds.sources import SOURCES
-from lab.metrics import Interval
-from lab.workload import programs, stored
+from lab.cli.run import run
+from lab.experiment.intervals import NOTHING, Interval
+from lab.experiment.passes import better_of_two
+from lab.experiment.store import key_of
+from lab.run.bounds.fanin import QUERY_LOAD, Fanin, queries_per_s
+from lab.run.bounds.figures import FIGURES, Job, Wanted, jobs, less
+from lab.run.bounds.judge import cells, verdict
+from lab.run.bounds.run import topology_of, unusable
+from lab.run.bounds.schemes import PUBLISHED_THRESHOLDS, VARIANTS, words_of
+from lab.run.programs.fanin_client import schedule, value_bytes
+from lab.run.settings import BOUNDS_FIGURES, TRACES
+from lab.workload import guards, programs
 from lab.workload.ground import Loopback
 from lab.workload.passes import Word, run_pass
+from lab.workload.sources import SOURCES
 from lab.workload.trace import Trace
 
 TRACE = Trace.from_text("# t\n# seconds 0.1\n1 0 pull0 h1 h2 5000 100 400\n2 10 pull0 h1 h2 60000 60000 60000\n")
@@ -28,10 +31,15 @@ TRACE = Trace.from_text("# t\n# seconds 0.1\n1 0 pull0 h1 h2 5000 100 400\n2 10 
 def test_figures_name_schemes_that_there_are():
     for figure in FIGURES:
         assert {*figure.variants, figure.against} <= set(VARIANTS)
-        assert {name for claim in figure.claims for name in (claim.scheme, claim.against)} <= set(figure.variants)
+        assert {name for claim in figure.claims for name in (claim.scheme, claim.base)} <= set(figure.variants)
         assert set(figure.traces) <= set(SOURCES)
     assert len({figure.key for figure in FIGURES}) == len(FIGURES)
     assert all(len(variant.scheme.name) and name == variant.name for name, variant in VARIANTS.items())
+
+
+def test_the_command_knows_the_figures_and_recordings_that_there_are():
+    assert tuple(sorted({number for figure in FIGURES for number in figure.numbers})) == BOUNDS_FIGURES
+    assert tuple(SOURCES) == TRACES
 
 
 def test_each_pass_is_wanted_once_and_schemes_take_turns_to_be_first():
@@ -64,13 +72,13 @@ def test_the_slack_goes_with_the_thresholds_unless_the_scheme_names_one():
         (Interval(1.2, 1.1, 1.3), 1.0, "does not hold: "),
         (Interval(0.9, 0.8, 1.1), 1.0, "not resolved: "),
         (Interval(1.4, 1.3, 1.5), 1.63, "holds: small flows' mean FCT in QCLIMB is less than 1.63 times in PIAS"),
-        (Interval(float("nan"), float("nan"), float("nan")), 1.0, "not resolved: "),
+        (NOTHING, 1.0, "not measured"),
     ],
 )
 def test_a_verdict_says_what_was_seen_beside_the_papers_number(value, limit, words):
-    claim = Claim("qclimb", "pias", "small", "mean", "-44 %", limit)
-    assert str(verdict(claim, value)).startswith(words)
-    assert str(verdict(claim, value)).endswith("paper -44 %)")
+    claim = less("qclimb", "pias", "small", "mean", "-44 %", limit)
+    assert verdict(claim, value).startswith(words)
+    assert verdict(claim, value).endswith("paper -44 %)")
 
 
 def test_only_windows_that_every_measured_scheme_has_are_compared(make_result):
@@ -89,7 +97,7 @@ def test_only_windows_that_every_measured_scheme_has_are_compared(make_result):
 def test_a_key_changes_with_whatever_decides_a_pass():
     one = {"variant": "qclimb", "optimised": False, "trace": "d", "topology": {"rate": 25}}
     changed = [one | {name: "other"} for name in one]
-    assert len({stored.key_of(**each) for each in [one, *changed]}) == len(one) + 1
+    assert len({key_of(each) for each in [one, *changed]}) == len(one) + 1
     assert topology_of(SOURCES["web"]) != topology_of(SOURCES["kv"])
 
 
@@ -97,12 +105,12 @@ def test_a_key_changes_with_whatever_decides_a_pass():
     ("arguments", "words"),
     [
         (["--traces", "web,tensorflow"], "'tensorflow' is none of web, spark, kv"),
-        (["--figures", "13"], "13 is none of 7, 8, 9, 10, 11, 12, 14"),
+        (["--figures", "13"], "'13' is none of 7, 8, 9, 10, 11, 12, 14"),
         (["--schemes", "pfabric"], "'pfabric' is none of tcp, pias"),
     ],
 )
 def test_wrong_options_are_refused_with_exit_2(arguments, words):
-    done = CliRunner().invoke(bounds, arguments)
+    done = CliRunner().invoke(run, ["bounds", *arguments])
     assert done.exit_code == 2 and words in done.output
 
 
@@ -163,7 +171,7 @@ def test_a_pass_with_failures_is_made_once_again_and_the_better_one_is_taken(mak
     bad = make_result("pias", [100] * 4, [1e3] * 4, failures={"unfinished": 2})
     good = make_result("pias", [100] * 4, [1e3] * 4, late_us=[90_000] * 4)
     said: list[str] = []
-    assert stored.honest(iter([bad, good]).__next__, said.append, unusable) is good
+    assert better_of_two(iter([bad, good]).__next__, unusable, said.append) is good
     assert "2 unfinished" in said[0]
-    assert stored.honest(iter([good]).__next__, said.append, unusable) is good and len(said) == 1
-    assert stored.honest(iter([good, bad]).__next__, said.append) is bad
+    assert better_of_two(iter([good]).__next__, unusable, said.append) is good and len(said) == 1
+    assert better_of_two(iter([good, bad]).__next__, guards.trouble, said.append) is bad

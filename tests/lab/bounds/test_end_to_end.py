@@ -7,14 +7,14 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from lab.bounds import run
-from lab.bounds.figures import Wanted
-from lab.bounds.replay import read
-from lab.bounds.report import BEGIN, END, write_report
-from lab.bounds.run import BoundsSettings, run_bounds
-from lab.bounds.sources import SOURCES
+from lab.run.bounds import run
+from lab.run.bounds.report import BEGIN, END, write_report
+from lab.run.bounds.run import run_bounds
+from lab.run.settings import Bounds
+from lab.workload.replay import read
+from lab.workload.sources import SOURCES
 
-pytestmark = pytest.mark.fabric
+pytestmark = [pytest.mark.fabric, pytest.mark.system]
 FLOWS = 1600
 SCHEMES = ("pias", "qclimb-forest", "qclimb-fp", "qclimb-ps")
 
@@ -36,9 +36,7 @@ def little(monkeypatch):
 def test_a_recording_is_replayed_judged_and_not_measured_twice(little, tmp_path):
     if os.geteuid() != 0:
         pytest.skip("network namespaces need root")
-    settings = BoundsSettings(
-        Wanted(("web",), (7,), (0.5,), (1,), SCHEMES), prefix=f"t{os.getpid()}bo", folder=tmp_path / "results"
-    )
+    settings = Bounds(("web",), (7,), (0.5,), (1,), SCHEMES, prefix=f"t{os.getpid()}bo", folder=tmp_path / "results")
     plan = run_bounds(settings, Console(file=io.StringIO()))
     assert not plan.missing and len(plan.results) == len(SCHEMES)
     assert {result.trace_digest for result in plan.results.values()} == {plan.traces["web", 0.5, 1].digest}

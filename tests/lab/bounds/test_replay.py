@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from lab.bounds.points import features_of
-from lab.bounds.replay import busiest, read, replay
-from lab.bounds.sources import SOURCES, Source
+from lab.models.points import features_of
+from lab.workload.replay import busiest, read, replay
+from lab.workload.sources import SOURCES, Source
 from lab.workload.trace import Trace, load_of
 
 NAMES = [f"h{n + 1}" for n in range(8)]

@@ -12,10 +12,11 @@ from click.testing import CliRunner
 from rich.console import Console
 
 from lab.cli import lab
-from lab.drift.report import counted, exact, judged, load, phases, write
-from lab.drift.run import DriftSettings, Seen, run_drift
-from lab.drift.traffic import changing
-from lab.rest import RestError
+from lab.control.rest import RestError
+from lab.run.drift.report import counted, exact, judged, load, phases, write
+from lab.run.drift.run import Seen, run_drift
+from lab.run.drift.traffic import changing
+from lab.run.settings import Drift
 from lab.workload.programs import WorkloadError
 
 HOSTS = ["h1", "h2", "h3", "h4"]
@@ -100,12 +101,13 @@ def test_what_can_not_be_is_refused_in_a_sentence(tmp_path):
 
 
 @pytest.mark.fabric
+@pytest.mark.system
 @pytest.mark.timeout(1800)
 def test_a_live_fabric_flags_trains_and_rolls_out_by_itself(tmp_path):
     if os.geteuid() != 0:
         pytest.skip("network namespaces need root")
     for times in (1, 3, 8):  # the order of events is promised, and not how long this machine trains a forest
-        settings = DriftSettings(
+        settings = Drift(
             flows_per_s=500,
             observe_s=5 * times,
             before_s=25 * times,

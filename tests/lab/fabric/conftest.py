@@ -5,8 +5,8 @@ import shutil
 
 import pytest
 
+from lab.control.plane import start_control
 from lab.fabric import Fabric, Topology
-from lab.fabric.control import start_control
 
 
 def why_not() -> str:

@@ -5,12 +5,12 @@ import time
 
 import pytest
 
-from lab import rest
+from lab.control import rest
+from lab.control.plane import asics_follow, redis_socket, start_control
+from lab.control.rest import RestError
+from lab.control.vasic.rows import CONFIG_DB, connect
 from lab.fabric import Fabric, FabricError, Topology
-from lab.fabric.control import asics_follow, redis_socket, start_control
 from lab.fabric.daemons import start, wait_for
-from lab.rest import RestError
-from lab.vasic.rows import CONFIG_DB, connect
 
 pytestmark = pytest.mark.fabric
 
@@ -84,7 +84,7 @@ def test_what_does_not_come_in_time_is_named(managed):
 
 
 def test_a_control_plane_that_can_not_start_leaves_nothing(prefix_for, monkeypatch):
-    monkeypatch.setattr("lab.fabric.control.command", lambda name: "/bin/false")
+    monkeypatch.setattr("lab.control.plane.command", lambda name: "/bin/false")
     prefix = prefix_for("bad")
     with (
         pytest.raises(FabricError, match="ended with status 1"),

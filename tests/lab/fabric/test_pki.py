@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from lab.pki import Authority
+from lab.control.pki import Authority
 
 
 def handshake(server_context, client_context, server_name):

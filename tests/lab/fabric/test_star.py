@@ -8,11 +8,12 @@ from dataclasses import replace
 
 import pytest
 
-from lab.deadline.experiment import Settings, star_of
 from lab.fabric import FabricError, netns
 from lab.fabric.commands import Ethtool, Ip, Tc, Write
 from lab.fabric.star import HOST_DEVICE, Star, argv_in, build, up
-from lab.optax.star import Star as OptaxStar
+from lab.run.deadline.experiment import star_of
+from lab.run.optax.run import star_of as star_of_optax
+from lab.run.settings import Deadline, Optax
 
 STAR = Star("t", ("s1", "s2"), 100_000_000, 300)
 
@@ -74,7 +75,7 @@ def test_routes_carry_what_tcp_is_to_do():
 
 
 def test_the_experiments_ports_are_those_of_their_results():
-    deadline, optax = star_of(Settings()), OptaxStar().plan
+    deadline, optax = star_of(Deadline()), star_of_optax(Optax(), is_split=False)
     assert (deadline.rate_bps, deadline.queue_packets, deadline.rto_min_ms) == (50_000_000, 300, 20)
     assert (deadline.quickack, deadline.hosts_shaped, len(deadline.senders), len(deadline.dscps)) == (
         False,

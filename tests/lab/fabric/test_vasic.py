@@ -7,12 +7,12 @@ import time
 
 import pytest
 
+from lab.control.plane import redis_socket
+from lab.control.platform_rows import rows_of
+from lab.control.vasic.asic import Asic
+from lab.control.vasic.rows import CONFIG_DB, COUNTERS_DB, STATE_DB, connect, fingerprint, read
 from lab.fabric import guard
-from lab.fabric.control import redis_socket
-from lab.fabric.platform_rows import rows_of
 from lab.fabric.traffic import Sink, bulk, transfer
-from lab.vasic.asic import Asic
-from lab.vasic.rows import CONFIG_DB, COUNTERS_DB, STATE_DB, connect, fingerprint, read
 
 pytestmark = pytest.mark.fabric
 
@@ -39,7 +39,7 @@ def switch(links, request):
     until("redis answers", lambda: answers(config))
     for key, row in rows_of(links.topology, "l2", {}).items():
         config.hset(key, mapping=row)
-    argv = [sys.executable, "-m", "lab.vasic", "--redis", str(path)]
+    argv = [sys.executable, "-m", "lab.control.vasic", "--redis", str(path)]
     argv += ["--bpf", str(links.directory / "bpf")] if request.param == "bpf" else []
     if request.param == "u32":
         _without_bpf(links)
@@ -90,10 +90,11 @@ class Switch:
     def follows(self):
         return self.state.hget("VASIC|global", "rows_hash") == fingerprint(read(self.config))
 
-    def write(self, rows):
+    def write(self, rows, delete=()):
         pipe = self.config.pipeline()
-        for key, row in rows.items():
+        for key in delete:
             pipe.delete(key)
+        for key, row in rows.items():
             pipe.hset(key, mapping=row)
         pipe.execute()
         until("vasic follows", self.follows)
@@ -177,3 +178,20 @@ def test_a_bad_row_is_named_and_the_others_stay_in_force(switch):
     until("problem shown", lambda: "SCHEDULER|bad" in (switch.state.hget("VASIC|global", "problems") or ""))
     switch.config.delete("SCHEDULER|bad")
     until("problem gone", lambda: switch.state.hget("VASIC|global", "problems") == "")
+
+
+def test_a_map_that_is_deleted_and_set_in_one_transaction_leaves_the_queues_as_they_were(switch):
+    switch.classify("C", {47: 7})
+    switch.write({"DSCP_TO_TC_MAP|C": {"47": "2"}}, delete=["DSCP_TO_TC_MAP|C"])
+    assert "DSCP_TO_TC_MAP|C|DEL" in switch.state.hget("VASIC|global", "pending")
+    before = switch.settled()
+    transfer(switch.links, "h1", Sink(switch.links, "h3", 47), 20_000, 47)
+    until("counters move", lambda: switch.counted(7) > before[7])
+    assert switch.settled()[2] == before[2]
+
+
+def test_what_orchagent_takes_and_the_queues_do_not_is_said(switch):
+    switch.write({"SCHEDULER|w": {"type": "DWRR", "weight": "101"}, f"QUEUE|{switch.port}|0": {"scheduler": "w"}})
+    until("problem shown", lambda: "weight is 101" in (switch.state.hget("VASIC|global", "problems") or ""))
+    switch.write({f"QUEUE|{switch.port}|0": {"scheduler": "sp"}})
+    until("problem gone", lambda: "weight" not in switch.state.hget("VASIC|global", "problems"))

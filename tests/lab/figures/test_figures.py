@@ -9,14 +9,15 @@ import pytest
 from click.testing import CliRunner
 
 from lab.cli import lab
+from lab.cli.figures import figures
+from lab.experiment.intervals import Interval
 from lab.figures import points, render
-from lab.figures.asked import ASKED
-from lab.figures.bigspine_5a import PAGE as BIGSPINE
-from lab.figures.book import PAGES
-from lab.figures.cli import figures
 from lab.figures.index import write_index
-from lab.figures.page import Scale
-from lab.figures.qclimb_23 import PAGE as QCLIMB_23
+from lab.figures.page import Panel, Scale, Series
+from lab.figures.pages.asked import ASKED
+from lab.figures.pages.bigspine.fluid import PAGE_A as BIGSPINE
+from lab.figures.pages.book import PAGES
+from lab.figures.pages.qclimb.fig23 import PAGE as QCLIMB_23
 from lab.figures.render import write
 from lab.figures.sweep import run_all
 from lab.sim import Experiment, FlowList, Topology, Workload
@@ -30,6 +31,13 @@ def test_a_point_is_run_once_and_read_back_alike(tmp_path, monkeypatch):
     again = run_all({0: SMALL}, tmp_path)[0]
     assert again.fct_us.tobytes() == first.fct_us.tobytes()
     assert again.counters == first.counters
+
+
+def test_points_come_in_the_order_of_the_runs_and_not_of_the_cache(tmp_path):
+    runs = {seed: replace(SMALL, seed=seed) for seed in (3, 1, 2)}
+    run_all({2: runs[2]}, tmp_path)
+    assert list(run_all(runs, tmp_path, jobs=2)) == [3, 1, 2]
+    assert list(run_all(runs, tmp_path)) == [3, 1, 2]
 
 
 def test_an_interrupted_sweep_goes_on_where_it_stopped(tmp_path, monkeypatch):
@@ -56,7 +64,7 @@ def test_the_fluid_page_is_written_with_its_verdicts(tmp_path):
     found = run_all(BIGSPINE.runs(scale), tmp_path, 2)
     story = BIGSPINE.tell(scale, found)
     text = write(BIGSPINE, scale, story, tmp_path / "page", "qclimb figures bigspine-5a").read_text()
-    assert len(story.rows) == 6 and len(story.verdicts) == 3
+    assert len(story.rows) == 6 and len(story.verdicts) == 7
     assert "MP-MLFQ N=2 K=4 at 0.8" in text
     assert (tmp_path / "page/bigspine-5a.svg").read_text().startswith("<?xml")
 
@@ -69,7 +77,7 @@ def test_the_index_has_a_line_a_page_with_its_verdict_command_and_cost(tmp_path)
     (tmp_path / "notes.md").write_text("# Something else\n")
     (tmp_path / "quick.json").write_text('{"two": 3.2}')
     for _again in range(2):
-        rows = [line for line in write_index(tmp_path).read_text().splitlines() if line.startswith("| [")]
+        rows = [line for line in write_index(tmp_path, ASKED).read_text().splitlines() if line.startswith("| [")]
         assert rows == [
             "| [One](one.md) | as / printed. | `qclimb figures one` | 1.5 CPU minutes |  |",
             "| [Two](two.md) | First claim. | `qclimb figures two` |  | 3 s |",
@@ -79,7 +87,7 @@ def test_the_index_has_a_line_a_page_with_its_verdict_command_and_cost(tmp_path)
 def test_every_figure_that_was_asked_for_has_a_page_of_the_book(tmp_path):
     assert {page for asked in ASKED for page in asked.pages} <= set(PAGES)
     (tmp_path / "pfabric-16.md").write_text("# P\n\n`qclimb figures pfabric-16`: 5 flows.\n\n- Claim.\n")
-    text = write_index(tmp_path).read_text()
+    text = write_index(tmp_path, ASKED).read_text()
     assert "| pFabric Fig. 16 | [pfabric-16](pfabric-16.md) |  |" in text
     assert "| QCLIMB Fig. 15 | (not made here) |" in text
 
@@ -89,7 +97,7 @@ def test_the_shipped_book_has_every_page_and_is_of_its_own_index(tmp_path):
     assert {path.stem for path in book.glob("*.md")} == {*PAGES, "README"}
     for path in (*book.glob("*.md"), *book.glob("*.json")):
         shutil.copy(path, tmp_path)
-    assert write_index(tmp_path).read_text() == (book / "README.md").read_text()
+    assert write_index(tmp_path, ASKED).read_text() == (book / "README.md").read_text()
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -114,6 +122,16 @@ def test_axes_are_logarithmic_where_values_differ_much_and_zero_has_a_place():
         assert axis.get_xscale() == axis.get_yscale() == scale
         assert axis.get_ylim()[0] >= 0 and axis.get_ylim()[0] >= low
         render.plt.close(figure)
+
+
+@pytest.mark.parametrize("names", [(), ("one", "two")])
+def test_bars_reach_from_the_lower_end_to_the_upper_one(names, tmp_path):
+    wide = [Interval(0.6, 0.2, 2.0), Interval(0.5, float("nan"), float("nan"))]
+    series = Series("A", [0.0, 1.0], wide)
+    assert render._bars(series) == [[pytest.approx(0.4), 0.0], [pytest.approx(1.4), 0.0]]
+    assert render._bars(Series("A", [0.0], wide[1:])) is None
+    render.draw([Panel("t", "x", "y", [series], names)], tmp_path / "drawn.svg")
+    assert (tmp_path / "drawn.svg").stat().st_size > 1000
 
 
 def test_a_legend_is_no_wider_than_its_figure():

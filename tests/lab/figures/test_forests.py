@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from qclimb import recording
 
-from lab.figures import forests
-from lab.figures.book import PAGES
 from lab.figures.page import Scale
+from lab.figures.pages.book import PAGES
+from lab.models import forests
 from lab.sim import SimulationError
 
 
@@ -55,12 +55,12 @@ def test_a_recording_that_is_not_there_is_one_sentence():
 
 
 def test_pages_on_recordings_are_run_and_told(kv, monkeypatch, tmp_path):
-    from lab.figures import qclimb_bounds, qclimb_recorded
+    from lab.figures.pages.qclimb import bounds, recorded
     from lab.figures.sweep import run_all
 
-    for module in (qclimb_bounds, qclimb_recorded):
+    for module in (bounds, recorded):
         monkeypatch.setattr(module, "recorded", lambda name, *kind: kv)
-    for name in ("qclimb-recorded", "qclimb-22", "qclimb-3"):
+    for name in ("qclimb-recorded", "qclimb-22", "qclimb-bounds"):
         page, scale = PAGES[name], Scale("quick", 60, (1,), (0.7,))
         story = page.tell(scale, run_all(page.runs(scale), tmp_path, 2))
         assert story.rows and story.panels and story.verdicts and story.verdict

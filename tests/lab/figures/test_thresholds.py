@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 
 from lab.figures.page import Scale
+from lab.figures.pages.product.threshold_cases import CASES, sizes_of
+from lab.figures.pages.product.thresholds import CHOSEN, DEFAULT, PAGE, statistic
 from lab.figures.points import Point
-from lab.figures.threshold_cases import CASES, sizes_of
-from lab.figures.thresholds import CHOSEN, DEFAULT, PAGE, runs, statistic, tell
-from orchestrator import thresholds
-from orchestrator.thresholds import Objective, SizeDistribution
+from orchestrator.plan import thresholds
+from orchestrator.plan.sizes import SizeDistribution
+from orchestrator.plan.thresholds import Objective
 
 OBJECTIVES = {"slowdown": Objective.SLOWDOWN, "PIAS's cost": Objective.PIAS}
 
@@ -54,8 +55,8 @@ def test_what_is_worse_than_the_published_thresholds_is_named() -> None:
         slow = 2.0 if (rule, name) == (DEFAULT, "bulk") else 1.0
         return Point(size, size * slow, np.full(4, slow), {})
 
-    points = {key: point(str(key[1]), str(key[0])) for key in runs(scale)}
-    story = tell(scale, points)
+    points = {key: point(str(key[1]), str(key[0])) for key in PAGE.runs(scale)}
+    story = PAGE.tell(scale, points)
     assert "0 better by 5 % or more, 6 worse by 5 % or more (bulk at 0.6, small mean: 2.00" in story.verdicts[0]
     assert "in 1 of 9 cells (bulk at 0.6: 2.00)" in story.verdicts[1]
     assert len(story.rows) == sum(key[1] != "PIAS 2015" for key in points)

@@ -1,20 +1,31 @@
 """The OPTAX experiment: its points, its arithmetic, and one short run of it."""
 
 import os
+from dataclasses import replace
 
 import pytest
 
 from lab.fabric import FabricError, netns
-from lab.fabric.star import build
-from lab.optax.blocks import BlockResult, Blocks, disks, programs, run_blocks
-from lab.optax.points import KB, MIXES, Point, points
-from lab.optax.report import bulk_rates, gain, number_of, write_report
-from lab.optax.star import Star, up
-from lab.optax.tasks import Done, Result, Scheme, Task, run, senders
+from lab.fabric.star import build, up
+from lab.run.optax.blocks import BlockResult, Blocks, disks, programs, run_blocks
+from lab.run.optax.points import KB, MIXES, Point, points
+from lab.run.optax.report import bulk_rates, gain, number_of, write_report
+from lab.run.optax.run import described, key, star_of
+from lab.run.optax.tasks import Done, Result, Scheme, Task, run, senders
+from lab.run.settings import Optax
 
 
 def result(*seconds, start=0.0):
     return Result(tuple(Done(Task(start), start + each, ()) for each in seconds), 0.9)
+
+
+def star(prefix):
+    return replace(star_of(Optax(), is_split=False), prefix=prefix, senders=("s1", "s2"))
+
+
+def test_a_run_is_found_by_the_key_that_it_always_had():
+    star = star_of(Optax(), is_split=True)
+    assert key([0, "fair", [], described(star), ["a"]]) == "6fb91a25b95eb325"
 
 
 def test_every_run_of_a_point_has_the_same_tasks_for_every_scheme():
@@ -38,11 +49,13 @@ def test_a_mix_has_the_shares_of_table_1():
 
 def test_a_report_says_what_does_not_hold(tmp_path):
     point = Point("base", "threads", ("fair", "optax"), "tasks", (4, 8, 256 * KB))
-    good = {point: {"fair": [result(0.6, 0.7)], "optax": [result(0.2, 0.7)]}}
-    bad = {point: {"fair": [result(0.6, 0.7)], "optax": [result(0.6, 0.8)]}}
+    good = {point: {"fair": 2 * [result(0.6, 0.7)], "optax": 2 * [result(0.2, 0.7)]}}
+    bad = {point: {"fair": 2 * [result(0.6, 0.7)], "optax": 2 * [result(0.6, 0.8)]}}
     assert gain(good[point], "optax") == pytest.approx(1.3 / 0.9)
     assert write_report(good, tmp_path / "good.md", "").count("does not hold") == 0
     assert write_report(bad, tmp_path / "bad.md", "").count("does not hold") == 2
+    once = {point: {name: runs[:1] for name, runs in bad[point].items()}}
+    assert write_report(once, tmp_path / "once.md", "").count("not resolved") == 2
 
 
 def test_a_figure_says_how_often_its_points_were_measured(tmp_path):
@@ -64,7 +77,7 @@ def test_a_slow_task_asks_its_senders_for_their_pace():
 def test_those_behind_a_slow_head_are_told_apart_from_it(tmp_path):
     slow = Done(Task(0, name="slow"), 2.0, ())
     point = Point("slow", "threads", ("fair", "optax"), "slow", (3, 8, 256 * KB))
-    each = {scheme: [Result((slow, *result(ends).done), 0.9)] for scheme, ends in (("fair", 0.5), ("optax", 0.8))}
+    each = {scheme: 2 * [Result((slow, *result(ends).done), 0.9)] for scheme, ends in (("fair", 0.5), ("optax", 0.8))}
     assert "does not hold" in write_report({point: each}, tmp_path / "slow.md", "")
     assert "does not hold" not in write_report({point: each | {"optax": each["fair"]}}, tmp_path / "slow.md", "")
 
@@ -77,9 +90,10 @@ def test_the_large_flows_rate_is_read_from_its_samples():
 
 
 def test_a_plan_has_a_port_of_one_queue_or_of_two_by_dscp():
-    lines = [command.line for command in build(Star().plan, "htb")]
+    one, two = (star_of(Optax(), is_split) for is_split in (False, True))
+    lines = [command.line for command in build(one, "htb")]
     assert not any("u32" in line for line in lines)
-    lines = [command.line for command in build(Star(first_dscp=47).plan, "htb")]
+    lines = [command.line for command in build(two, "htb")]
     assert sum("u32" in line for line in lines) == 1
 
 
@@ -87,34 +101,34 @@ def test_a_plan_has_a_port_of_one_queue_or_of_two_by_dscp():
 def test_tasks_are_complete_under_optax_and_the_star_goes(tmp_path):
     if os.geteuid() != 0:
         pytest.skip("needs root: makes network namespaces")
-    star = Star(f"ot{os.getpid()}", senders=2)
+    place = star(f"ot{os.getpid()}")
     scheme = Scheme("optax", True, {"QCLIMB_MODE": "observe", "QCLIMB_OPTAX": "100"}, {"QCLIMB_MODE": "observe"})
     tasks = [Task(0.001 * n, 4, 32 * KB, mode) for n, mode in enumerate(("threads", "epoll-et", "poll"))]
     paced = Task(0, 2, 64 * KB, pace_kbs=100)
     try:
-        with up(star), senders(star, scheme):
-            found = run(star, scheme, tasks)  # raises where a byte is missing
+        with up(place), senders(place, scheme):
+            found = run(place, scheme, tasks)  # raises where a byte is missing
             assert len(found.done) == 3
-            (slow,) = run(star, scheme, [paced]).done
+            (slow,) = run(place, scheme, [paced]).done
             assert slow.duration_s > 0.4  # 64 KB at 100 KB/s, but for ten segments that the kernel sends at once
     except FabricError as error:
         if "missing" in str(error) or "neither ets nor HTB" in str(error):
             pytest.skip(str(error))
         raise
-    assert not any(netns.exists(name) for name in star.plan.namespaces)
+    assert not any(netns.exists(name) for name in place.namespaces)
 
 
 @pytest.mark.fabric
 def test_blocks_are_read_by_fio_from_nbdkits_under_the_library():
     if os.geteuid() != 0:
         pytest.skip("needs root: makes network namespaces")
-    star = Star(f"ob{os.getpid()}", senders=2)
+    place = star(f"ob{os.getpid()}")
     scheme = Scheme("optax", True, {"QCLIMB_MODE": "observe", "QCLIMB_OPTAX": "100"}, {"QCLIMB_MODE": "observe"})
     blocks = Blocks(servers=2, large_bytes=1 << 20, run_s=2)
     try:
         programs()
-        with up(star), disks(star, scheme, blocks.servers):
-            found = run_blocks(star, scheme, blocks)
+        with up(place), disks(place, scheme, blocks.servers):
+            found = run_blocks(place, scheme, blocks)
     except FabricError as error:
         if "missing" in str(error) or "neither ets nor HTB" in str(error):
             pytest.skip(str(error))
@@ -127,5 +141,7 @@ def test_blocks_are_read_by_fio_from_nbdkits_under_the_library():
 def test_a_report_of_blocks_says_what_does_not_hold(tmp_path):
     fair, slow, good = (BlockResult(at, 2 * at, 200, rate, 0.9) for at, rate in ((30e3, 1e7), (9e3, 1e7), (2e3, 1e7)))
     for said, ours in ((1, slow), (0, good)):
-        text = write_report({}, tmp_path / "optax.md", "", {"reads": {"fair": [fair], "optax-priority": [ours]}})
+        text = write_report(
+            {}, tmp_path / "optax.md", "", {"reads": {"fair": 2 * [fair], "optax-priority": 2 * [ours]}}
+        )
         assert text.count("does not hold") == said

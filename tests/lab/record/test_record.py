@@ -13,8 +13,8 @@ import pytest
 from click.testing import CliRunner
 from qclimb import recording
 
+from lab.cli.record import record
 from lab.record import spark, web
-from lab.record.cli import record
 from lab.record.programs import backup, parameter_server
 from lab.workload.programs import WorkloadError
 
@@ -108,7 +108,7 @@ def test_a_short_recording_holds_the_flows_of_both_directions(tmp_path):
     if missing:
         pytest.skip(f"missing: {', '.join(missing)}")
     output = tmp_path / "kv.parquet"
-    script = "from lab.record.cli import record; record()"
+    script = "from lab.cli.record import record; record()"
     argv = [sys.executable, "-c", script, "kv", "--prefix", f"t{os.getpid()}r", "-o", str(output), "--seed", "1"]
     path = f"{ROOT}:{ROOT / 'gnmi-models'}"
     for seconds in ("3", "20", "100"):  # its clients ask as fast as this machine lets them

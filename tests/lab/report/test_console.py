@@ -6,8 +6,8 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
-from lab.console import print_table
-from lab.report.tables import COLUMNS
+from lab.experiment.terminal import print_table
+from lab.run.report.tables import COLUMNS
 
 ROW = ("medium (to 500 KB)", "QCLIMB without footprint", "1095", "120.4", "1167.9", "1.85", "8.20", "0.62", "1.06")
 

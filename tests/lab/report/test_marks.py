@@ -1,6 +1,6 @@
 """A page's two authors are told apart by marks."""
 
-from lab.report.marks import parted
+from lab.experiment.page import parted
 
 
 def test_a_page_is_parted_at_its_marks():

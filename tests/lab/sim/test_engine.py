@@ -137,5 +137,5 @@ def test_a_list_that_goes_back_in_time_is_refused_by_the_engine_too():
 
     flows = np.zeros(2, FLOW)
     flows["size_bytes"], flows["target"], flows["start_ps"] = 1, 1, [5, 4]
-    with pytest.raises(SimulationError, match="flow 1: starts before the one ahead of it"):
+    with pytest.raises(SimulationError, match="flow 1: start_ps is 4, expected at least the start ahead"):
         list(Process(Experiment(SMALL, flows=2).settings(), [flows]))

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from bench.spines import ours, web_search
 from lab.sim import ExperimentError
 from lab.sim.fluid import MLFQ_KB, MP_KB, BoundedPareto, FluidExperiment, run_fluid
 
@@ -25,6 +26,21 @@ def test_nfct_is_that_of_the_authors_code_within_the_confidence_interval(kind, q
     # Theirs is one run of 1e5 flows: its own interval is 1.4 times as wide as that of 2e5.
     wide = (high - low) / 2 * (1 + 2**0.5)
     assert abs(value - theirs) < max(wide, 0.01 * theirs)
+
+
+@pytest.mark.parametrize(("spines", "load"), [(2, 0.4), (2, 0.8), (4, 0.4), (4, 0.8)])
+def test_the_products_thresholds_are_not_worse_than_the_published_ones(spines, load):
+    """The same flows under both, seed by seed; beyond the seeds' spread it would be worse."""
+    thresholds = {
+        "ours": tuple(float(kb) for kb in ours(web_search(), spines, load)),
+        "theirs": MP_KB[spines, load],
+    }
+    mean = {
+        name: [run_fluid(FluidExperiment("mp", spines, 2, kb, load, 60_000, seed)).nfct.mean() for seed in (1, 2, 3)]
+        for name, kb in thresholds.items()
+    }
+    ratios = np.array(mean["ours"]) / np.array(mean["theirs"])
+    assert ratios.mean() <= 1 + 2 * ratios.std(ddof=1)
 
 
 def test_processor_sharing_has_the_slowdown_of_theory_for_every_size():

@@ -3,7 +3,7 @@
 YAPS (NetSys/simulator) was run on each with the parameters of the fixed lists; for sizes that are not whole packets its
 reader was made to take bytes. Lists with many flows at one moment, or with few events about, are held to a YAPS that
 keeps the order of events of one moment: as it stands, it hands a burst's packets over in the order in which a binary
-heap gives up equals, which no host does (lab/sim/README.md has both).
+heap gives up equals, which no host does (docs/results/simulator-yaps.md has both).
 """
 
 from collections.abc import Callable

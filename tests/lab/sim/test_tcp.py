@@ -155,3 +155,25 @@ def test_a_big_spine_gives_each_priority_but_the_last_a_spine_of_its_own():
     # Spine 0 carries priorities 0 and 2, spine 1 priority 1 alone: what is left is the longer of the two.
     on_spine_0 = 4 * (100_000 - 27 * 1460 + 42 * 40) * 800
     assert on_spine_0 < found.received_ps.max() < 1.1 * on_spine_0
+
+
+def test_a_port_of_a_host_marks_only_where_it_is_told_to():
+    # Ten flows of one host to ten others: what waits, waits in the host's own port.
+    each = np.arange(10)
+    flows = FlowList(each * 0, each * 0 + 300_000, each * 0, each + 1)
+    told_to, not_told = (
+        run(Experiment(star(11), replace(NAMED["dctcp"], hosts_mark=hosts_mark), flows)) for hosts_mark in (True, False)
+    )
+    assert told_to.counters.marks > 0 == not_told.counters.marks
+
+
+def test_acks_take_all_spines_of_a_big_spine():
+    # Rack 1 fills spine 0's link with priority 0; on the other spine ACKs towards rack 0 meet nobody.
+    topology = Topology(leaves=2, spines=2, hosts_per_leaf=4, uplink_rate_bps=10 * 10**9)
+    large = [(0, 60_000, 4 + n, n) for n in range(4)]
+    small = [(60_000_000 + 5_000_000 * n, 1_460, n % 4, 4 + n % 4) for n in range(20)]
+    flows = FlowList(*(np.array(column) for column in zip(*large, *small, strict=True)))
+    scheme = replace(NAMED["pias"], dctcp=False, thresholds_bytes=(10**6, 2 * 10**6), initial_window=100)
+    found = run(Experiment(topology, scheme, flows, routing="priority"), checked=True)
+    back_us = (found.acked_ps - found.received_ps)[4:] / 1e6
+    assert 5 <= (back_us < 7).sum() <= 15  # alone: four hops of 1.48 us

@@ -8,9 +8,10 @@ import pytest
 from qclimb.policy import default_dscp
 
 from lab.fabric import netns
-from lab.tagger.cells import GROUNDS, NO_LOSS, VARIANTS, Cell, Outcome, prefix_of_process, run_cell
-from lab.tagger.report import HEAD, interval, row
-from lab.tagger.run import Settings, cells_of
+from lab.run.settings import Tagger
+from lab.run.tagger.cells import GROUNDS, NO_LOSS, VARIANTS, prefix_of_process, run_cell
+from lab.run.tagger.report import HEAD, interval, row
+from lab.run.tagger.run import cell, cells_of
 
 
 def test_a_flow_climbs_in_four_equal_chunks():
@@ -19,14 +20,14 @@ def test_a_flow_climbs_in_four_equal_chunks():
 
 
 def test_each_cell_is_wanted_once_and_no_variant_is_always_first():
-    cells = cells_of(Settings(seeds=(1, 2)))
+    cells = cells_of(Tagger(seeds=(1, 2)))
     assert len(set(cells)) == len(cells) == 2 * len(GROUNDS) * len(VARIANTS)
-    firsts = {next(cell.variant for cell in cells if cell.seed == seed) for seed in (1, 2)}
+    firsts = {next(one.scheme for one in cells if one.repeat == seed) for seed in (1, 2)}
     assert len(firsts) == 2
 
 
 def test_an_interval_holds_its_value():
-    assert interval([[1.0] * 10, [1.0] * 10], None) == "1.0 [1.0, 1.0]"
+    assert interval([[1.0] * 10, [1.0] * 10], "mean") == "1.0 [1.0, 1.0]"
 
 
 @pytest.mark.fabric
@@ -38,10 +39,8 @@ def test_a_cell_measures_each_flow_and_leaves_nothing(variant, tmp_path):
         if not shutil.which(tool):
             pytest.skip(f"needs {tool}")
     prefix = prefix_of_process()
-    found = run_cell(Cell("none", variant, 1), replace(NO_LOSS, flows=2), prefix, tmp_path)
+    found = run_cell(cell("none", variant, 1), replace(NO_LOSS, flows=2), prefix, tmp_path)
     assert [flow["fct_ms"] > 0 for flow in found.flows] == [True, True]
     assert bool(found.tagger) == VARIANTS[variant].tagger
     assert not any(netns.exists(f"{prefix}-{host}") for host in ("a", "b", "c", "sw"))
-    found.save(tmp_path / "cell.json")
-    assert Outcome.load(tmp_path / "cell.json") == found
     assert len(row("none", variant, [found])) == len(HEAD)

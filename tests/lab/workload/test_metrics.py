@@ -3,12 +3,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lab.metrics import estimate, packets, ratio, rows, sample_of, service_rows
+from lab.experiment import flows
+from lab.experiment.flows import Flows, estimate, packets, ratio, rows, service_rows
 from lab.workload.passes import PassResult, ideal_fct_us
+from lab.workload.services import SCALED
+
+
+def flows_of(results: list[PassResult]) -> Flows:
+    return flows.flows_of(results, SCALED)
 
 
 def test_classes_means_and_percentiles_of_flows_made_by_hand(make_result):
-    sample = sample_of([make_result("tcp", [100, 5000, 5001, 500_000, 500_001], [1e3, 3e3, 8e3, 12e3, 50e3])])
+    sample = flows_of([make_result("tcp", [100, 5000, 5001, 500_000, 500_001], [1e3, 3e3, 8e3, 12e3, 50e3])])
     assert estimate(sample, "small", "mean").value == 2
     assert estimate(sample, "medium", "mean").value == 10
     assert estimate(sample, "large", "mean").value == 50
@@ -19,19 +25,19 @@ def test_classes_means_and_percentiles_of_flows_made_by_hand(make_result):
 
 def test_queries_stand_on_their_own_line_and_in_no_size_class(make_result):
     result = make_result("tcp", [100, 200], [1e3, 9e3], service=["search", "files"])
-    sample = sample_of([result])
+    sample = flows_of([result])
     assert estimate(sample, "all", "mean").value == 1
     assert {row.service: row.fct_mean_ms for row in service_rows({"tcp": sample})} == {"files": 9, "search": 1}
 
 
 def test_a_flow_without_an_fct_is_left_out_of_both_sides_of_a_ratio(make_result):
-    tcp = sample_of([make_result("tcp", [100] * 3, [2e3, 2e3, 80e3])])
-    ours = sample_of([make_result("pias", [100] * 3, [1e3, 1e3, float("nan")])])
+    tcp = flows_of([make_result("tcp", [100] * 3, [2e3, 2e3, 80e3])])
+    ours = flows_of([make_result("pias", [100] * 3, [1e3, 1e3, float("nan")])])
     assert ratio(ours, tcp, "small", "mean").value == 0.5
 
 
 def test_a_class_without_flows_gives_nan(make_result):
-    sample = sample_of([make_result("tcp", [100], [1e3])])
+    sample = flows_of([make_result("tcp", [100], [1e3])])
     found = estimate(sample, "large", "p99")
     assert np.isnan([found.value, found.low, found.high]).all()
 
@@ -41,7 +47,7 @@ def test_an_interval_contains_its_estimate_and_shrinks_with_more_flows(make_resu
 
     def width(count):
         result = make_result("tcp", [100] * count, list(random.exponential(1000, count)))
-        found = estimate(sample_of([result]), "small", "mean")
+        found = estimate(flows_of([result]), "small", "mean")
         assert found.low < found.value < found.high
         return found.high - found.low
 
@@ -54,15 +60,15 @@ def test_intervals_know_that_flows_of_one_second_share_their_fate(make_result):
     single = np.random.default_rng(3).permutation(shared)
     widths = []
     for fct in (shared, single):
-        found = estimate(sample_of([make_result("tcp", [100] * 1000, list(fct))]), "small", "mean")
+        found = estimate(flows_of([make_result("tcp", [100] * 1000, list(fct))]), "small", "mean")
         widths.append(found.high - found.low)
     assert widths[0] > 4 * widths[1]
 
 
 def test_a_paired_ratio_is_sharper_than_its_parts(make_result):
     base = np.random.default_rng(4).exponential(1000, 2000)
-    tcp = sample_of([make_result("tcp", [100] * 2000, list(base))])
-    half = sample_of([make_result("pias", [100] * 2000, list(base / 2))])
+    tcp = flows_of([make_result("tcp", [100] * 2000, list(base))])
+    half = flows_of([make_result("pias", [100] * 2000, list(base / 2))])
     for name in ("mean", "p99"):
         found = ratio(half, tcp, "small", name)
         assert (found.value, found.low, found.high) == pytest.approx((0.5, 0.5, 0.5))
@@ -70,19 +76,17 @@ def test_a_paired_ratio_is_sharper_than_its_parts(make_result):
 
 def test_a_ratio_over_different_flows_is_refused(make_result):
     with pytest.raises(ValueError, match="same flows"):
-        ratio(
-            sample_of([make_result("a", [1, 2], [1, 1])]), sample_of([make_result("b", [2, 1], [1, 1])]), "all", "mean"
-        )
+        ratio(flows_of([make_result("a", [1, 2], [1, 1])]), flows_of([make_result("b", [2, 1], [1, 1])]), "all", "mean")
 
 
 def test_seeds_are_resampled_as_one_urn_of_blocks(make_result):
     one = make_result("tcp", [100] * 200, [1e3] * 200)
-    both = sample_of([one, replace(one, seed=2)])
-    assert both.block.max() + 1 == 2 * (sample_of([one]).block.max() + 1)
+    both = flows_of([one, replace(one, seed=2)])
+    assert both.block.max() + 1 == 2 * (flows_of([one]).block.max() + 1)
 
 
 def test_the_base_has_ratio_one(make_result):
-    samples = {name: sample_of([make_result(name, [100] * 50, [1e3] * 50)]) for name in ("tcp", "pias")}
+    samples = {name: flows_of([make_result(name, [100] * 50, [1e3] * 50)]) for name in ("tcp", "pias")}
     assert {row.mean_ratio.value for row in rows(samples, "tcp") if row.size_class == "small"} == {1.0}
 
 
@@ -96,8 +100,8 @@ def test_packets_add_up_over_seeds_and_the_worst_idle_share_counts(make_result):
 
 def test_a_pass_reads_back_as_it_was_saved(make_result, tmp_path):
     result = make_result("tcp", [100, 200], [1e3, float("nan")])
-    result.save(tmp_path / "deep" / "pass.json")
-    again = PassResult.load_file(tmp_path / "deep" / "pass.json")
+    result.save(tmp_path / "pass.json")
+    again = PassResult.load_file(tmp_path / "pass.json")
     assert np.isnan(again.fct_us[1])
     assert replace(again, fct_us=[]) == replace(result, fct_us=[])
 

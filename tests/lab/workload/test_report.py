@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from lab.report import Comparison, markdown, print_comparison, verdicts, write_html
-from lab.report.verdicts import Outcome
+from lab.experiment.claims import Outcome
+from lab.run.report import Comparison, markdown, verdicts
+from lab.run.report.html import write_html
+from lab.run.report.tables import print_comparison
 
 SIZES = [100, 4000, 50_000, 900_000] * 250
 

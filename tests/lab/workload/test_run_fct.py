@@ -1,64 +1,72 @@
 import io
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
-from lab import run_fct
+from lab.cli import run as cli
+from lab.experiment.passes import Pass
 from lab.fabric import Topology
-from lab.run_fct import FctSettings, Job, jobs, key_of, trace_of
-from lab.workload import cli, guards
-from lab.workload.stored import Store
+from lab.run import fct as run_fct
+from lab.run.fct import key, passes, trace_of
+from lab.run.settings import COMPARED, SCHEMES, Fct, Numbers
+from lab.workload import guards, schemes
+from lab.workload.trace import Flow, Trace
 
-SETTINGS = FctSettings(seeds=(1, 2), loads=(0.4, 0.6), schemes=("tcp", "pias", "qclimb"), seconds=1.0)
+SETTINGS = Fct(seeds=(1, 2), loads=(0.4, 0.6), schemes=("tcp", "pias", "qclimb"), seconds=1.0)
 
 
 def test_every_scheme_comes_first_in_turn():
-    found = list(jobs(SETTINGS))
-    assert len(found) == len(set(found)) == 12
-    assert [job.scheme for job in found[::3]] == ["tcp", "pias", "qclimb", "tcp"]
+    found = passes(SETTINGS)
+    assert len(found) == len({one.name for one in found}) == 12
+    assert [one.scheme for one in found[::3]] == ["tcp", "pias", "qclimb", "tcp"]
 
 
 def test_schemes_of_one_seed_and_load_replay_the_same_trace():
-    keys = {}
-    for job in jobs(SETTINGS):
-        keys.setdefault((job.load, job.seed), set()).add(trace_of(job, SETTINGS, Topology()).digest)
-    assert all(len(digests) == 1 for digests in keys.values())
+    digests = {}
+    for one in passes(SETTINGS):
+        digests.setdefault((one.point, one.repeat), set()).add(trace_of(one, SETTINGS, Topology()).digest)
+    assert all(len(found) == 1 for found in digests.values())
 
 
 def test_a_key_changes_with_everything_that_decides_a_pass():
-    job, topology = Job(0.4, 1, "pias"), Topology()
-    trace = trace_of(job, SETTINGS, topology)
+    one, topology = Pass(0.4, "pias", 1, ""), Topology()
+    trace = trace_of(one, SETTINGS, topology)
     keys = {
-        key_of(job, trace, topology, {"lib": "a"}),
-        key_of(job, trace, topology, {"lib": "b"}),
-        key_of(replace(job, scheme="tcp"), trace, topology, {"lib": "a"}),
-        key_of(job, trace_of(replace(job, seed=2), SETTINGS, topology), topology, {"lib": "a"}),
-        key_of(job, trace, replace(topology, buffer_bytes=50_000), {"lib": "a"}),
+        key(one, trace, topology, {"lib": "a"}),
+        key(one, trace, topology, {"lib": "b"}),
+        key(replace(one, scheme="tcp"), trace, topology, {"lib": "a"}),
+        key(one, trace_of(replace(one, repeat=2), SETTINGS, topology), topology, {"lib": "a"}),
+        key(one, trace, replace(topology, buffer_bytes=50_000), {"lib": "a"}),
     }
     assert len(keys) == 5
-    assert key_of(job, trace, topology, {"lib": "a"}) in keys
+    assert key(one, trace, topology, {"lib": "a"}) in keys
+
+
+def test_a_pass_is_found_by_the_key_that_it_always_had():
+    trace = Trace((Flow(1, 0, "search", "h1", "h2", 100),), {"load": "0.4", "seed": "1"})
+    assert key(Pass(0.4, "pias", 1, ""), trace, Topology(), {"lib": "a"}) == "7c690d59b97527c0cd9a"
 
 
 @pytest.fixture
 def ran(monkeypatch, make_result):
-    """Passes that would have run, without a fabric: each gives a small result by hand and is stored."""
+    """Passes that would have run, without a fabric: each gives a small result by hand."""
     found = []
 
-    def run(settings, topology, store, missing, keys, traces, say, about_file):
-        results = {}
-        for job in missing:
-            found.append(job)
-            result = make_result(
-                job.scheme, [100, 900_000] * 20, [1e3, 9e5] * 20, load=job.load, seed=job.seed,
-                trace_digest=traces[job.load, job.seed].digest,
-            )  # fmt: skip
-            result.save(store.path(job.name, keys[job]))
-            results[job] = result
-        return results
+    @contextmanager
+    def bench(plan, say, missing):
+        def run(one, progress):
+            found.append(one.name)
+            digest = plan.traces[one.point, one.repeat].digest
+            return make_result(
+                one.scheme, [100, 900_000] * 20, [1e3, 9e5] * 20, load=one.point, seed=one.repeat, trace_digest=digest
+            )
 
-    monkeypatch.setattr(run_fct, "_run", run)
+        yield run
+
+    monkeypatch.setattr(run_fct, "bench", bench)
     return found
 
 
@@ -77,7 +85,7 @@ def test_a_rerun_does_only_what_is_missing(ran, tmp_path):
     (lost,) = (tmp_path / "passes").glob("load0.6-seed2-pias-*")
     lost.unlink()
     run_fct.run_fct(settings, quiet())
-    assert ran == [Job(0.6, 2, "pias")]
+    assert ran == ["load0.6-seed2-pias"]
 
 
 def test_a_damaged_result_is_measured_again(ran, tmp_path):
@@ -87,14 +95,7 @@ def test_a_damaged_result_is_measured_again(ran, tmp_path):
     half.write_text(half.read_text()[:100])
     ran.clear()
     run_fct.run_fct(settings, quiet())
-    assert ran == [Job(0.4, 1, "tcp")]
-
-
-def test_thresholds_outlive_a_run(tmp_path):
-    store = Store(tmp_path)
-    assert store.thresholds() == {}
-    store.keep_thresholds({"0.6": [1, 2, 3]})
-    assert Store(tmp_path).thresholds() == {"0.6": [1, 2, 3]}
+    assert ran == ["load0.4-seed1-tcp"]
 
 
 def test_a_pass_on_a_busy_machine_is_marked(make_result):
@@ -118,7 +119,6 @@ def test_a_pass_with_less_idle_time_than_its_like_is_found_and_noted(make_result
 def test_a_stored_pass_of_other_thresholds_is_measured_again(ran, tmp_path):
     settings = replace(SETTINGS, folder=tmp_path)
     run_fct.run_fct(settings, quiet())
-    store = Store(tmp_path)
     (path,) = (tmp_path / "passes").glob("load0.4-seed1-pias-*")
     result = run_fct.PassResult.load_file(path)
     replace(result, settings={"threshold_bytes": [1, 2]}).save(path)
@@ -126,9 +126,9 @@ def test_a_stored_pass_of_other_thresholds_is_measured_again(ran, tmp_path):
     run_fct.run_fct(settings, quiet())
     assert ran == []  # nothing says what holds for the others
     replace(result, settings={"threshold_bytes": [1, 2]}).save(path)
-    store.keep_thresholds({"0.4": [3, 4]})
+    (tmp_path / "thresholds.json").write_text('{"0.4": [3, 4]}')
     run_fct.run_fct(settings, quiet())
-    assert ran == [Job(0.4, 1, "pias")]
+    assert ran == ["load0.4-seed1-pias"]
 
 
 def test_schemes_under_different_thresholds_are_noted(make_result):
@@ -148,9 +148,9 @@ def test_several_forests_in_one_comparison_are_noted(make_result):
     ("arguments", "words"),
     [
         (["fct", "--loads", "0.4,x"], "'0.4,x' is not a list of numbers"),
-        (["fct", "--loads", "1.2"], "must be below 1"),
+        (["fct", "--loads", "1.2"], "each must be below 1"),
         (["fct", "--seeds", "1,1"], "none twice"),
-        (["fct", "--schemes", "tcp,pfabric"], "'pfabric' is no scheme; known: tcp"),
+        (["fct", "--schemes", "tcp,pfabric"], "'pfabric' is none of tcp"),
     ],
 )
 def test_wrong_options_are_refused_with_exit_2(arguments, words):
@@ -160,14 +160,12 @@ def test_wrong_options_are_refused_with_exit_2(arguments, words):
 
 @pytest.mark.parametrize(("text", "seeds"), [("3", (1, 2, 3)), ("31,", (31,)), ("31,33", (31, 33))])
 def test_a_number_without_a_comma_is_how_many_seeds(text, seeds):
-    assert cli.Numbers(int, ordinal=True).convert(text, None, None) == seeds
+    assert Numbers(int, ordinal=True).convert(text, None, None) == seeds
 
 
-def test_the_cli_knows_the_schemes_that_there_are():
-    from lab.workload.control import COMPARED, SCHEMES
-
-    assert f"{cli.SCHEME_NAMES},{cli.MORE_SCHEMES}".split(",") == list(SCHEMES)
-    assert cli.SCHEME_NAMES.split(",") == list(COMPARED)
+def test_the_command_knows_the_schemes_that_there_are():
+    assert list(schemes.SCHEMES) == list(SCHEMES)
+    assert SCHEMES[: len(COMPARED)] == COMPARED
 
 
 def test_trace_make_writes_the_same_file_again(tmp_path):
@@ -182,4 +180,4 @@ def test_a_trace_that_can_not_be_written_is_one_sentence_and_exit_2(tmp_path):
     place = tmp_path / "nowhere" / "a"
     done = CliRunner().invoke(cli.trace, ["make", "--load", "0.6", "--seed", "1", "--seconds", "3", "-o", str(place)])
     assert done.exit_code == 2
-    assert f"{place}: No such file or directory" in done.output
+    assert f"no folder {place.parent}, expected one to write to" in done.output

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from lab.workload.tables import SizeTable, load_table
+from lab.sizes import SizeTable, load_table
 
 # Means under linear interpolation as published with the tables' sources.
 MEANS = {

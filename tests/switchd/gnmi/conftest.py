@@ -24,7 +24,8 @@ def shared(pki: Pki, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple
 @pytest.fixture
 def server(shared: tuple[Redis, Daemon], stub: gnmi_pb2_grpc.gNMIStub) -> Redis:
     server = shared[0]
-    server.db(CONFIG).hdel("PORT_QOS_MAP|Ethernet0", "pfc_enable")
+    for n in range(4):
+        server.db(CONFIG).hdel(f"PORT_QOS_MAP|Ethernet{4 * n}", "pfc_enable")
     stub.Set(pb.SetRequest(delete=[path("/qclimb")]))
     return server
 

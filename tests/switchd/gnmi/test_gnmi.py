@@ -12,6 +12,7 @@ from pygnmi.create_gnmi_path import gnmi_path_generator as path
 from pygnmi.spec.v080 import gnmi_ext_pb2, gnmi_pb2_grpc
 from pygnmi.spec.v080 import gnmi_pb2 as pb
 from qclimb.intent import SwitchIntent
+from qclimb.schema import validate_gnmi
 
 from tests.switchd.gnmi.client import (
     BASE,
@@ -260,8 +261,8 @@ BAD: dict[str, tuple[pb.SetRequest, str, str]] = {
     "a commit extension": (pb.SetRequest(extension=[gnmi_ext_pb2.Extension.FromString(b"\x22\x00")]), "UNIMPLEMENTED", "extension number 4 is not supported"),
     "master arbitration": (pb.SetRequest(extension=[gnmi_ext_pb2.Extension(master_arbitration=gnmi_ext_pb2.MasterArbitration())]), "UNIMPLEMENTED", "extension master_arbitration is not supported"),
     "a queue with PFC": (one("/qclimb/classes/class[priority=2]/config/queue", ietf(4)), "FAILED_PRECONDITION", "Ethernet0: queue 4 has PFC"),
-    "a path through a spine": (one(f"{CLASS_0}/config/path", ietf("s1")), "FAILED_PRECONDITION", "class 0: path 's1' needs a path backend"),
-    "weights": (one("/qclimb/paths", ietf({"path": [{"name": "s1", "config": {"share": "1"}}]})), "FAILED_PRECONDITION", "paths: weights need a path backend"),
+    "a path through a spine": (one(f"{CLASS_0}/config/path", ietf("s1")), "FAILED_PRECONDITION", "class 0: path 's1': no uplink leads there"),
+    "weights": (one("/qclimb/paths", ietf({"path": [{"name": "s1", "config": {"share": "1"}}]})), "FAILED_PRECONDITION", "path 's1': no uplink leads there"),
     "a port that is not there": (one("/qclimb/config/ports", ietf(["Ethernet99"])), "FAILED_PRECONDITION", "port 'Ethernet99' is not in the table PORT"),
 }  # fmt: skip
 
@@ -272,7 +273,7 @@ def test_a_bad_set_is_refused_by_name_and_changes_nothing(
 ) -> None:
     request, code, text = BAD[case]
     give(stub, BASE)
-    server.load({"PORT_QOS_MAP": {"Ethernet0": {"pfc_enable": "3,4"}}})
+    server.load({"PORT_QOS_MAP": {f"Ethernet{4 * n}": {"pfc_enable": "3,4"} for n in range(4)}})
     tables = ("QCLIMB", "QCLIMB_CLASS", "QCLIMB_PATH", "QUEUE", "PORT_QOS_MAP", "SCHEDULER", "DSCP_TO_TC_MAP")
     before = server.rows(*tables)
     mixed = pb.SetRequest()
@@ -320,14 +321,15 @@ def test_get_of_the_whole_configuration_can_be_set_back(stub: gnmi_pb2_grpc.gNMI
 def test_get_tells_config_from_state(stub: gnmi_pb2_grpc.gNMIStub, server: Redis) -> None:
     give(stub, BASE)
     ((state,),) = got(stub, "/qclimb", type=pb.GetRequest.STATE)
-    assert set(state) == {"qclimb:state", "qclimb:classes"}
+    assert set(state) == {"qclimb:state", "qclimb:classes", "qclimb:ports"}
     assert state["qclimb:state"]["applied-generation"] == "1"
     assert state["qclimb:state"]["admin-state"] == "enabled"
     assert state["qclimb:classes"]["class"][1]["priority"] == 1
     assert state["qclimb:classes"]["class"][1]["state"]["queue"] == 6
     assert "config" not in state["qclimb:classes"]["class"][1]
     ((operational,),) = got(stub, "/qclimb/state", type=pb.GetRequest.OPERATIONAL)
-    assert set(operational) == {"qclimb:desired-generation", "qclimb:applied-generation", "qclimb:applied-at"}
+    leaves = {"desired-generation", "applied-generation", "applied-at", "verification", "path-backend"}
+    assert set(operational) == {f"qclimb:{leaf}" for leaf in leaves}
 
 
 def test_get_echoes_the_prefix_and_answers_below_it(stub: gnmi_pb2_grpc.gNMIStub, server: Redis) -> None:
@@ -377,6 +379,20 @@ def test_a_bad_get_is_refused_by_name(case: str, stub: gnmi_pb2_grpc.gNMIStub, s
     request, code, text = BAD_GETS[case]
     found, said = failure(lambda: stub.Get(request))
     assert (found, text in said) == (code, True), said
+
+
+def test_each_port_tells_whether_it_holds_the_intent(stub: gnmi_pb2_grpc.gNMIStub, server: Redis) -> None:
+    server.load({"PORT_QOS_MAP": {"Ethernet4": {"pfc_enable": "6"}}})
+    give(stub, BASE)
+    held, refused = (got(stub, f"/qclimb/ports/port[name={port}]/state")[0][0] for port in ("Ethernet0", "Ethernet4"))
+    assert held == {"qclimb:name": "Ethernet0", "qclimb:status": "unverified"}  # there is no ASIC_DB here
+    assert (refused["qclimb:status"], "queue 6 has PFC" in refused["qclimb:reason"]) == ("refused", True)
+    assert got(stub, "/qclimb/state/verification") == [["unverified"]]
+    whole = got(stub, "/")[0][0]
+    validate_gnmi(whole, state=True)
+    assert SwitchIntent.from_gnmi(whole) == BASE
+    code, text = failure(lambda: stub.Set(one("/qclimb/ports/port[name=Ethernet0]/state/status", ietf("applied"))))
+    assert (code, "is state" in text) == ("INVALID_ARGUMENT", True)
 
 
 def test_a_switch_that_was_never_configured_answers(stub: gnmi_pb2_grpc.gNMIStub, server: Redis) -> None:

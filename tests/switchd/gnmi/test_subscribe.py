@@ -7,6 +7,7 @@ import grpc
 import pytest
 from pygnmi.spec.v080 import gnmi_pb2 as pb
 from pygnmi.spec.v080 import gnmi_pb2_grpc
+from qclimb.config_db import with_digest
 
 from tests.switchd.gnmi.client import BASE, ONCE, STREAM, failure, give, got, intent, leaf_values, subscription
 from tests.switchd.stand import Daemon, Redis, wait_until
@@ -49,11 +50,12 @@ def test_on_change_tells_what_changed_and_what_went(
 def test_on_change_of_state_follows_another_door(stub: gnmi_pb2_grpc.gNMIStub, server: Redis) -> None:
     give(stub, BASE)
     call = stub.Subscribe(
-        iter_open(subscription("/qclimb/state/applied-generation", pb.SubscriptionList.STREAM, mode=pb.ON_CHANGE))
+        iter_open(subscription("/qclimb/state/applied-generation", pb.SubscriptionList.STREAM, mode=pb.ON_CHANGE)),
+        timeout=120,
     )
     assert list(leaf_values(next(call)).values()) == ["1"]
     assert next(call).sync_response
-    server.load(intent(2, 7, 6, 5).to_config_db())
+    server.load(with_digest(intent(2, 7, 6, 5).to_config_db()))
     assert list(leaf_values(next(call)).values()) == ["2"]
     call.cancel()
 

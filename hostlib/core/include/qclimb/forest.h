@@ -65,6 +65,29 @@ static inline uint32_t qclimb_biased_key(int32_t key)
 	return (uint32_t)key ^ 0x80000000u;
 }
 
+/* Where a row of biased keys goes from a node. */
+static inline uint32_t qclimb_forest_step(struct qclimb_walk_node from, const uint32_t *row)
+{
+	const uint32_t key = row[from.link & (QCLIMB_MAX_FEATURES - 1)];
+	uint32_t next = from.link >> 8;
+
+	next += from.threshold < key;
+	return next;
+}
+
+/* Before any tree was walked. */
+static inline void qclimb_forecast_start(struct qclimb_forecast *forecast)
+{
+	forecast->lower_key = INT32_MAX;
+	forecast->upper_key = INT32_MIN;
+}
+
+static inline void qclimb_forecast_join(struct qclimb_forecast *forecast, const struct qclimb_leaf *leaf)
+{
+	forecast->lower_key = leaf->lower_key < forecast->lower_key ? leaf->lower_key : forecast->lower_key;
+	forecast->upper_key = leaf->upper_key > forecast->upper_key ? leaf->upper_key : forecast->upper_key;
+}
+
 /* Walks `lanes` trees in step, from the tree `first` on, and joins their leaves to the forecast. */
 static inline void qclimb_forest_walk(const struct qclimb_forest *forest, const uint32_t *row, uint32_t first,
 				      uint32_t lanes, struct qclimb_forecast *forecast)
@@ -79,20 +102,10 @@ static inline void qclimb_forest_walk(const struct qclimb_forest *forest, const 
 		at[i] = first + i;
 	for (uint32_t step = 0; step < depth; step++)
 #pragma GCC unroll 4
-		for (uint32_t i = 0; i < lanes; i++) {
-			const struct qclimb_walk_node from = node[at[i]];
-			const uint32_t key = row[from.link & 255];
-			uint32_t next = from.link >> 8;
-
-			next += from.threshold < key;
-			at[i] = next;
-		}
-	for (uint32_t i = 0; i < lanes; i++) {
-		const struct qclimb_leaf *leaf = &forest->leaf[at[i]];
-
-		forecast->lower_key = leaf->lower_key < forecast->lower_key ? leaf->lower_key : forecast->lower_key;
-		forecast->upper_key = leaf->upper_key > forecast->upper_key ? leaf->upper_key : forecast->upper_key;
-	}
+		for (uint32_t i = 0; i < lanes; i++)
+			at[i] = qclimb_forest_step(node[at[i]], row);
+	for (uint32_t i = 0; i < lanes; i++)
+		qclimb_forecast_join(forecast, &forest->leaf[at[i]]);
 }
 
 /* The forecast for one row of `features` keys, in the order of feature_id. row_key has room for QCLIMB_MAX_FEATURES. */
@@ -103,8 +116,7 @@ static inline struct qclimb_forecast qclimb_forest_predict(const struct qclimb_f
 
 	for (uint32_t i = 0; i < QCLIMB_MAX_FEATURES; i++)
 		row[i] = qclimb_biased_key(row_key[i]);
-	forecast.lower_key = INT32_MAX;
-	forecast.upper_key = INT32_MIN;
+	qclimb_forecast_start(&forecast);
 	for (uint32_t tree = 0; tree < QCLIMB_MAX_TREES && tree < forest->trees; tree += QCLIMB_FOREST_LANES)
 		qclimb_forest_walk(forest, row, tree, forest->trees - tree, &forecast);
 	return forecast;

@@ -1,6 +1,6 @@
 /*
  * The model file of a host, /run/qclimb/model: checks every byte that a walk could trip over and unpacks it into
- * forest.h's tables, in memory that the caller gives. Little endian; the Python twin is qclimb.hostfile. No allocation.
+ * forest.h's tables, in memory that the caller gives. Its structs stand in layout.h. No allocation.
  *
  * The file: header, int32 roots[trees], struct qclimb_node nodes[nodes], int32 lower_key[nodes],
  * int32 upper_key[nodes], uint32 crc32. A leaf is a node that is its own child, with threshold INT32_MAX and feature 0.
@@ -15,31 +15,11 @@
 
 #include "crc32.h"
 #include "forest.h"
+#include "layout.h"
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "qclimb's host files are little endian, and so must the host be"
 #endif
-
-#define QCLIMB_MODEL_MAGIC 0x314d4351u /* "QCM1" */
-#define QCLIMB_MODEL_VERSION 1
-
-struct qclimb_model_header {
-	uint32_t magic;
-	uint16_t version;
-	uint16_t header_bytes; /* sizeof(struct qclimb_model_header) */
-	uint64_t generation;
-	uint32_t trees, depth, nodes;
-	uint32_t leaves; /* == nodes: the two bound arrays have an entry a node */
-	uint32_t features;
-	uint8_t feature_id[QCLIMB_MAX_FEATURES];
-	uint32_t reserved;
-};
-
-struct qclimb_node {
-	int32_t threshold_key; /* row key <= this: to child, else to child + 1 */
-	int32_t feature;
-	int32_t child;
-};
 
 /* The file's parts, found in its bytes; nothing here is aligned for sure. */
 struct qclimb_model_view {

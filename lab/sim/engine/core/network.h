@@ -23,12 +23,23 @@ struct Counts {
 	uint64_t losses_told = 0; /* packets held for lost by what receivers said, and not by a timeout */
 };
 
-/* `Stored` is the scheme's kind of packet. */
-template <class Queue, class Stored = Packet> class Network
+/* Switches that queue and do no more. Others see each packet as it comes to stand at a port, before it is queued. */
+struct NoLinks {
+	NoLinks(const Config &, Topology &)
+	{
+	}
+	template <class Queue> void pass(const Packet *, uint32_t, Time, const Queue &)
+	{
+	}
+};
+
+/* `Stored` is the scheme's kind of packet, `Links` what its switches do. */
+template <class Queue, class Stored = Packet, class Links = NoLinks> class Network
 {
       public:
 	Network(const Config &config, Topology &topology, Calendar &calendar)
-	    : topology_(topology), calendar_(calendar), ranks_are_priorities_(Queue::RANKS_ARE_PRIORITIES)
+	    : links(config, topology), topology_(topology), calendar_(calendar),
+	      ranks_are_priorities_(Queue::RANKS_ARE_PRIORITIES)
 	{
 		for (const Link &link : topology.links)
 			ports_.emplace_back(link, config);
@@ -36,6 +47,7 @@ template <class Queue, class Stored = Packet> class Network
 
 	Time now = 0;
 	Counts counts;
+	Links links;
 	FlowBase *over = nullptr; /* flows whose memory may be given back */
 
 	Stored *make(FlowBase *flow)
@@ -79,6 +91,7 @@ template <class Queue, class Stored = Packet> class Network
 	{
 		Port &port = ports_[at];
 
+		links.pass(static_cast<Stored *>(packet), at, now, port.queue);
 		port.check_in(packet->wire_bytes);
 		if (now >= port.busy_until && !port.is_scheduled) {
 			SIM_CHECK(port.queue.is_empty(), "a port that is free has no queue");
@@ -163,6 +176,10 @@ template <class Queue, class Stored = Packet> class Network
 		timers_.drop(timer);
 	}
 
+	uint32_t hosts() const
+	{
+		return topology_.hosts();
+	}
 	size_t packets_peak() const
 	{
 		return packets_.peak();

@@ -13,7 +13,7 @@ namespace sim
 
 struct FlowBase;
 
-enum class Type : uint8_t { DATA, ACK, PROBE, GRANT };
+enum class Type : uint8_t { DATA, ACK, PROBE, GRANT, TERM };
 
 constexpr int MAX_HOPS = 4;
 
@@ -69,6 +69,7 @@ struct FlowBase {
 	Time timer_at = NEVER; /* when the event stands, if there is one */
 	Time received = -1; /* the last byte arrived */
 	Time acked = -1; /* the sender knows */
+	Time due = NEVER; /* the last byte is wanted by then; NEVER: whenever it comes */
 	uint64_t size_bytes = 0;
 	uint64_t lower_bytes = 0, upper_bytes = 0, forecast_bytes = 0;
 	uint32_t source = 0, target = 0;

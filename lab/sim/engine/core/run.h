@@ -9,6 +9,7 @@
 #include "core/stream.h"
 
 #include <sys/resource.h>
+#include <type_traits>
 
 namespace sim
 {
@@ -42,7 +43,7 @@ inline std::string json_list(const uint64_t *values, size_t count)
  * load, for each of which there are some ten events, at the loads that are usual. */
 inline int bucket_bits(const Config &config, uint32_t hosts)
 {
-	const Time per_packet = config.number("host_ps_per_byte") * 1500 / Time(hosts);
+	const Time per_packet = config.number("host_ps_per_byte", 1, MOST_PS_PER_BYTE) * 1500 / Time(hosts);
 	int bits = 4;
 
 	while (bits < Entry::TIME_BITS && (Time(1) << bits) < 2 * per_packet)
@@ -50,18 +51,27 @@ inline int bucket_bits(const Config &config, uint32_t hosts)
 	return bits;
 }
 
+/* What a scheme's switches do beyond queueing, where it names any. */
+template <class Scheme, class = void> struct LinksOf {
+	using Type = NoLinks;
+};
+template <class Scheme> struct LinksOf<Scheme, std::void_t<typename Scheme::Links>> {
+	using Type = typename Scheme::Links;
+};
+
 template <class Scheme> class Run
 {
 	using Flow = typename Scheme::Flow;
 	using Packet = typename Scheme::Packet;
-	using Net = Network<typename Scheme::Queue, Packet>;
+	using Net = Network<typename Scheme::Queue, Packet, typename LinksOf<Scheme>::Type>;
 
       public:
 	explicit Run(const Config &config)
 	    : topology_(config), calendar_(bucket_bits(config, topology_.hosts())),
 	      network_(config, topology_, calendar_), scheme_(config, network_), reader_(topology_.hosts()),
-	      payload_(uint32_t(config.number("payload_bytes"))), end_(config.number("end_ps"))
+	      payload_(config.count("payload_bytes", 1, MOST_PAYLOAD)), end_(config.number("end_ps", 1, MOST_TIME))
 	{
+		config.refuse_unknown();
 	}
 
 	int run()
@@ -169,9 +179,11 @@ template <class Scheme> class Run
 		flow->forecast_bytes = record_.forecast_bytes;
 		flow->source = record_.source;
 		flow->target = record_.target;
-		const uint64_t packets = (flow->size_bytes + payload_ - 1) / payload_;
+		flow->due = record_.deadline_ps ? record_.deadline_ps : NEVER;
+		const uint64_t packets = (flow->size_bytes - 1) / payload_ + 1;
 		if (packets > INT32_MAX)
-			refuse("flow " + std::to_string(flow->index) + ": more than 2^31 packets");
+			refuse("flow " + std::to_string(flow->index) + ": size_bytes is " +
+			       std::to_string(flow->size_bytes) + ", expected at most 2^31 - 1 packets");
 		flow->packets = uint32_t(packets);
 		flow->last_bytes = uint32_t(flow->size_bytes - (packets - 1) * payload_);
 		flow->previous = nullptr;

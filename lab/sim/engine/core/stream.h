@@ -14,9 +14,10 @@ namespace sim
 struct FlowRecord {
 	int64_t start_ps;
 	uint64_t size_bytes, lower_bytes, upper_bytes, forecast_bytes;
+	int64_t deadline_ps; /* when the last byte is wanted; 0: whenever it comes */
 	uint32_t source, target;
 };
-static_assert(sizeof(FlowRecord) == 48, "as in wire.py");
+static_assert(sizeof(FlowRecord) == 56, "as in wire.py");
 
 struct ResultRecord {
 	uint64_t index;
@@ -36,26 +37,57 @@ class FlowReader
 	/* False at the end. */
 	bool read(FlowRecord *record)
 	{
-		if (at_ == count_) {
-			count_ = std::fread(buffer_.data(), sizeof(FlowRecord), buffer_.size(), stdin);
-			at_ = 0;
-			if (!count_)
-				return false;
-		}
+		if (at_ == count_ && !fill())
+			return false;
 		*record = buffer_[at_++];
-		if (record->source >= hosts_ || record->target >= hosts_ || record->source == record->target)
-			refuse("flow " + std::to_string(number_) + ": source and target must be two of " +
-			       std::to_string(hosts_) + " hosts");
-		if (record->start_ps < last_)
-			refuse("flow " + std::to_string(number_) + ": starts before the one ahead of it");
-		if (!record->size_bytes)
-			refuse("flow " + std::to_string(number_) + ": has no bytes");
+		check(*record);
 		last_ = record->start_ps;
 		number_++;
 		return true;
 	}
 
       private:
+	bool fill()
+	{
+		const size_t room = buffer_.size() * sizeof(FlowRecord);
+		const size_t bytes = std::fread(buffer_.data(), 1, room, stdin);
+
+		at_ = 0;
+		count_ = bytes / sizeof(FlowRecord);
+		if (bytes % sizeof(FlowRecord)) {
+			number_ += count_;
+			wrong("the list ends after " + std::to_string(bytes % sizeof(FlowRecord)) + " bytes of it",
+			      std::to_string(sizeof(FlowRecord)));
+		}
+		return count_;
+	}
+
+	void check(const FlowRecord &flow) const
+	{
+		if (flow.source >= hosts_)
+			wrong("source is " + std::to_string(flow.source), "a host, 0 to " + std::to_string(hosts_ - 1));
+		if (flow.target >= hosts_ || flow.target == flow.source)
+			wrong("target is " + std::to_string(flow.target),
+			      "a host, 0 to " + std::to_string(hosts_ - 1) + ", and not its source");
+		if (flow.start_ps < last_ || flow.start_ps > MOST_TIME)
+			wrong("start_ps is " + std::to_string(flow.start_ps),
+			      "at least the start ahead of it, " + std::to_string(last_) + ", and at most 2^62");
+		if (!flow.size_bytes)
+			wrong("size_bytes is 0", "1 or more");
+		if (flow.lower_bytes > flow.upper_bytes)
+			wrong("lower_bytes is " + std::to_string(flow.lower_bytes),
+			      "at most upper_bytes, " + std::to_string(flow.upper_bytes));
+		if (flow.deadline_ps && (flow.deadline_ps <= flow.start_ps || flow.deadline_ps > MOST_TIME))
+			wrong("deadline_ps is " + std::to_string(flow.deadline_ps),
+			      "0 (none), or more than start_ps, " + std::to_string(flow.start_ps) +
+				      ", and at most 2^62");
+	}
+
+	[[noreturn]] void wrong(const std::string &what, const std::string &expected) const
+	{
+		refuse("flow " + std::to_string(number_) + ": " + what + ", expected " + expected);
+	}
+
 	uint32_t hosts_;
 	std::vector<FlowRecord> buffer_;
 	size_t at_ = 0, count_ = 0;

@@ -5,7 +5,8 @@
  * towards the host, the leaf's towards each spine, the spine's towards each leaf. Spines are chosen by
  *   ecmp      a hash of the flow and the direction: one path a flow;
  *   spray     each host's packets go round the spines in turn;
- *   priority  Big-Spine: priority p < P - 1 has spine p mod K, the last one is spread by flow (ecmp).
+ *   priority  Big-Spine: data of priority p < P - 1 have spine p mod K; the last one is spread by flow (ecmp), and so is
+ *             what goes back to senders: ACKs of all flows would fill spine 0, and the paper's model has none.
  * Weights make a spine's share of ecmp, and of spray (then by hash and not in turn).
  */
 #ifndef QCLIMB_SIM_TOPOLOGY_H
@@ -20,6 +21,9 @@ namespace sim
 enum class Place : uint8_t { HOST, LEAF_UP, SPINE, LEAF_DOWN };
 constexpr int PLACES = 4;
 
+constexpr uint32_t MOST_HOSTS = 1 << 20; /* and uplinks */
+constexpr Time MOST_PS_PER_BYTE = 8'000'000'000'000; /* a bit a second */
+
 struct Link {
 	Place place;
 	Time ps_per_byte, delay;
@@ -27,21 +31,33 @@ struct Link {
 
 class Topology
 {
+	enum class Routing { ECMP, SPRAY, PRIORITY };
+
       public:
 	explicit Topology(const Config &config)
-	    : leaves_(uint32_t(config.number("leaves"))), spines_(uint32_t(config.number("spines"))),
-	      per_leaf_(uint32_t(config.number("hosts_per_leaf"))), hosts_(leaves_ * per_leaf_),
-	      seed_(uint64_t(config.number("seed"))), priorities_(uint32_t(config.number("priorities")))
+	    : leaves_(config.count("leaves", 1, MOST_HOSTS)), spines_(config.count("spines", 0, MOST_HOSTS)),
+	      per_leaf_(config.count("hosts_per_leaf", 1, MOST_HOSTS)), hosts_(leaves_ * per_leaf_),
+	      seed_(uint64_t(config.number("seed", 0, INT64_MAX))), priorities_(config.count("priorities", 1, 64)),
+	      routing_(Routing(config.choice("routing", { "ecmp", "spray", "priority" })))
 	{
-		const std::string routing = config.text("routing");
+		const uint64_t hosts = uint64_t(leaves_) * per_leaf_, uplinks = uint64_t(leaves_) * spines_;
 
-		routing_ = routing == "ecmp" ? Routing::ECMP : routing == "spray" ? Routing::SPRAY : Routing::PRIORITY;
-		if (routing != "ecmp" && routing != "spray" && routing != "priority")
-			refuse("routing is " + routing + ", expected ecmp, spray or priority");
-		for (const uint64_t share : config.numbers("spine_shares"))
+		if (hosts < 2 || hosts > MOST_HOSTS)
+			refuse("leaves times hosts_per_leaf is " + std::to_string(hosts) + ", expected 2 to " +
+			       std::to_string(MOST_HOSTS));
+		if (uplinks > MOST_HOSTS || (!spines_ && (leaves_ > 1 || routing_ == Routing::PRIORITY)))
+			refuse("leaves times spines is " + std::to_string(uplinks) + ", expected at most " +
+			       std::to_string(MOST_HOSTS) + ", and 1 or more with several leaves or routing priority");
+		const std::vector<uint64_t> shares = config.numbers("spine_shares", UINT32_MAX);
+		for (const uint64_t share : shares)
 			until_.push_back(share + (until_.empty() ? 0 : until_.back()));
-		const Time edge = config.number("edge_delay_ps"), core = config.number("core_delay_ps");
-		const Time slow = config.number("host_ps_per_byte"), fast = config.number("uplink_ps_per_byte");
+		if (!until_.empty() && (until_.size() != spines_ || !until_.back()))
+			refuse("spine_shares has " + std::to_string(shares.size()) + " numbers that add up to " +
+			       std::to_string(until_.back()) + ", expected " + std::to_string(spines_) + ", not all 0");
+		const Time edge = config.number("edge_delay_ps", 0, MOST_PS);
+		const Time core = config.number("core_delay_ps", 0, MOST_PS);
+		const Time slow = config.number("host_ps_per_byte", 1, MOST_PS_PER_BYTE);
+		const Time fast = config.number("uplink_ps_per_byte", 1, MOST_PS_PER_BYTE);
 		for (uint32_t i = 0; i < hosts_; i++)
 			links.push_back({ Place::HOST, slow, edge });
 		for (uint32_t i = 0; i < hosts_; i++)
@@ -88,19 +104,18 @@ class Topology
 	}
 
 	std::vector<Link> links;
+	bool answers_return = false; /* under ecmp, the way that the data came */
 
       private:
-	enum class Routing { ECMP, SPRAY, PRIORITY };
-
 	uint32_t spine_of(const Packet &packet, const FlowBase &flow, uint32_t from)
 	{
-		if (routing_ == Routing::PRIORITY && packet.rank + 1 < priorities_)
+		if (routing_ == Routing::PRIORITY && packet.rank + 1 < priorities_ && !packet.to_sender)
 			return packet.rank % spines_;
 		if (routing_ == Routing::SPRAY) {
 			const uint64_t n = turn_[from]++;
 			return until_.empty() ? uint32_t(n % spines_) : by_share(mix(n, seed_));
 		}
-		const uint64_t hash = mix(flow.index * 2 + packet.to_sender, seed_);
+		const uint64_t hash = mix(flow.index * 2 + (packet.to_sender && !answers_return), seed_);
 		return until_.empty() ? uint32_t(hash % spines_) : by_share(hash);
 	}
 

@@ -15,6 +15,7 @@ namespace sim
 using Time = int64_t; /* picoseconds since the run began; 63 bits are 106 days */
 
 constexpr Time NEVER = INT64_MAX;
+constexpr Time MOST_TIME = Time(1) << 62; /* of a flow's start and a run's end: what they set off fits in, too */
 
 /* What must hold after every event; costs time, so only in builds that ask for it (the tests run those). */
 #ifdef SIM_CHECKS

@@ -5,7 +5,8 @@
  *   dropped (of equals, the last).
  *   Dequeue: the flow of the packet with the smallest rank (of equals, the first) is served: its *first* packet goes, so
  *   that no flow is reordered by its own falling rank. Rank 0 goes in order of arrival.
- * A buffer is two bandwidth-delay products, some 24 packets: an array that is searched is faster than any tree.
+ * A buffer is two bandwidth-delay products, some 24 packets: an array that is searched is faster than any tree. A port
+ * that holds more than `SHALLOW` packets (Homa's hosts, large buffers) keeps them in trees until it is empty.
  */
 #ifndef QCLIMB_SIM_QUEUES_PFABRIC_H
 #define QCLIMB_SIM_QUEUES_PFABRIC_H
@@ -14,7 +15,9 @@
 #include "queues/fifo.h"
 
 #include <cstring>
+#include <functional>
 #include <memory>
+#include <set>
 
 namespace sim
 {
@@ -33,20 +36,90 @@ struct PacketsLeft {
 	}
 };
 
+/* Many packets with ranks above 0: by rank, and by flow, each in order of arrival. */
+class DeepRanks
+{
+      public:
+	bool is_empty() const
+	{
+		return by_rank_.empty();
+	}
+
+	uint64_t counted_bytes() const
+	{
+		uint64_t sum = 0;
+
+		for (const One &one : by_rank_)
+			sum += one.packet->wire_bytes;
+		return sum;
+	}
+
+	void push(uint32_t rank, Packet *packet)
+	{
+		const One one = { rank, arrivals_++, packet->flow, packet };
+
+		by_rank_.insert(one);
+		by_flow_.insert(one);
+	}
+
+	/* The first packet of the flow whose packet has the smallest rank. */
+	Packet *take_next()
+	{
+		return take(*by_flow_.lower_bound({ 0, 0, by_rank_.begin()->flow, nullptr }));
+	}
+
+	/* The packet of the largest rank, of equals the last. */
+	Packet *take_worst()
+	{
+		return take(*by_rank_.rbegin());
+	}
+
+      private:
+	struct One {
+		uint32_t rank;
+		uint64_t arrival;
+		const FlowBase *flow;
+		Packet *packet;
+	};
+	struct ByRank {
+		bool operator()(const One &a, const One &b) const
+		{
+			return a.rank != b.rank ? a.rank < b.rank : a.arrival < b.arrival;
+		}
+	};
+	struct ByFlow {
+		bool operator()(const One &a, const One &b) const
+		{
+			return a.flow != b.flow ? std::less<>()(a.flow, b.flow) : a.arrival < b.arrival;
+		}
+	};
+
+	Packet *take(One one)
+	{
+		by_rank_.erase(one);
+		by_flow_.erase(one);
+		return one.packet;
+	}
+
+	uint64_t arrivals_ = 0;
+	std::set<One, ByRank> by_rank_;
+	std::set<One, ByFlow> by_flow_;
+};
+
 template <class Key> class BasicRankQueue
 {
       public:
 	static constexpr bool RANKS_ARE_PRIORITIES = false;
 
 	BasicRankQueue(const Config &config, Place place)
-	    : limit_bytes_(uint64_t(config.number(place == Place::HOST ? "host_buffer_bytes" : "buffer_bytes")))
+	    : limit_bytes_(config.bytes(place == Place::HOST ? "host_buffer_bytes" : "buffer_bytes"))
 	{
 		grow();
 	}
 
 	bool is_empty() const
 	{
-		return !count_ && control_.is_empty();
+		return !count_ && !deep_ && control_.is_empty();
 	}
 	uint64_t bytes() const
 	{
@@ -55,7 +128,7 @@ template <class Key> class BasicRankQueue
 
 	uint64_t counted_bytes() const
 	{
-		uint64_t sum = control_.counted_bytes();
+		uint64_t sum = control_.counted_bytes() + (deep_ ? deep_->counted_bytes() : 0);
 
 		for (uint32_t i = 0; i < count_; i++)
 			sum += waiting()[i].packet->wire_bytes;
@@ -69,6 +142,9 @@ template <class Key> class BasicRankQueue
 		const uint32_t key = Key::of(*packet);
 		if (key == 0) {
 			control_.push(packet);
+		} else if (deep_ || count_ == SHALLOW) {
+			deepen();
+			deep_->push(key, packet);
 		} else {
 			if (count_ == room_)
 				grow();
@@ -77,16 +153,17 @@ template <class Key> class BasicRankQueue
 		}
 		if (bytes_ <= limit_bytes_)
 			return nullptr;
-		return count_ ? take(worst()) : drop_control();
+		if (deep_)
+			return take_deep(&DeepRanks::take_worst);
+		return count_ ? take(worst()) : gone(control_.pop_last());
 	}
 
 	Packet *pop()
 	{
-		if (!control_.is_empty()) {
-			Packet *packet = control_.pop();
-			bytes_ -= packet->wire_bytes;
-			return packet;
-		}
+		if (!control_.is_empty())
+			return gone(control_.pop());
+		if (deep_)
+			return take_deep(&DeepRanks::take_next);
 		const uint32_t *ranks = rank();
 		uint32_t best = 0, least = ranks[0];
 		for (uint32_t i = 1; i < count_; i++) {
@@ -128,16 +205,32 @@ template <class Key> class BasicRankQueue
 
 		std::memmove(rank() + at, rank() + at + 1, behind * sizeof(uint32_t));
 		std::memmove(waiting() + at, waiting() + at + 1, behind * sizeof(Waiting));
+		return gone(packet);
+	}
+
+	Packet *gone(Packet *packet)
+	{
 		bytes_ -= packet->wire_bytes;
 		return packet;
 	}
 
-	Packet *drop_control()
+	/* What waits in the array moves to the trees. */
+	void deepen()
 	{
-		Packet *packet = control_.pop_last();
+		if (!deep_)
+			deep_ = std::make_unique<DeepRanks>();
+		for (uint32_t i = 0; i < count_; i++)
+			deep_->push(rank()[i], waiting()[i].packet);
+		count_ = 0;
+	}
 
-		bytes_ -= packet->wire_bytes;
-		return packet;
+	Packet *take_deep(Packet *(DeepRanks::*which)())
+	{
+		Packet *packet = ((*deep_).*which)();
+
+		if (deep_->is_empty())
+			deep_.reset();
+		return gone(packet);
 	}
 
 	/* In one piece of memory, ranks apart: they are what is searched. */
@@ -149,6 +242,7 @@ template <class Key> class BasicRankQueue
 		const FlowBase *flow;
 	};
 	static constexpr uint32_t FIRST_ROOM = 16; /* a line of ranks */
+	static constexpr uint32_t SHALLOW = 512; /* packets; from here on trees are faster */
 
 	uint32_t *rank() const
 	{
@@ -172,12 +266,13 @@ template <class Key> class BasicRankQueue
 		std::memcpy(waiting(), were, count_ * sizeof(Waiting));
 	}
 
-	/* Of the packets with a rank above 0, in order of arrival. */
+	/* Of the packets with a rank above 0, in order of arrival; none while the trees have some. */
 	uint32_t count_ = 0, room_ = 0;
 	std::unique_ptr<Line[]> line_;
 	uint64_t bytes_ = 0;
 	const uint64_t limit_bytes_;
 	Fifo control_;
+	std::unique_ptr<DeepRanks> deep_; /* while it has packets */
 };
 
 using PfabricQueue = BasicRankQueue<Rank>;

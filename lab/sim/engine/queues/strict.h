@@ -26,15 +26,12 @@ class StrictQueue
 	static constexpr bool RANKS_ARE_PRIORITIES = true;
 
 	StrictQueue(const Config &config, Place place)
-	    : row_(config.text("routing") == "priority" ? uint32_t(config.number("spines")) : 1),
-	      count_((uint32_t(config.number("priorities")) - 1) / row_ + 1),
-	      reserved_(uint64_t(config.number("reserved_bytes"))),
-	      alpha_(uint64_t(config.number("dynamic_alpha_16ths"))),
-	      mark_bytes_(uint64_t(config.number(is_uplink(place) ? "uplink_mark_bytes" : "mark_bytes"))),
-	      mark_per_queue_(config.number("mark_per_queue") != 0), queue_(count_)
+	    : row_(config.text("routing") == "priority" ? config.count("spines", 1, MOST_HOSTS) : 1),
+	      count_((config.count("priorities", 1, 64) - 1) / row_ + 1), reserved_(config.bytes("reserved_bytes")),
+	      alpha_(config.count("dynamic_alpha_16ths", 0, 1024)), mark_bytes_(marks(config, place)),
+	      mark_per_queue_(config.flag("mark_per_queue")), queue_(count_)
 	{
-		const char *key = place == Place::HOST ? "host_buffer_bytes" : "buffer_bytes";
-		const uint64_t buffer = uint64_t(config.number(key));
+		const uint64_t buffer = config.bytes(place == Place::HOST ? "host_buffer_bytes" : "buffer_bytes");
 
 		shared_ = buffer > count_ * reserved_ ? buffer - count_ * reserved_ : 0;
 	}
@@ -113,9 +110,12 @@ class StrictQueue
 		uint64_t bytes = 0;
 	};
 
-	static bool is_uplink(Place place)
+	static uint64_t marks(const Config &config, Place place)
 	{
-		return place == Place::LEAF_UP || place == Place::SPINE;
+		const uint64_t host = config.bytes("host_mark_bytes"), leaf = config.bytes("mark_bytes");
+		const uint64_t uplink = config.bytes("uplink_mark_bytes");
+
+		return place == Place::HOST ? host : place == Place::LEAF_DOWN ? leaf : uplink;
 	}
 
 	uint64_t over(uint64_t bytes) const

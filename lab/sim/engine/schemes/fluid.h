@@ -25,20 +25,22 @@ class Fluid
 {
       public:
 	explicit Fluid(const Config &config)
-	    : is_mp_(config.text("fluid") == "mp"), rows_(uint32_t(config.number("queues"))),
-	      threshold_(config.numbers("thresholds")), seed_(uint64_t(config.number("seed"))),
-	      shares_(config.numbers("spine_shares")), reader_(2)
+	    : is_mp_(!config.choice("fluid", { "mp", "mlfq" })), rows_(config.count("queues", 1, 64)),
+	      count_(config.count("spines", 1, 1024)),
+	      threshold_(config.ascending("thresholds", is_mp_ ? size_t(count_) * (rows_ - 1) : rows_ - 1)),
+	      seed_(uint64_t(config.number("seed", 0, INT64_MAX))), shares_(config.numbers("spine_shares", UINT32_MAX)),
+	      reader_(2)
 	{
-		const uint32_t count = uint32_t(config.number("spines"));
-		const double rate = double(config.number("rate_bytes_per_1000_s")) / 1000 / count;
+		const double rate = double(config.number("rate_bytes_per_1000_s", 1, MOST_TIME)) / 1000 / count_;
 
-		for (uint32_t i = 0; i < count; i++)
+		for (uint32_t i = 0; i < count_; i++)
 			schedulers_.push_back({ rate, 0, std::vector<Queue>(rows_) });
-		const size_t stages = is_mp_ ? count * (rows_ - 1) + 1 : rows_;
-		if (threshold_.size() + 1 != stages)
-			refuse("thresholds must be " + std::to_string(stages - 1) + ", one fewer than stages");
 		for (size_t i = 1; i < shares_.size(); i++)
 			shares_[i] += shares_[i - 1];
+		if (!shares_.empty() && (shares_.size() != count_ || !shares_.back()))
+			refuse("spine_shares has " + std::to_string(shares_.size()) + " numbers that add up to " +
+			       std::to_string(shares_.back()) + ", expected " + std::to_string(count_) + ", not all 0");
+		config.refuse_unknown();
 	}
 
 	int run()
@@ -141,13 +143,12 @@ class Fluid
 	/* Into the queue of its stage. */
 	void enter(Flow *flow, double now)
 	{
-		const uint32_t count = uint32_t(schedulers_.size());
 		const bool is_last = flow->stage == threshold_.size();
 		uint32_t row = flow->stage, at = flow->scheduler;
 
 		if (is_mp_) {
-			row = is_last ? rows_ - 1 : flow->stage / count;
-			at = is_last ? by_share(mix(flow->index, seed_ + 1)) : flow->stage % count;
+			row = is_last ? rows_ - 1 : flow->stage / count_;
+			at = is_last ? by_share(mix(flow->index, seed_ + 1)) : flow->stage % count_;
 		}
 		const uint64_t end = is_last ? flow->size_bytes : std::min(flow->size_bytes, threshold_[flow->stage]);
 		Scheduler &scheduler = schedulers_[at];
@@ -192,7 +193,7 @@ class Fluid
 	}
 
 	const bool is_mp_;
-	const uint32_t rows_;
+	const uint32_t rows_, count_;
 	const std::vector<uint64_t> threshold_;
 	const uint64_t seed_;
 	std::vector<uint64_t> shares_; /* running sums */

@@ -25,6 +25,7 @@
 #include <qclimb/priority.h>
 
 #include <algorithm>
+#include <set>
 
 namespace sim
 {
@@ -41,21 +42,33 @@ class Homa
 		/* receiver */
 		Window arrived;
 		uint32_t granted = 0;
-		bool is_known = false; /* stands among its receiver's messages */
+		uint32_t known_left = 0; /* what it stands by among its receiver's messages; 0: it does not */
 	};
 
-	Homa(const Config &config, Network<Queue, Packet> &network)
-	    : network_(network), payload_(uint32_t(config.number("payload_bytes"))),
-	      header_(uint32_t(config.number("header_bytes"))), rtt_packets_(uint32_t(config.number("rtt_packets"))),
-	      priorities_(uint32_t(config.number("priorities"))), unscheduled_(uint32_t(config.number("unscheduled"))),
-	      overcommitment_(uint32_t(config.number("overcommitment"))), timeout_ps_(config.number("timeout_ps")),
-	      forecasts_(config.number("sizes_are_forecasts") != 0),
-	      known_(size_t(config.number("leaves") * config.number("hosts_per_leaf")))
-	{
-		const std::vector<uint64_t> begin = config.numbers("thresholds");
+	/* A message that its receiver has heard of and not granted to the end, and those of one receiver: least left first. */
+	struct Heard {
+		uint32_t left;
+		uint64_t index;
+		Flow *flow;
+		bool operator<(const Heard &other) const
+		{
+			return left != other.left ? left < other.left : index < other.index;
+		}
+	};
+	using Known = std::set<Heard>;
 
-		if (begin.size() + 1 != unscheduled_ || unscheduled_ >= priorities_)
-			refuse("thresholds must be one fewer than unscheduled priorities, and these fewer than all");
+	Homa(const Config &config, Network<Queue, Packet> &network)
+	    : network_(network), payload_(config.count("payload_bytes", 1, MOST_PAYLOAD)),
+	      header_(config.count("header_bytes", 1, MOST_HEADER)),
+	      rtt_packets_(config.count("rtt_packets", 1, MOST_PACKETS)),
+	      priorities_(config.count("priorities", 2, QCLIMB_MAX_PRIORITIES)),
+	      unscheduled_(config.count("unscheduled", 1, priorities_ - 1)),
+	      overcommitment_(config.count("overcommitment", 1, MOST_PACKETS)),
+	      timeout_ps_(config.number("timeout_ps", 1, MOST_PS)), forecasts_(config.flag("sizes_are_forecasts")),
+	      known_(network.hosts())
+	{
+		const std::vector<uint64_t> begin = config.ascending("thresholds", unscheduled_ - 1);
+
 		for (size_t i = 0; i < begin.size(); i++)
 			threshold_[i + 1] = begin[i];
 	}
@@ -76,11 +89,12 @@ class Homa
 		network_.release(packet);
 		if (flow.is_over)
 			return;
-		std::vector<Flow *> &known = known_[flow.target];
-		if (!flow.is_known && flow.granted < flow.packets) {
-			flow.is_known = true;
-			known.push_back(&flow);
-		}
+		Known &known = known_[flow.target];
+		if (flow.known_left)
+			known.erase({ flow.known_left, flow.index, &flow });
+		flow.known_left = flow.granted < flow.packets ? left(flow, came(flow)) : 0;
+		if (flow.known_left)
+			known.insert({ flow.known_left, flow.index, &flow });
 		if (flow.arrived.first() == flow.packets) {
 			if (flow.received < 0)
 				flow.received = network_.now;
@@ -110,7 +124,7 @@ class Homa
 
 	void timeout(Flow &flow)
 	{
-		const uint32_t count = flow.arrived.first() + flow.arrived.count();
+		const uint32_t count = came(flow);
 
 		network_.set_timer(&flow, network_.now + timeout_ps_);
 		if (flow.received >= 0) {
@@ -135,33 +149,38 @@ class Homa
 	/* Packets left of the message, by its size as it is known, when so many are gone. */
 	uint32_t left(const Flow &flow, uint32_t gone) const
 	{
-		const uint64_t all = forecasts_ ? (flow.forecast_bytes + payload_ - 1) / payload_ : flow.packets;
+		const uint64_t all = forecasts_ ? flow.forecast_bytes / payload_ + (flow.forecast_bytes % payload_ > 0)
+						: flow.packets;
 
 		return all > gone ? uint32_t(std::min<uint64_t>(all - gone, UINT32_MAX)) : 1;
 	}
 
-	void grant(std::vector<Flow *> &known)
+	/* Packets that have arrived. */
+	static uint32_t came(const Flow &flow)
 	{
-		known.erase(
-			std::remove_if(known.begin(), known.end(), [](Flow *f) { return f->granted == f->packets; }),
-			known.end());
+		return flow.arrived.first() + flow.arrived.count();
+	}
+
+	void grant(Known &known)
+	{
 		const uint32_t active = std::min(uint32_t(known.size()), overcommitment_);
-		std::partial_sort(known.begin(), known.begin() + active, known.end(), [this](Flow *a, Flow *b) {
-			const uint32_t of_a = left(*a, a->arrived.first() + a->arrived.count());
-			const uint32_t of_b = left(*b, b->arrived.first() + b->arrived.count());
-			return of_a != of_b ? of_a < of_b : a->index < b->index;
-		});
-		const uint32_t scheduled = priorities_ - unscheduled_;
+		const uint32_t first = priorities_ - std::min(active, priorities_ - unscheduled_);
+		auto at = known.begin();
+
 		for (uint32_t i = 0; i < active; i++) {
-			Flow &flow = *known[i];
-			const uint32_t count = flow.arrived.first() + flow.arrived.count();
-			const uint32_t end = std::min(flow.packets, count + rtt_packets_);
-			if (end <= flow.granted)
-				continue;
-			flow.granted = end;
-			const uint32_t first = priorities_ - std::min(active, scheduled);
-			answer(flow, Type::GRANT, std::min(first + i, priorities_ - 1), 0, end);
-			network_.set_timer(&flow, network_.now + timeout_ps_);
+			Flow &flow = *at->flow;
+			const uint32_t end = std::min(flow.packets, came(flow) + rtt_packets_);
+			if (end > flow.granted) {
+				flow.granted = end;
+				answer(flow, Type::GRANT, std::min(first + i, priorities_ - 1), 0, end);
+				network_.set_timer(&flow, network_.now + timeout_ps_);
+			}
+			if (end == flow.packets) {
+				flow.known_left = 0;
+				at = known.erase(at);
+			} else {
+				++at;
+			}
 		}
 	}
 
@@ -210,8 +229,7 @@ class Homa
 	const Time timeout_ps_;
 	const bool forecasts_;
 	uint64_t threshold_[QCLIMB_MAX_PRIORITIES] = {};
-	std::vector<std::vector<Flow *>>
-		known_; /* of each host: messages that it has heard of and not granted to the end */
+	std::vector<Known> known_; /* of each host */
 };
 
 } // namespace sim

@@ -42,11 +42,13 @@ class Pfabric
 	};
 
 	Pfabric(const Config &config, Network<Queue> &network)
-	    : network_(network), payload_(uint32_t(config.number("payload_bytes"))),
-	      header_(uint32_t(config.number("header_bytes"))), initial_(uint32_t(config.number("initial_window"))),
-	      most_(uint32_t(config.number("max_window"))), probe_after_(uint32_t(config.number("probe_after"))),
-	      timeout_ps_(config.number("timeout_ps")), forecasts_(config.number("sizes_are_forecasts") != 0),
-	      sees_arrivals_(config.number("sender_sees_arrivals") != 0)
+	    : network_(network), payload_(config.count("payload_bytes", 1, MOST_PAYLOAD)),
+	      header_(config.count("header_bytes", 1, MOST_HEADER)),
+	      initial_(config.count("initial_window", 1, MOST_PACKETS)),
+	      most_(config.count("max_window", 1, MOST_PACKETS)),
+	      probe_after_(config.count("probe_after", 0, MOST_PACKETS)),
+	      timeout_ps_(config.number("timeout_ps", 1, MOST_PS)), forecasts_(config.flag("sizes_are_forecasts")),
+	      sees_arrivals_(config.flag("sender_sees_arrivals"))
 	{
 	}
 

@@ -7,6 +7,7 @@
  *   qclimb-ps    L = U = the true size, S = 0: remaining bytes, perfectly known
  *   qclimb-pp    L = U = the forecast's one number, S = 0: the last priority once it is passed
  *   qclimb-fp    the priority of the forecast's one number, kept to the end
+ *   deadline     by the time that is left (<qclimb/deadline.h>); a flow without a deadline as under pias
  * A packet has the priority of its first byte. Offsets count the flow's bytes: a packet sent again is tagged as the
  * first time, or 0 if `again_first` (QCLIMB 3.2.3). ACKs have priority 0.
  */
@@ -16,27 +17,31 @@
 #include "core/config.h"
 #include "core/packet.h"
 
-#include <qclimb/priority.h>
+#include <qclimb/deadline.h>
 
 namespace sim
 {
 
 class Tagging
 {
+	enum class Rule { NONE, PIAS, QCLIMB, PS, PP, FP, DEADLINE };
+
       public:
 	explicit Tagging(const Config &config)
-	    : rule_(rule_of(config.text("tagging"))), priorities_(uint32_t(config.number("priorities"))),
-	      slack_(uint64_t(config.number("slack_bytes"))), payload_(uint64_t(config.number("payload_bytes")))
+	    : rule_(Rule(config.choice(
+		      "tagging", { "none", "pias", "qclimb", "qclimb-ps", "qclimb-pp", "qclimb-fp", "deadline" }))),
+	      priorities_(config.count("priorities", 1, QCLIMB_MAX_PRIORITIES)),
+	      slack_(uint64_t(config.number("slack_bytes", 0, MOST_TIME))),
+	      payload_(config.count("payload_bytes", 1, MOST_PAYLOAD)),
+	      step_us_(config.count("deadline_step_us", 1, 1'000'000'000))
 	{
-		const std::vector<uint64_t> begin = config.numbers("thresholds");
+		const std::vector<uint64_t> begin = config.ascending("thresholds", priorities_ - 1);
 
-		if (begin.size() + 1 != priorities_ || priorities_ > QCLIMB_MAX_PRIORITIES)
-			refuse("thresholds must be one fewer than priorities, and these at most 64");
 		for (size_t i = 0; i < begin.size(); i++)
 			threshold_[i + 1] = begin[i];
 	}
 
-	uint32_t priority(const FlowBase &flow, uint32_t packet) const
+	uint32_t priority(const FlowBase &flow, uint32_t packet, Time now) const
 	{
 		const uint64_t at = packet * payload_;
 		qclimb_bounds bounds = { 0, QCLIMB_UNKNOWN_BYTES, 0 };
@@ -57,26 +62,20 @@ class Tagging
 			break;
 		case Rule::FP:
 			return qclimb_priority_of(threshold_, priorities_, flow.forecast_bytes);
+		case Rule::DEADLINE:
+			if (flow.due == NEVER)
+				break;
+			return qclimb_deadline_priority(step_us_, priorities_,
+							flow.due > now ? uint64_t(flow.due - now) / 1'000'000 : 0);
 		}
 		return qclimb_priority(threshold_, priorities_, &bounds, at, at);
 	}
 
       private:
-	enum class Rule { NONE, PIAS, QCLIMB, PS, PP, FP };
-
-	static Rule rule_of(const std::string &name)
-	{
-		const char *names[] = { "none", "pias", "qclimb", "qclimb-ps", "qclimb-pp", "qclimb-fp" };
-
-		for (int i = 0; i < 6; i++)
-			if (name == names[i])
-				return Rule(i);
-		refuse("tagging is " + name + ", expected none, pias, qclimb, qclimb-ps, qclimb-pp or qclimb-fp");
-	}
-
 	Rule rule_;
 	uint32_t priorities_;
 	uint64_t slack_, payload_;
+	uint32_t step_us_;
 	uint64_t threshold_[QCLIMB_MAX_PRIORITIES] = {};
 };
 

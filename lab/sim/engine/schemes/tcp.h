@@ -32,6 +32,8 @@ namespace sim
 
 class Tcp
 {
+	enum class Reordering { TCP, RECEIVER, DRAIN };
+
       public:
 	using Queue = StrictQueue;
 	using Packet = WidePacket;
@@ -56,16 +58,18 @@ class Tcp
 
 	Tcp(const Config &config, Network<Queue, Packet> &network)
 	    : network_(network), tagging_(config), congestion_(config),
-	      payload_(uint32_t(config.number("payload_bytes"))), header_(uint32_t(config.number("header_bytes"))),
-	      again_first_(config.number("again_first") != 0), duplicates_(uint32_t(config.number("duplicate_acks"))),
-	      promote_wait_(config.number("promote_wait_ps")), reordering_(reordering_of(config.text("reordering")))
+	      payload_(config.count("payload_bytes", 1, MOST_PAYLOAD)),
+	      header_(config.count("header_bytes", 1, MOST_HEADER)), again_first_(config.flag("again_first")),
+	      duplicates_(config.count("duplicate_acks", 0, 3)),
+	      promote_wait_(config.number("promote_wait_ps", 0, MOST_PS)),
+	      reordering_(Reordering(config.choice("reordering", { "tcp", "receiver", "drain" })))
 	{
 	}
 
 	void start(Flow &flow)
 	{
 		flow.congestion.begin(congestion_);
-		flow.priority = flow.wanted = tagging_.priority(flow, 0);
+		flow.priority = flow.wanted = tagging_.priority(flow, 0, network_.now);
 		send(flow);
 		restart_timer(flow);
 	}
@@ -162,15 +166,6 @@ class Tcp
 	}
 
       private:
-	enum class Reordering { TCP, RECEIVER, DRAIN };
-
-	static Reordering reordering_of(const std::string &name)
-	{
-		if (name != "tcp" && name != "receiver" && name != "drain")
-			refuse("reordering is " + name + ", expected tcp, receiver or drain");
-		return name == "tcp" ? Reordering::TCP : name == "receiver" ? Reordering::RECEIVER : Reordering::DRAIN;
-	}
-
 	uint32_t out(const Flow &flow) const
 	{
 		return flow.next - flow.known.first() - flow.known.count() - flow.lost.count();
@@ -185,7 +180,8 @@ class Tcp
 				const uint32_t packet = flow.first_lost;
 				flow.lost.remove(packet);
 				flow.again.add(packet);
-				launch(flow, packet, again_first_ ? 0 : tagging_.priority(flow, packet), true);
+				launch(flow, packet, again_first_ ? 0 : tagging_.priority(flow, packet, network_.now),
+				       true);
 			} else if (flow.next < flow.packets && may_send_next(flow)) {
 				launch(flow, flow.next++, flow.priority, false);
 			} else {
@@ -197,7 +193,7 @@ class Tcp
 	/* Sets the next packet's priority; false while it must wait for a promotion. */
 	bool may_send_next(Flow &flow)
 	{
-		const uint32_t wanted = tagging_.priority(flow, flow.next);
+		const uint32_t wanted = tagging_.priority(flow, flow.next, network_.now);
 
 		if (reordering_ != Reordering::DRAIN || wanted >= flow.priority || flow.known.first() == flow.next) {
 			flow.priority = flow.wanted = wanted;
@@ -231,7 +227,7 @@ class Tcp
 		for (uint32_t &high : flow.highest)
 			if (place > high)
 				std::swap(place, high);
-		const uint32_t at = std::min(duplicates_, 3u) - 1;
+		const uint32_t at = duplicates_ - 1;
 		if (flow.highest[at])
 			hold_for_lost(flow, flow.known.first(), flow.highest[at] - 1);
 	}

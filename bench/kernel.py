@@ -1,0 +1,258 @@
+"""Servers in the kernel mode beside the same servers bare: nothing loaded, for the tracepoint hears of every socket.
+
+Two network namespaces and an unshaped link; the server in an opted-in cgroup and on the last processor, the load on the
+first. The same server process is asked bare and in kernel mode, in turns; each turn opens its connections anew. Both
+congestion controls, where the kernel has them. Then what the programs take by the kernel's own count (bpf_stats, its
+two clocks included): ns a packet, and a write, of which one begins a flow where each answer is one write.
+Needs root, cgroup v2 and clang; without, the benchmark says so and is skipped.
+"""
+
+import json
+import os
+import re
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+from qclimb.policy import Mode
+
+from hostlib.hostd import kernel as kernel_mode
+from hostlib.hostd import tagger
+from hostlib.hostd.place import Place
+from hostlib.hostd.scope import Scope
+from lab.fabric.netns import entered
+
+from .beside import ROOT, built, cpu_ns_of, do, in_turns, is_skipped, last_cpu, policy, row_per_s, run_in, two_hosts
+from .shim_link import controlled_by
+from .shim_programs import ASK_FIRST_ROUNDS, CONNECTIONS, nginx_argv
+
+NET, SERVER = "198.19.249", "198.19.249.1"
+PORT = 8080
+REPEATS = 6
+SECONDS = 2
+BPF_STATS = Path("/proc/sys/kernel/bpf_stats_enabled")
+KERNEL = "kernel"
+NGINX_CONNECTIONS = 8
+GOAL = ">= 0.98"
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a load saw."""
+
+    per_s: float
+    requests: float  # in all; bytes where that is what is counted
+
+
+@dataclass(frozen=True)
+class Load:
+    """A server's command by its folder, and how it is asked in the client's namespace: what it carries a second."""
+
+    name: str
+    argv: Callable[[Path], list[str]]
+    ask: Callable[[str, Path], Seen]
+
+
+def output(client: str, *argv: str) -> str:
+    """What a load said, on the first processor."""
+    command = run_in(client, "taskset", "-c", "0", *argv)
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
+
+
+def nginx(size: int, more: str) -> Load:
+    """Files by sendfile."""
+
+    def argv(place: Path) -> list[str]:
+        command = nginx_argv(PORT, place, SERVER, more)
+        (place / f"nginx{PORT}" / "file").write_bytes(bytes(size))
+        return command
+
+    def ask(client: str, _: Path) -> Seen:
+        url = f"http://{SERVER}:{PORT}/file"
+        said = output(client, "wrk", "-t1", f"-c{NGINX_CONNECTIONS}", f"-d{SECONDS}s", url)
+        rate, requests = re.search(r"Requests/sec:\s+([\d.]+)", said), re.search(r"(\d+) requests in", said)
+        assert rate and requests
+        return Seen(float(rate[1]), int(requests[1]))
+
+    return Load(f"nginx, {size // 1000} KB{', tcp_nopush' if more else ''}", argv, ask)
+
+
+def redis() -> Load:
+    """GETs of 100 bytes."""
+
+    requests = 20_000
+
+    def ask(client: str, _: Path) -> Seen:
+        argv = ["redis-benchmark", "-h", SERVER, "-p", str(PORT), "-t", "get", "-n", str(requests)]
+        said = output(client, *argv, "-c", str(CONNECTIONS), "--csv")
+        return Seen(float(said.splitlines()[-1].split(",")[1].strip('"')), requests)
+
+    argv = ["redis-server", "--port", str(PORT), "--bind", SERVER, "--save", "", "--protected-mode", "no"]
+    return Load("redis, GET", lambda place: [*argv, "--dir", str(place)], ask)
+
+
+def memcached() -> Load:
+    """Gets of a key that is not there."""
+
+    rounds = 1_000
+
+    def ask(client: str, place: Path) -> Seen:
+        answer = len(b"END\r\n")
+        argv = [str(place / "ask"), f"{SERVER}:{PORT}", str(CONNECTIONS), str(rounds), r"get k\n", str(answer), "sleep"]
+        return Seen(float(output(client, *argv)), (rounds + ASK_FIRST_ROUNDS) * CONNECTIONS)
+
+    argv = ["memcached", "-l", SERVER, "-p", str(PORT), "-t", "1", "-u", "nobody"]
+    return Load("memcached, get", lambda _: argv, ask)
+
+
+def iperf3() -> Load:
+    """One stream from the server, in bytes a second."""
+
+    def ask(client: str, _: Path) -> Seen:
+        said = json.loads(output(client, "iperf3", "-J", "-R", "-c", SERVER, "-p", str(PORT), "-t", str(SECONDS)))
+        received = said["end"]["sum_received"]
+        return Seen(received["bits_per_second"] / 8, received["bytes"])
+
+    return Load("iperf3, B/s", lambda _: ["iperf3", "-s", "-p", str(PORT)], ask)
+
+
+def loads() -> list[Load]:
+    """All, by the programs that are here."""
+    found = [nginx(size, more) for more in ("", "tcp_nopush on;") for size in (1_000, 100_000, 1_000_000)]
+    return [*found, iperf3(), redis(), memcached()]
+
+
+@contextmanager
+def opted_in() -> Iterator[Path]:
+    """A cgroup of our own."""
+    mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
+    made = next(Path(words[1]) for words in mounts if words[2] == "cgroup2") / f"qcbench{os.getpid()}"
+    made.mkdir()
+    try:
+        yield made
+    finally:
+        while (made / "cgroup.procs").read_text():
+            time.sleep(0.01)
+        made.rmdir()
+
+
+class Switch:
+    """Turns the kernel mode on and off on the server's host."""
+
+    def __init__(self, netns: str, run_dir: Path, cgroup: Path) -> None:
+        self._netns, self._place, self._cgroup = netns, Place(run_dir), cgroup
+        self._bpf = run_dir / "bpf"
+
+    def on(self) -> None:
+        """As `qclimb-hostd --kernel` does."""
+        wanted = policy(Mode.PIAS)
+        with entered(self._netns):
+            marks = tagger.Tagger(self._place, ("e0",), cgroups=(self._cgroup,))
+            marks.follow(wanted)
+            finds = kernel_mode.KernelMode(self._place, Scope((self._cgroup,)), marks)
+            finds.follow(wanted)
+        assert not finds.problem, finds.problem
+        finds.close()
+
+    def off(self) -> None:
+        """Nothing of it stays."""
+        with entered(self._netns):
+            kernel_mode.remove(self._bpf)
+            tagger.remove(self._place)
+
+    def costs(self) -> dict[str, tuple[int, int]]:
+        """Of each program, runs and ns since it was loaded, by the kernel's count."""
+        found = {}
+        for pin in (*self._bpf.glob("kernel-*/*"), *self._bpf.glob("programs-*/egress")):
+            shown = json.loads(
+                subprocess.check_output(["bpftool", "-j", "prog", "show", "pinned", str(pin)], text=True)
+            )
+            found[pin.name] = (shown.get("run_cnt", 0), shown.get("run_time_ns", 0))
+        return found
+
+
+@contextmanager
+def serving(names: tuple[str, str], place: Path, load: Load, cgroup: Path) -> Iterator[int]:
+    """The server in the cgroup, once it answers: its process."""
+    join = 'echo $$ > "$0"/cgroup.procs && exec "$@"'
+    argv = ["nsenter", f"--net=/run/netns/{names[0]}", "sh", "-c", join, str(cgroup), "taskset", "-c", last_cpu()]
+    program = subprocess.Popen([*argv, *load.argv(place)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        ready = run_in(names[1], "sh", "-c", f"exec 3<>/dev/tcp/{SERVER}/{PORT}")
+        ready[ready.index("sh")] = "bash"
+        while subprocess.run(ready, capture_output=True).returncode:
+            time.sleep(0.02)
+        yield program.pid
+    finally:
+        program.terminate()
+        program.wait()
+
+
+def run() -> list[dict[str, Any]]:
+    """Rows of the benchmark."""
+    return measured(loads(), ("cubic", "bbr"))
+
+
+def measured(wanted: list[Load], algorithms: tuple[str, ...]) -> list[dict[str, Any]]:
+    """Rows of these loads under these congestion controls."""
+    if is_skipped("kernel", "clang", "bpftool", "nginx", "wrk", "iperf3", "memcached"):
+        return []
+    subprocess.run(["make", "-s", "-C", str(ROOT / "hostlib"), "tagger"], check=True)
+    rows: list[dict[str, Any]] = []
+    with ExitStack() as stack:
+        place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="qclimb-bench-")))
+        place.chmod(0o755)
+        built(place, "ask.c")
+        run_dir = place / "run"
+        (run_dir / "bpf").mkdir(parents=True)
+        do("mount", "-t", "bpf", "-o", "mode=0755", "qclimb", str(run_dir / "bpf"))
+        stack.callback(do, "umount", "-l", str(run_dir / "bpf"))
+        cgroup = stack.enter_context(opted_in())
+        names = stack.enter_context(two_hosts(NET))
+        switch = Switch(names[0], run_dir, cgroup)
+        stack.callback(switch.off)
+        for algorithm in algorithms:
+            if not controlled_by(names, algorithm):
+                click.echo(f"[bench] kernel: {algorithm} skipped: the kernel hasn't it", err=True)
+                continue
+            for load in wanted:
+                with serving(names, place, load, cgroup) as pid:
+                    row = beside(switch, load, names[1], place, pid)
+                    rows.append({"load": load.name, "control": algorithm, **row})
+                switch.off()
+    return rows
+
+
+def beside(switch: Switch, load: Load, client: str, place: Path, pid: int) -> dict[str, Any]:
+    """One load in kernel mode beside the same bare, and what the programs took meanwhile."""
+
+    cpu: dict[str | None, list[float]] = {None: [], KERNEL: []}
+
+    def per_s(mode: str | None) -> float:
+        switch.on() if mode else switch.off()
+        before_ns = cpu_ns_of(pid)
+        seen = load.ask(client, place)
+        cpu[mode].append((cpu_ns_of(pid) - before_ns) / seen.requests)
+        return seen.per_s
+
+    load.ask(client, place)
+    values = in_turns((KERNEL,), REPEATS, per_s)
+    switch.on()
+    BPF_STATS.write_text("1\n")
+    try:
+        load.ask(client, place)
+    finally:
+        BPF_STATS.write_text("0\n")
+    costs = {name: round(ns / count) for name, (count, ns) in switch.costs().items() if count}
+    return {
+        **row_per_s(values, cpu, KERNEL, GOAL),
+        "ns a packet": costs.get("egress"),
+        "ns a write": next((costs[name] for name in costs if name.startswith("by_")), None),
+        "ns an event of a socket": costs.get("scope"),
+    }

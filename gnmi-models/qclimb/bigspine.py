@@ -1,0 +1,104 @@
+"""Big-Spine (MP-MLFQ, HPSR'24): which queue, path and DSCP each priority has on K spines with N queues a port.
+
+P = K (N - 1) + 1 priorities. Priorities 0 to K - 1 are the first-served queue at spine 0, 1 and so on; the next K are
+the second queue at each spine, row by row. The last priority is the last-served queue at all spines, by weights. A flow
+that sinks so goes to another spine (cross-path demotion), at a row's end also to a later queue, and at last to all of
+them (load-balance demotion). This is the only place that knows that order; `policy.h` has its half for hosts.
+"""
+
+from collections.abc import Sequence
+
+from .checks import integer, text
+from .errors import IntentError, PolicyError
+from .policy import MAX_PRIORITIES, default_dscp
+from .switch import BALANCED, NAME, QueueClass
+
+UNPINNED_DSCP = 51
+"""Unless told otherwise: pool 2 of RFC 2474 (local use), and by IP precedence before all default DSCPs."""
+
+NOT_OURS = {3: "lossless", 4: "lossless", 46: "expedited forwarding", 48: "routing protocols"}
+"""DSCPs that SONiC's usual maps give queues of their own."""
+
+
+def priorities_of(spines: int, queues: int) -> int:
+    """P of K spines with N queues a port; one spine or none has a queue a priority. Raises PolicyError."""
+    count = max(spines, 1) * (queues - 1) + 1
+    if queues < 1 or count > MAX_PRIORITIES:
+        raise PolicyError(
+            f"spines x queues is {spines} x {queues}, which makes {count} priorities, expected 1..{MAX_PRIORITIES}"
+        )
+    return count
+
+
+def classes_of(
+    spines: Sequence[str],
+    queues: Sequence[int],
+    dscp: Sequence[int] | None = None,
+    threshold_bytes: Sequence[int] = (),
+) -> tuple[QueueClass, ...]:
+    """The table: one class a priority.
+
+    spines           names, in the order of the first row; one or none: every path is balanced
+    queues           SONiC's numbers in served-first order, N of them
+    dscp             of each priority; None: the default list, which has 8
+    threshold_bytes  where priorities 1 to P - 1 begin; none: not told
+
+    Raises PolicyError, IntentError.
+    """
+    check_spines(spines)
+    priorities = priorities_of(len(spines), len(queues))
+    chosen = dscp_list(priorities, dscp, pinned=len(spines) > 1)
+    if threshold_bytes and len(threshold_bytes) != priorities - 1:
+        raise PolicyError(
+            f"threshold_bytes has {len(threshold_bytes)} values, expected {priorities - 1} for {priorities} priorities"
+        )
+    begin = (0, *threshold_bytes) if threshold_bytes else (0,) * priorities
+    width = max(len(spines), 1)
+    return tuple(
+        QueueClass(
+            priority=p,
+            dscp=chosen[p],
+            queue=queues[p // width],
+            path=spines[p % width] if len(spines) > 1 and p < priorities - 1 else BALANCED,
+            threshold_bytes=begin[p],
+        )
+        for p in range(priorities)
+    )
+
+
+def check_spines(spines: Sequence[str]) -> None:
+    """Refuses names that are none, and a name twice."""
+    for index, name in enumerate(spines):
+        text(name, f"spines[{index}]", NAME, IntentError)
+        if name == BALANCED:
+            raise IntentError(f"spines[{index}] is {name!r}, expected a spine's name: {name!r} means all of them")
+        if name in spines[:index]:
+            raise IntentError(f"spines[{index}] is {name!r}, expected each spine once")
+
+
+def dscp_list(priorities: int, dscp: Sequence[int] | None, *, pinned: bool = False) -> tuple[int, ...]:
+    """The DSCP of each priority: `dscp` once it is checked, else the default list. Raises PolicyError.
+
+    pinned   packets of all priorities but the last are sent to a spine, so DSCP 0, which everybody's packets carry,
+             may be the last priority's alone
+    """
+    if dscp is None:
+        if priorities > 8:
+            raise PolicyError(f"dscp is missing, expected a list of {priorities}: the default list has 8")
+        return default_dscp(priorities)
+    if len(dscp) != priorities:
+        raise PolicyError(f"dscp has {len(dscp)} values, expected {priorities}, one a priority")
+    for priority, value in enumerate(dscp):
+        check_free(value, f"dscp[{priority}]", dscp[:priority])
+        if pinned and value == 0 and priority < priorities - 1:
+            raise PolicyError(f"dscp[{priority}] is 0, expected another: packets that nobody marked carry it")
+    return tuple(dscp)
+
+
+def check_free(value: int, place: str, taken: Sequence[int]) -> None:
+    """Refuses a DSCP that is no number of 0..63, that SONiC gives to something else, or that is taken already."""
+    integer(value, place, 0, 63, PolicyError)
+    if value in NOT_OURS:
+        raise PolicyError(f"{place} is {value}, expected another: switches keep it for {NOT_OURS[value]}")
+    if value in taken:
+        raise PolicyError(f"{place} is {value}, expected a DSCP that no priority before it has")

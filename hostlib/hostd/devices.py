@@ -1,0 +1,135 @@
+"""At which devices of which network namespaces the tagger runs, and how it is put there: tcx, else clsact.
+
+A packet is marked in the namespace of its socket, for there a program runs within TCP's own call. A namespace is
+entered by a thread that ends in it, so that hostd's own never leave home.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import json
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from hostlib.hostd import bpf
+from hostlib.hostd.bpf import BpfError
+from hostlib.hostd.errors import HostdError
+from hostlib.hostd.tools import run
+
+DIRECTIONS = ("egress", "ingress")
+PREFERENCE = "4747"
+"""Of our filters at a device's clsact: whatever else is there keeps its place."""
+CLONE_NEWNET = 0x40000000
+OWN = Path("/proc/thread-self/ns/net")
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class DeviceError(HostdError):
+    """A device can't be had."""
+
+
+def check_device(device: str) -> None:
+    """Raises: DeviceError: no such device, or its frames don't begin by an Ethernet header."""
+    try:
+        kind = Path(f"/sys/class/net/{device}/type").read_text().strip()
+    except OSError:
+        kind = _ip_link(device)
+    if kind not in ("1", "772", "ether", "loopback"):
+        raise DeviceError(f"{device} is of type {kind}; expected an Ethernet device")
+
+
+def _ip_link(device: str) -> str:
+    """By `ip`, for a /sys that shows another network namespace."""
+    return str(json.loads(run("ip", "-j", "link", "show", "dev", device))[0]["link_type"])
+
+
+def ethernet_devices() -> tuple[str, ...]:
+    """Of this thread's network namespace, loopback not among them."""
+    return tuple(found["ifname"] for found in json.loads(run("ip", "-j", "link")) if found["link_type"] == "ether")
+
+
+def namespaces_of(cgroups: Iterable[Path]) -> dict[int, Path]:
+    """The network namespaces, by number, in which processes of these cgroups live, and a path to each."""
+    found: dict[int, Path] = {}
+    for cgroup in cgroups:
+        for listed in (cgroup / "cgroup.procs", *cgroup.glob("**/cgroup.procs")):
+            with contextlib.suppress(OSError):
+                for pid in listed.read_text().split():
+                    path = Path("/proc") / pid / "ns" / "net"
+                    with contextlib.suppress(OSError):
+                        found.setdefault(path.stat().st_ino, path)
+    return found
+
+
+def within(namespace: Path, act: Callable[[], None]) -> None:
+    """Runs `act` in a thread that lives in another network namespace; what it raises is raised here."""
+    failed: list[BaseException] = []
+
+    def enter() -> None:
+        try:
+            there = os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                if _libc.setns(there, CLONE_NEWNET):
+                    raise DeviceError(f"{namespace}: {os.strerror(ctypes.get_errno())}")
+            finally:
+                os.close(there)
+            act()
+        except (HostdError, OSError) as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=enter)
+    thread.start()
+    thread.join()
+    if failed:
+        raise failed[0]
+
+
+def keep(place: Path, programs: Path, devices: Iterable[str]) -> set[str]:
+    """Has the programs at these devices of this thread's namespace; returns the names of the links below `place`.
+
+    Where the kernel has no tcx, filters at clsact, which need no link.
+
+    Raises:
+        BpfError, DeviceError: refused.
+    """
+    links = set()
+    number = OWN.stat().st_ino
+    for device in devices:
+        check_device(device)
+        index = socket.if_nametoindex(device)
+        for direction in DIRECTIONS:
+            name = f"{number}-{index}-{direction}"
+            try:
+                bpf.join_device(programs / direction, index, direction, place / name)
+                links.add(name)
+            except BpfError as error:
+                if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):
+                    raise
+                _by_clsact(device, direction, programs / direction)
+        if f"{number}-{index}-egress" in links:
+            detach(device)  # what an older hostd left
+    return links
+
+
+def _by_clsact(device: str, direction: str, program: Path) -> None:
+    if "clsact" not in run("tc", "qdisc", "show", "dev", device):
+        run("tc", "qdisc", "add", "dev", device, "clsact")
+    run(
+        *("tc", "filter", "replace", "dev", device, direction, "pref", PREFERENCE, "handle", "1", "protocol", "all"),
+        *("bpf", "direct-action", "object-pinned", str(program)),
+    )
+
+
+def detach(device: str) -> None:
+    """Takes our filters from a device's clsact; one that is gone has none. The qdisc stays: others may use it."""
+    with contextlib.suppress(HostdError):
+        if "clsact" not in run("tc", "qdisc", "show", "dev", device):
+            return
+    for direction in DIRECTIONS:
+        with contextlib.suppress(HostdError):
+            run("tc", "filter", "del", "dev", device, direction, "pref", PREFERENCE)

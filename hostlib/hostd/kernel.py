@@ -1,0 +1,226 @@
+"""The kernel mode (DESIGN.md 3.3) on this host: finds flows of programs that know nothing of qclimb, for the tagger.
+
+Its programs see the sockets of the opted-in cgroups open, close and write, and leave at each socket the rule that the
+tagger's egress marks packets by. Maps and programs are pinned by name: what is loaded goes on when hostd ends or dies,
+and the next hostd, of this version or another, takes it over.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+from qclimb.hostfile import POLICY, decode_forest, encode_policy
+from qclimb.policy import Policy
+from qclimb.record_rows import ROW, Rows
+
+from hostlib.hostd import bpf
+from hostlib.hostd.bpf import BpfError
+from hostlib.hostd.errors import HostdError
+from hostlib.hostd.forecast import kernel_forest
+from hostlib.hostd.place import Place
+from hostlib.hostd.ring import Ring
+from hostlib.hostd.scope import Network, Scope
+from hostlib.hostd.tagger import BUILD, LOOK_S, Tagger, TaggerError, remove_pins
+
+SCOPE = "scope.bpf.o"
+WRITES = {"write.bpf.o": "by_tracepoint", "write_fentry.bpf.o": "by_fentry"}
+"""Objects by which writes are seen, and the program of each; the first that this kernel has serves."""
+MAPS = ("streams", "histories", "host_policy", "records", "kernel_counts", "ports", "filtering", "forests")
+COUNTS = ("flows", "dropped", "sockets")
+"""enum kernel_count"""
+ANY_PORT = 0
+RECORDS_BYTES = 4 << 20
+PREFIX_BYTES = 20
+V4_MAPPED = bytes(10) + b"\xff\xff"
+
+
+class KernelMode:
+    """Keeps the programs at the cgroups of `scope`, once the tagger is there."""
+
+    def __init__(self, place: Place, scope: Scope, tagger: Tagger, *, build: Path = BUILD) -> None:
+        self._place = place
+        self._bpf = place.directory / "bpf"
+        self._scope = scope
+        self._tagger = tagger
+        self._build = build
+        self.is_wanted = bool(scope.cgroups)
+        self._told: bytes | None = None
+        self._next_look = 0.0
+        self._by = ""
+        self._forest = -1  # not known
+        self._ring: Ring | None = None
+        self.status = ""
+        self.problem = ""
+
+    @property
+    def cgroups(self) -> tuple[str, ...]:
+        """Whose programs are served now."""
+        return () if self.problem else tuple(map(str, self._scope.cgroups))
+
+    def read(self) -> Rows:
+        """The records of flows that ended since the last call. Raises: BpfError."""
+        if self._ring is None:
+            return np.empty(0, dtype=ROW)
+        return self._ring.read()
+
+    def follow(self, policy: Policy | None) -> None:
+        """Brings the kernel to where scope and policy want it; never raises, `problem` says what is in the way."""
+        if not self._scope.cgroups:
+            self._leave()
+            return
+        now = time.monotonic()
+        try:
+            if self._tagger.problem:
+                raise TaggerError(f"nothing marks packets: {self._tagger.problem}")
+            if now >= self._next_look or self.problem:
+                self._ensure()
+                self._next_look = now + LOOK_S
+            self._tell(policy)
+            self.status, self.problem = self._describe(), ""
+        except (HostdError, OSError) as error:
+            self.problem = str(error)
+            self.status = f"off: {error}"
+
+    def close(self) -> None:
+        """Lets go of the records' buffer; everything stays in the kernel."""
+        if self._ring is not None:
+            self._ring.close()
+            self._ring = None
+
+    def _leave(self) -> None:
+        if self._next_look == 0.0:
+            self._next_look = 1.0
+            remove(self._bpf)
+
+    def _ensure(self) -> None:
+        programs = self._bpf / f"kernel-{self._digest()}"
+        self._by = self._loaded(programs) or self._load(programs)
+        links = self._bpf / "links"
+        write = links / f"write-{programs.name}"
+        if not write.exists():
+            bpf.trace(programs / self._by, write)
+        wanted = {write.name}
+        for cgroup in self._scope.cgroups:
+            try:
+                link = links / f"cgroup-{cgroup.stat().st_ino}"
+            except OSError as error:
+                raise BpfError(f"cgroup {cgroup}: {error.strerror}; expected a directory of cgroup v2") from error
+            bpf.join_cgroup(programs / "scope", cgroup, link)
+            wanted.add(link.name)
+        for link in links.iterdir():
+            if link.name.startswith(("write-", "cgroup-")) and link.name not in wanted:
+                link.unlink()
+        for old in self._bpf.glob("kernel-*"):
+            if old != programs:
+                remove_pins(old)
+        self._open_scope()
+        if self._ring is None:
+            self._ring = Ring(self._bpf / "records", RECORDS_BYTES)
+
+    def _loaded(self, programs: Path) -> str:
+        """Which program sees writes, of those pinned there with their maps; "" where something is missing."""
+        if not all(pin.exists() for pin in (programs / "scope", *(self._bpf / name for name in MAPS))):
+            return ""
+        return next((name for name in WRITES.values() if (programs / name).exists()), "")
+
+    def _digest(self) -> str:
+        """Of everything that is loaded together."""
+        found = hashlib.sha256()
+        for name in ("tagger.bpf.o", SCOPE, *WRITES):
+            try:
+                found.update((self._build / name).read_bytes())
+            except OSError as error:
+                raise TaggerError(
+                    f"{self._build / name}: {error.strerror}; expected what `make -C hostlib tagger` builds"
+                ) from error
+        return found.hexdigest()[:8]
+
+    def _load(self, programs: Path) -> str:
+        try:
+            bpf.load(self._build / SCOPE, self._bpf, programs)
+        except BpfError:  # maps of another version
+            for name in MAPS:
+                (self._bpf / name).unlink(missing_ok=True)
+            bpf.load(self._build / SCOPE, self._bpf, programs)
+        self._told = None
+        self._forest = -1
+        self._ring = None
+        refused = []
+        for file, program in WRITES.items():
+            try:
+                bpf.load(self._build / file, self._bpf, programs)
+                return program
+            except BpfError as error:
+                refused.append(str(error))
+        raise BpfError(f"this kernel does not show who writes: {'; '.join(refused)}")
+
+    def _open_scope(self) -> None:
+        _set_keys(self._bpf / "ports", 4, (port.to_bytes(4, "little") for port in self._scope.ports or (ANY_PORT,)))
+        _set_keys(self._bpf / "filtering", PREFIX_BYTES, map(prefix_key, self._scope.climb_to))
+
+    def _tell(self, policy: Policy | None) -> None:
+        wanted = b"" if policy is None else encode_policy(policy)
+        if wanted != self._told:
+            self._bring_forest(policy)
+            bpf.put(self._bpf / "host_policy", bytes(4), wanted.ljust(POLICY.size, b"\0"))
+            self._told = wanted
+
+    def _bring_forest(self, policy: Policy | None) -> None:
+        """The model that the policy names, before the policy itself; a flow meanwhile has the one before, or none."""
+        generation = policy.model_generation if policy else 0
+        if generation == self._forest:
+            return
+        bpf.drop(self._bpf / "forests", bytes(4))
+        self._forest = 0
+        if generation:
+            try:
+                forest = decode_forest(self._place.model.read_bytes())
+            except OSError as error:
+                raise TaggerError(f"{self._place.model}: {error.strerror}; expected model {generation}") from error
+            bpf.put_map(self._bpf / "forests", kernel_forest(forest))
+            self._forest = generation
+
+    def _describe(self) -> str:
+        counted = ", ".join(f"{number} {name}" for name, number in self.counts().items())
+        ports = f", ports {', '.join(map(str, self._scope.ports))}" if self._scope.ports else ""
+        climbs = ", ".join(map(str, self._scope.climb_to)) or "nowhere"
+        model = f"; model {self._forest}" if self._forest > 0 else ""
+        where = f"{', '.join(map(str, self._scope.cgroups))}{ports}; climbs to {climbs}{model}"
+        return f"{where}; writes {self._by.replace('_', ' ')}: {counted}"
+
+    def counts(self) -> dict[str, int]:
+        """Since the maps were made. Raises: BpfError: nothing is loaded."""
+        return dict(zip(COUNTS, bpf.count_up(self._bpf / "kernel_counts", len(COUNTS)), strict=True))
+
+
+def _set_keys(pin: Path, key_bytes: int, keys: Iterable[bytes]) -> None:
+    """Has a map know these keys and no others."""
+    wanted, there = set(keys), set(bpf.keys(pin, key_bytes))
+    for key in wanted - there:
+        bpf.put(pin, key, bytes(4))
+    for key in there - wanted:
+        bpf.drop(pin, key)
+
+
+def prefix_key(network: Network) -> bytes:
+    """`struct prefix` of scope.bpf.c: addresses of IPv4 are v4-mapped."""
+    address = network.network_address.packed
+    is_mapped = len(address) == 4
+    bits = network.prefixlen + 96 * is_mapped
+    return bits.to_bytes(4, "little") + (V4_MAPPED + address if is_mapped else address)
+
+
+def remove(root: Path) -> bool:
+    """Takes what a hostd left of the kernel mode in the BPF file system at `root`; whether there was anything."""
+    programs = list(root.glob("kernel-*"))
+    for link in root.glob("links/[wc]*-*"):
+        link.unlink()
+    for name in MAPS:
+        (root / name).unlink(missing_ok=True)
+    for old in programs:
+        remove_pins(old)
+    return bool(programs)

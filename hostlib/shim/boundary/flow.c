@@ -1,0 +1,440 @@
+#include "boundary/flow.h"
+
+#include <netinet/tcp.h>
+
+#include "life/assumed.h"
+#include "socket/drain.h"
+#include "socket/loans.h"
+#include "boundary/gate.h"
+#include "boundary/grant.h"
+#include "life/life.h"
+#include "tell/log.h"
+#include "socket/mark.h"
+#include "base/process.h"
+#include "tell/records.h"
+#include "life/unseen.h"
+
+/* The call as it is, counted; other threads may be writing, too. */
+static ssize_t write_quiet(struct connection *connection, const struct write_call *call, uint64_t now)
+{
+	const ssize_t wrote = call->piece(call, 0, call->len);
+
+	if (likely(wrote > 0)) {
+		atomic_fetch_add_explicit(&connection->sent_bytes, (uint64_t)wrote, memory_order_relaxed);
+		relaxed_set(connection->last_write_ns, now);
+	}
+	return wrote;
+}
+
+/*
+ * The same of a write that a decision is due for, which it doesn't get while others write. What is lent goes back
+ * first: the kernel would cut a message where its room ends, and take another thread's bytes in between. Nobody lends
+ * while two are in their calls.
+ */
+static __attribute__((noinline)) ssize_t write_among(struct connection *connection, const struct write_call *call,
+						     uint64_t now)
+{
+	const int saved = errno;
+	struct rules *rules;
+	uint32_t holder;
+	bool has_gate;
+
+	while (!(has_gate = take_gate(connection, writers_of(connection))) && relaxed_get(connection->lent)) {
+		holder = holder_of(atomic_load(&connection->writing));
+		if (holder && (holder == this_thread() || is_gone(holder)))
+			break; /* a handler inside our own wait */
+		relax();
+	}
+	if (has_gate) {
+		if (connection->lent)
+			loans_give(connection, call->fd);
+		rules = rules_acquire(now);
+		demote_transmitted(connection, call->fd, rules);
+		rules_release(rules);
+		give_gate(connection);
+		errno = saved;
+	}
+	return write_quiet(connection, call, now);
+}
+
+/* So many bytes more were accepted. The gate is ours: nobody else counts, which saves a locked instruction. */
+static inline void count_alone(struct connection *connection, ssize_t wrote)
+{
+	relaxed_set(connection->sent_bytes, relaxed_get(connection->sent_bytes) + (uint64_t)wrote);
+}
+
+/* The call as it is, counted. The gate is ours. */
+static inline ssize_t write_whole(struct connection *connection, const struct write_call *call, uint64_t now)
+{
+	const ssize_t wrote = call->piece(call, 0, call->len);
+
+	if (likely(wrote > 0)) {
+		count_alone(connection, wrote);
+		relaxed_set(connection->last_write_ns, now);
+	}
+	return wrote;
+}
+
+/* By the kernel's word. */
+static bool is_socket(int fd, uint64_t cookie)
+{
+	uint64_t found = 0;
+
+	return !sys_getsockopt(fd, SOL_SOCKET, SO_COOKIE, &found, sizeof(found)) && found == cookie;
+}
+
+enum number {
+	NUMBER_OURS,
+	NUMBER_BARE, /* the socket's still, but closed in a table that is another thread's alone, or withdrawn */
+	NUMBER_GONE, /* EBADF */
+};
+
+/*
+ * Another thread may close the number while a piece waits, or put another file under it: the rest must not go there.
+ * After a withdrawal all numbers are as they were.
+ */
+static enum number find_number(const struct connection *connection, uint64_t cookie, struct write_call *call)
+{
+	if (likely(connection_of(call->fd) == connection && connection->cookie == cookie) || qclimb_process.is_passive)
+		return NUMBER_OURS;
+	LOG("fd=%d was taken from under a write", call->fd);
+	if (is_socket(call->fd, cookie))
+		return NUMBER_BARE;
+	call->fd = connection->cookie == cookie ? connection_number(connection) : -1;
+	errno = EBADF;
+	return call->fd >= 0 ? NUMBER_OURS : NUMBER_GONE;
+}
+
+/* What is left of a call whose connection is no longer ours, as it would have gone without us. */
+static ssize_t write_rest(const struct write_call *call, size_t done)
+{
+	const ssize_t wrote = call->piece(call, done, call->len - done);
+
+	return wrote < 0 && done ? (ssize_t)done : wrote + (ssize_t)done;
+}
+
+static ssize_t write_pieces(struct connection *connection, struct write_call *call, enum known known, uint64_t now)
+{
+	const uint64_t cookie = connection->cookie;
+	size_t done = 0;
+
+	while (done < call->len) {
+		const size_t len = grant(connection, call, call->len - done, done == 0, known, done ? now_ns() : now);
+		ssize_t wrote;
+
+		switch (find_number(connection, cookie, call)) {
+		case NUMBER_OURS:
+			break;
+		case NUMBER_BARE:
+			if (connection->cookie == cookie)
+				loans_give(connection, call->fd);
+			return write_rest(call, done);
+		case NUMBER_GONE:
+			return -1;
+		}
+		if (!len)
+			return done ? (ssize_t)done : -1;
+		known = KNOWN_NOTHING;
+		wrote = call->piece(call, done, len);
+		if (wrote < 0) {
+			if (!done)
+				return -1;
+			if (errno != EAGAIN && errno != EINTR && errno != EPIPE) { /* which stays, and has a signal */
+				relaxed_set(connection->error_next, (uint16_t)errno);
+				connection->quiet_bytes = 0;
+			}
+			return (ssize_t)done;
+		}
+		count_alone(connection, wrote);
+		done += (size_t)wrote;
+		call->is_started = true;
+		if ((size_t)wrote < len)
+			break;
+	}
+	return (ssize_t)done;
+}
+
+/* A write on a socket without a peer: one that connects by it (TCP Fast Open), or libc's to refuse. */
+static ssize_t write_unconnected(struct connection *connection, const struct write_call *call, uint64_t now,
+				 const struct rules *rules, uint64_t told)
+{
+	ssize_t wrote;
+
+	if (!(call->flags & MSG_FASTOPEN) && !connection->is_fastopen) {
+		life_keep_told(connection, told);
+		return call->piece(call, 0, call->len);
+	}
+	flow_rest(connection, call->fd);
+	if (!connection->is_open) {
+		life_start(connection, call->fd, call->len, now, rules);
+		life_is_told(connection, told, now);
+	}
+	wrote = write_whole(connection, call, now);
+	if (wrote < 0 && !connection->sent_bytes) {
+		connection->is_open = false;
+		life_keep_told(connection, told);
+	}
+	return wrote;
+}
+
+/* Whether something was read since the last write; the next asks anew. */
+static bool take_turn(struct connection *connection)
+{
+	return atomic_load(&connection->is_turned) && atomic_exchange(&connection->is_turned, false);
+}
+
+/* `len` of a call that may ask for more than there is. */
+static void measure(struct write_call *call)
+{
+	const size_t available = call->available ? call->available(call) : 0;
+
+	if (available && available < call->len) /* at its end: the kernel's to say */
+		call->len = available;
+	call->available = NULL;
+}
+
+/*
+ * What is asked for, by this call too, and how much of it before the first ACK (footprint.h); `unacked` bytes are under
+ * way, if that was asked already (else negative). It isn't asked within the calm bytes: nothing depends on it there.
+ */
+static void ask_footprint(struct connection *connection, const struct write_call *call,
+			  const struct qclimb_policy *policy, int unacked)
+{
+	const uint64_t sent = relaxed_get(connection->sent_bytes);
+	const uint32_t calm = calm_of(policy);
+	struct qclimb_footprint *flow = &connection->footprint;
+	bool is_acked = false;
+
+	if (flow->asked_bytes < sent)
+		flow->asked_bytes = sent; /* by quiet writes */
+	if (!flow->is_fixed && sent &&
+	    (policy->mode == QCLIMB_OBSERVE ||
+	     (policy->mode == QCLIMB_FULL && qclimb_add_bytes(sent, call->len) > calm_end(calm, 0)))) {
+		if (unacked < 0)
+			unacked = unacked_bytes(call->fd);
+		is_acked = (uint64_t)unacked < sent;
+	}
+	qclimb_footprint_ask(flow, sent, call->len, is_acked);
+}
+
+static inline bool assumed_is_due(const struct connection *connection, size_t len, uint64_t now)
+{
+	return relaxed_get(connection->is_turned) && tick_of(now) - connection->verified_tick < VERIFY_TICKS &&
+	       assumed_begins(connection, len, rules_calm());
+}
+
+/* A write after a turn that is taken for the first of a flow (assumed.h). The gate is ours. */
+static ssize_t write_assumed(struct connection *connection, struct write_call *call, uint64_t now)
+{
+	ssize_t wrote;
+
+	relaxed_set(connection->is_turned, false);
+	relaxed_set(connection->read_bytes, 0);
+	measure(call);
+	life_assume(connection, call->fd, call->len, now);
+	relaxed_set(connection->quiet_bytes, calm_end(rules_calm(), relaxed_get(connection->sent_bytes)));
+	wrote = write_whole(connection, call, now);
+	if (unlikely(wrote <= 0))
+		relaxed_set(connection->is_turned, true); /* it has not begun */
+	if (unlikely(relaxed_get(connection->told))) /* sent_bytes was added to since is_turned was cleared: in order */
+		relaxed_set(connection->is_turned, true); /* told meanwhile: for the next write */
+	return wrote;
+}
+
+/* A write that may start a flow, cross a boundary or wait at one. The gate is ours. */
+static __attribute__((noinline)) ssize_t write_decided(struct connection *connection, struct write_call *call,
+						       uint64_t now)
+{
+	const int saved = errno;
+	const bool is_turned = take_turn(connection);
+	const uint32_t verified_tick = connection->verified_tick;
+	enum known known = KNOWN_NOTHING;
+	struct rules *rules;
+	int unacked = -1;
+	uint64_t told;
+	ssize_t wrote;
+	int error;
+
+	if (unlikely(relaxed_get(connection->error_next)) && (error = flow_take_error(connection))) {
+		errno = error;
+		return -1;
+	}
+	told = relaxed_get(connection->told) ? atomic_exchange(&connection->told, 0) : 0;
+	rules = rules_acquire(now);
+	if (rules->policy.mode == QCLIMB_OFF) {
+		mark_nothing(connection, call->fd);
+		rules_release(rules);
+		errno = saved;
+		return write_whole(connection, call, now);
+	}
+	if (!life_identify(connection, call->fd, now)) {
+		errno = saved;
+		wrote = write_unconnected(connection, call, now, rules, told);
+		rules_release(rules);
+		return wrote;
+	}
+	measure(call);
+	if (connection->has_unseen || (verified_tick && verified_tick != connection->verified_tick))
+		unseen_look(connection, call->fd, 1);
+	if (told || life_is_over(connection, call->fd, now, is_turned)) {
+		/* Pending without a flow: it is this one that waits to begin. */
+		const bool is_waiting = told && !connection->is_open;
+
+		life_finish(connection, now, 0);
+		if (connection->lent && !is_waiting)
+			loans_give(connection, call->fd);
+		life_start(connection, call->fd, call->len, now, rules);
+		life_is_told(connection, told, now);
+		/* Told to begin while earlier bytes are under way: the drain before a promotion holds across flows. */
+		known = told && !is_drained(connection, call->fd, now) ? KNOWN_NOTHING : KNOWN_CLEAR;
+	} else if (connection->record.before_bytes) {
+		unacked = unacked_bytes(call->fd);
+		assumed_settle(connection, unacked);
+	}
+	ask_footprint(connection, call, &rules->policy, unacked);
+	life_forecast_if_due(connection, rules);
+	rules_release(rules);
+	relaxed_set(connection->read_bytes, 0);
+	errno = saved;
+	wrote = write_pieces(connection, call, known, now);
+	relaxed_set(connection->last_write_ns, connection->record.wait_us ? now_ns() : now);
+	if (wrote >= 0)
+		errno = saved;
+	if (!connection->sent_bytes) {
+		connection->is_open = false;
+		connection->quiet_bytes = 0;
+		life_keep_told(connection, told);
+	}
+	return wrote;
+}
+
+static inline bool is_quiet(const struct connection *connection, size_t len, uint64_t now)
+{
+	return len <= connection->quiet_bytes && connection->sent_bytes <= connection->quiet_bytes - len &&
+	       !atomic_load_explicit(&connection->is_turned, memory_order_relaxed) &&
+	       now - connection->last_write_ns <= connection->gap_us * QCLIMB_NS_PER_US;
+}
+
+/* A call that nothing was decided for was refused or short: the rest of it is to come. The gate is ours. */
+static __attribute__((noinline)) void note_short(struct connection *connection, struct write_call *call, ssize_t wrote)
+{
+	const uint64_t sent = relaxed_get(connection->sent_bytes);
+	const size_t done = wrote > 0 ? (size_t)wrote : 0;
+	size_t left = call->len - done, available;
+
+	if (call->available && done) {
+		available = call->available(call);
+		left = available < left ? available : left;
+		if (!left)
+			return; /* all that there was */
+	}
+	if (done)
+		qclimb_footprint_ask(&connection->footprint, sent, left, 0);
+}
+
+ssize_t flow_write(struct connection *connection, struct write_call *call)
+{
+	/* A decision is due for sure: of several that come at one moment, one is alone. */
+	const bool is_alone = (relaxed_get(connection->is_turned) || !relaxed_get(connection->quiet_bytes)) &&
+			      enter_alone(connection);
+	uint64_t now;
+	bool is_calm;
+	ssize_t wrote;
+
+	if (!is_alone && !enter(connection, call->fd, call->len, call->flags))
+		return -1;
+	now = now_ns();
+	if (!is_alone && ((is_calm = is_quiet(connection, call->len, now)) || !take_gate(connection, 1))) {
+		wrote = likely(is_calm && !relaxed_get(connection->lent)) ? write_quiet(connection, call, now)
+									  : write_among(connection, call, now);
+		if (unlikely(wrote != (ssize_t)call->len) && take_gate(connection, 1)) {
+			note_short(connection, call, wrote);
+			give_gate(connection);
+		}
+		leave(connection);
+		return wrote;
+	}
+	if (likely(assumed_is_due(connection, call->len, now))) {
+		wrote = write_assumed(connection, call, now);
+		if (unlikely(wrote != (ssize_t)call->len))
+			note_short(connection, call, wrote);
+	} else {
+		wrote = write_decided(connection, call, now);
+	}
+	leave_gate(connection);
+	return wrote;
+}
+
+/* --- the other direction */
+
+void flow_read_more(struct connection *connection, int fd, bool is_pause)
+{
+	const int saved = errno;
+	struct rules *rules;
+	uint64_t now;
+
+	if (is_pause && rules_quickack()) {
+		/*
+		 * Bulk that paused: its last segment's ACK must not wait for a timer. A request's ACK rides on the
+		 * answer.
+		 */
+		(void)sys_setsockopt(fd, IPPROTO_TCP, TCP_QUICKACK, 1);
+	}
+	if (relaxed_get(connection->priority) != 0 && take_gate(connection, 0)) {
+		now = now_ns();
+		if (unacked_bytes(fd) == 0) {
+			connection->record.drained_us = (uint32_t)((now - connection->start_ns) / QCLIMB_NS_PER_US);
+			rules = rules_acquire(now);
+			if (rules->policy.mode >= QCLIMB_PIAS && !connection->is_released)
+				(void)mark(connection, fd, &rules->policy, 0);
+			rules_release(rules);
+		}
+		give_gate(connection);
+	}
+	errno = saved;
+}
+
+void flow_rest(struct connection *connection, int fd)
+{
+	const int saved = errno;
+	struct rules *rules = rules_acquire(now_ns());
+
+	if (rules->policy.mode >= QCLIMB_PIAS && !connection->is_released)
+		(void)mark(connection, fd, &rules->policy, 0);
+	rules_release(rules);
+	errno = saved;
+}
+
+/* The last look at a descriptor that is still open. */
+static void look_at_end(struct connection *connection, int fd, uint64_t now)
+{
+	struct rules *rules;
+
+	if (connection->is_open && !connection->has_addresses)
+		(void)life_identify(connection, fd,
+				    now); /* of a connection that its first write made (TCP Fast Open) */
+	if (unseen_is_due(connection, now)) {
+		rules = rules_acquire(now);
+		if (rules->policy.mode != QCLIMB_OFF &&
+		    (!connection->has_addresses || life_identify(connection, fd, now)))
+			unseen_look(connection, fd, 0);
+		if (connection->unseen_bytes && !connection->is_open && life_identify(connection, fd, now))
+			life_start(connection, fd, 0, now, rules); /* nothing of it came by here */
+		rules_release(rules);
+	}
+}
+
+void flow_closed(struct connection *connection, int fd)
+{
+	const int saved = errno;
+	const uint64_t now = now_ns();
+
+	if (fd >= 0) {
+		look_at_end(connection, fd, now);
+		if (connection->lent)
+			loans_give(connection, fd); /* another process may have it, too */
+	}
+	life_finish(connection, now, QCLIMB_RECORD_CLOSED | (fd == FD_LOST ? QCLIMB_RECORD_UNOBSERVED : 0));
+	records_flush_if_due(now);
+	errno = saved;
+}

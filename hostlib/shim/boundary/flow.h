@@ -1,0 +1,58 @@
+/*
+ * What a call does to the flow of its connection: writes are cut where the priority changes and wait there where the
+ * caller may be made to; reads turn the conversation; closing ends it. life.h says where flows begin and end,
+ * decision.h how far they may be written.
+ */
+#ifndef QCLIMB_FLOW_H
+#define QCLIMB_FLOW_H
+
+#include "boundary/write_call.h"
+#include "socket/connection.h"
+
+/* Carries out a writing call: what the application gets back, with libc's errno. */
+ssize_t flow_write(struct connection *connection, struct write_call *call);
+
+/* What a read may ask of the kernel: a quick ACK for bulk that paused, and whether a flow that sank is drained. */
+void flow_read_more(struct connection *connection, int fd, bool is_pause);
+
+/* `got` bytes were read, `asked` were asked for: a turn. */
+static inline void flow_read(struct connection *connection, int fd, size_t got, size_t asked)
+{
+	size_t read_bytes = relaxed_get(connection->read_bytes);
+	bool is_pause;
+
+	if (!relaxed_get(connection->is_turned))
+		relaxed_set(connection->is_turned, true);
+	if (got < UINT16_MAX - read_bytes) {
+		read_bytes += got;
+		relaxed_set(connection->read_bytes, (uint16_t)read_bytes);
+	}
+	is_pause = got < asked && read_bytes > 2 * 1448;
+	if (unlikely(is_pause || relaxed_get(connection->priority) != 0))
+		flow_read_more(connection, fd, is_pause);
+}
+
+/* What the kernel has told a piece of ours, for whoever asks first; 0: nothing. */
+static inline int flow_take_error(struct connection *connection)
+{
+	return atomic_exchange(&connection->error_next, 0);
+}
+
+/* A read found the end: but where a piece of ours took the error of a reset, that is told. */
+static inline ssize_t flow_read_end(struct connection *connection)
+{
+	const int error = relaxed_get(connection->error_next) ? flow_take_error(connection) : 0;
+
+	if (!error)
+		return 0;
+	errno = error;
+	return -1;
+}
+
+/* Before connect() and listen(): the socket rests at priority 0. */
+void flow_rest(struct connection *connection, int fd);
+
+/* The descriptor is closed or shut down for writing; FD_GONE, FD_LOST: nothing may be asked of it. */
+void flow_closed(struct connection *connection, int fd);
+
+#endif

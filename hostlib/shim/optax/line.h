@@ -1,0 +1,83 @@
+/*
+ * The line of a host's small tasks in memory that its processes share (OPTAX's task monitor), with the rates of what
+ * the host receives (rates.h) in it. Lock-free: a place is claimed by one compare-and-swap, and each number has one
+ * writer or is added to, but for what is learned of small tasks: of two that end at once one may not count.
+ *
+ * The memory is a System V segment, a key for each network namespace and user: unlike a mapped file it can't be
+ * truncated under an application (SIGBUS), a full disk doesn't matter, and no descriptor is kept that an application
+ * might close. Whoever shares it runs as the same user; a segment that belongs to anybody else, or lets others in, is
+ * not used.
+ *
+ * The first in line is the head; where it can't fill the link, the next ones join it. A task that got more than small
+ * ones do goes behind those that come soon. A task that nobody hears of for PATIENCE_NS is passed over, and after
+ * FORGET_NS its place is free: so a killed process needs no look at its pid, which another pid namespace might not
+ * know. Invariant: nothing here waits, except line_wait(), for a given time.
+ */
+#ifndef QCLIMB_LINE_H
+#define QCLIMB_LINE_H
+
+#include "optax/rates.h"
+
+#include <qclimb/coflow.h>
+
+#define LINE_PATIENCE_NS (20 * QCLIMB_NS_PER_MS)
+#define LINE_LOSES_PLACE_NS (250 * QCLIMB_NS_PER_MS) /* quiet for so long: it arrives anew */
+#define LINE_FORGET_NS (1000 * QCLIMB_NS_PER_MS)
+#define LINE_TENURE_NS (2000 * QCLIMB_NS_PER_MS) /* a head for so long makes room for the others */
+#define LINE_LATER_NS (2000 * QCLIMB_NS_PER_MS) /* a task that got too much: who comes within goes before it */
+#define LINE_JOIN_NS (100 * QCLIMB_NS_PER_MS) /* where the link is not full, one more joins the head after */
+#define LINE_HURRY_NS (10 * QCLIMB_NS_PER_MS) /* where it is half empty, as many again after */
+#define LINE_ALONE_NS (1000 * QCLIMB_NS_PER_MS) /* and half of them are to do after */
+
+struct line_view {
+	bool is_free; /* nobody is held back, and windows are the kernel's */
+	uint32_t rank; /* active tasks before this process's; 0: it is the head, joins it, or nobody is held back */
+	uint32_t window; /* of the head's flows, segments */
+	uint32_t behind_flows; /* of the tasks that are held back */
+	uint64_t capacity, rate_before; /* of the link, and of what is received before those behind; bytes a second */
+	uint32_t turn; /* for line_wait() */
+	uint32_t large_window; /* of large flows, segments; 0: the kernel's own */
+};
+
+/*
+ * Attaches the memory; false: there is none, and nobody is ever held back. task: QCLIMB_TASK, "" is the process alone.
+ */
+bool line_open(const char *task, uint64_t capacity);
+void line_after_fork(void);
+/* The process ends: its task leaves the line. */
+void line_end(void);
+
+/*
+ * The process receives so many small and large flows more. With a first small one its task joins the line, with the
+ * last one it leaves; with a large one it has no place.
+ */
+void line_count(int small, int large, uint64_t now);
+
+/* Bytes that this process received, and by which flow of its: also says that the task is active. */
+void line_received(uint64_t bytes, enum line_flow flow, uint64_t now);
+
+/* Bytes that came by the link to a socket that is left alone. */
+void line_hears(uint64_t bytes, uint64_t now);
+
+/* A large flow is read. counted: as rates_count_large() has it. */
+void line_counts_large(_Atomic uint32_t *counted, uint64_t now);
+
+/*
+ * A connection begins. Whether one flow more, beside those that began just now, would be held back by nobody: few stand
+ * in line, and the link is not known to be full.
+ */
+bool line_begins_free(uint64_t now);
+
+/* Whether this process's task stands in line. */
+bool line_has_place(void);
+
+/* The task waits for its turn. */
+void line_waits(uint64_t now);
+
+/* Where the process stands. Cheap: looked at anew when the line changed or LOOK_NS passed. */
+const struct line_view *line_look(uint64_t now, struct line_view *view);
+
+/* Sleeps until the order of the line changes or the time passes; true: until a signal came. */
+bool line_wait(uint32_t turn, uint64_t timeout_ns);
+
+#endif

@@ -1,0 +1,256 @@
+#include "socket/connection.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/process.h"
+
+#define POOL_CHUNK 512u /* of 248 bytes: whole pages */
+#define POOL_CHUNKS 512u /* 262,144 sockets; more pass through */
+
+_Atomic(struct connection_slot_chunk *) qclimb_fd_chunks[FD_CHUNKS];
+
+static _Atomic(struct connection *) pool[POOL_CHUNKS];
+static _Atomic uint32_t pool_used; /* connections ever taken from the pool's end */
+static _Atomic uint64_t pool_free; /* slot + 1 of the first free one, below a counter that makes each change distinct */
+
+static void (*on_end)(struct connection *connection, int fd);
+
+/* Memory of zeros for a chunk of either table, installed by whoever comes first; NULL if there is none. */
+static void *chunk_at(_Atomic(void *) *place, size_t len)
+{
+	void *chunk = atomic_load(place);
+	void *none = NULL;
+	const int saved = errno;
+
+	if (chunk)
+		return chunk;
+	chunk = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	errno = saved;
+	if (chunk == MAP_FAILED)
+		return NULL;
+	if (atomic_compare_exchange_strong(place, &none, chunk))
+		return chunk;
+	munmap(chunk, len);
+	return none;
+}
+
+void connections_start(void (*ends)(struct connection *connection, int fd))
+{
+	on_end = ends;
+}
+
+static struct connection *pool_at(uint32_t slot)
+{
+	return atomic_load(&pool[slot / POOL_CHUNK]) + slot % POOL_CHUNK;
+}
+
+static struct connection *pool_take(void)
+{
+	uint64_t head = atomic_load(&pool_free);
+	uint32_t slot;
+
+	while ((uint32_t)head) {
+		struct connection *connection = pool_at((uint32_t)head - 1);
+		const uint64_t next = (((head >> 32) + 1) << 32) | connection->next_free;
+
+		if (atomic_compare_exchange_weak(&pool_free, &head, next))
+			return connection;
+	}
+	slot = atomic_load(&pool_used);
+	do {
+		if (slot >= POOL_CHUNK * POOL_CHUNKS)
+			return NULL;
+		if (!chunk_at((_Atomic(void *) *)&pool[slot / POOL_CHUNK], POOL_CHUNK * sizeof(struct connection)))
+			return NULL;
+	} while (!atomic_compare_exchange_weak(&pool_used, &slot, slot + 1));
+	pool_at(slot)->slot = slot;
+	return pool_at(slot);
+}
+
+static void pool_give(struct connection *connection)
+{
+	uint64_t head = atomic_load(&pool_free);
+
+	do
+		connection->next_free = (uint32_t)head;
+	while (!atomic_compare_exchange_weak(&pool_free, &head, (((head >> 32) + 1) << 32) | (connection->slot + 1)));
+}
+
+static _Atomic(struct connection *) *slot_of(int fd)
+{
+	struct connection_slot_chunk *chunk;
+
+	if (fd < 0 || (unsigned int)fd >= FD_CHUNK * FD_CHUNKS)
+		return NULL;
+	chunk = chunk_at((_Atomic(void *) *)&qclimb_fd_chunks[(unsigned int)fd / FD_CHUNK], sizeof(*chunk));
+	return chunk ? &chunk->slot[(unsigned int)fd % FD_CHUNK] : NULL;
+}
+
+/* One descriptor less; the last one ends the flow. */
+static void connection_put(int fd, struct connection *connection)
+{
+	if (atomic_fetch_sub(&connection->fds, 1) != 1)
+		return;
+	on_end(connection, fd);
+	pool_give(connection);
+}
+
+void connection_set(int fd, struct connection *connection, int old_fd)
+{
+	struct connection *old;
+	_Atomic(struct connection *) *slot;
+
+	if (!connection && !connection_of(fd))
+		return;
+	slot = slot_of(fd);
+	if (!slot)
+		return;
+	if (connection)
+		atomic_fetch_add(&connection->fds, 1);
+	old = atomic_exchange(slot, connection);
+	if (old)
+		connection_put(old_fd, old);
+}
+
+struct connection *connection_new(int fd, bool is_ipv6, uint8_t role)
+{
+	struct connection *connection = qclimb_process.is_passive ? NULL : pool_take();
+
+	if (!connection) {
+		connection_set(fd, NULL, FD_LOST);
+		return NULL;
+	}
+	memset(connection, 0, offsetof(struct connection, slot));
+	connection->is_ipv6 = is_ipv6;
+	connection->role = role;
+	connection->dscp = DSCP_NOT_SET;
+	connection->own_so_priority = -1;
+	connection->own_nodelay = -1;
+	connection_set(fd, connection, FD_LOST);
+	if (connection_of(fd) != connection) {
+		pool_give(connection);
+		return NULL;
+	}
+	return connection;
+}
+
+int connection_number(const struct connection *connection)
+{
+	for (unsigned int fd = 0; fd < FD_CHUNK * FD_CHUNKS; fd++) {
+		if (!atomic_load(&qclimb_fd_chunks[fd / FD_CHUNK]))
+			fd |= FD_CHUNK - 1; /* on to the next chunk */
+		else if (connection_of((int)fd) == connection)
+			return (int)fd;
+	}
+	return -1;
+}
+
+void connection_drop(int fd)
+{
+	struct connection *connection = connection_of(fd);
+	_Atomic(struct connection *) *slot;
+
+	if (!connection || !is_own_process())
+		return;
+	slot = slot_of(fd);
+	connection = slot ? atomic_exchange(slot, NULL) : NULL;
+	if (connection)
+		connection_put(fd, connection);
+}
+
+void connection_drop_range(unsigned int first, unsigned int last)
+{
+	if (last >= FD_CHUNK * FD_CHUNKS)
+		last = FD_CHUNK * FD_CHUNKS - 1;
+	for (unsigned int fd = first; fd <= last; fd++) {
+		if (!atomic_load(&qclimb_fd_chunks[fd / FD_CHUNK]))
+			fd |= FD_CHUNK - 1; /* on to the next chunk */
+		else
+			connection_drop((int)fd);
+	}
+}
+
+/* Calls `act` for each connection in use. */
+static void for_each_connection(void (*act)(struct connection *))
+{
+	const uint32_t used = atomic_load(&pool_used);
+
+	for (uint32_t slot = 0; slot < used; slot++)
+		if (atomic_load(&pool_at(slot)->fds))
+			act(pool_at(slot));
+}
+
+static void share_with_child(struct connection *connection)
+{
+	if (connection->dscp != DSCP_NOT_SET)
+		connection->dscp = DSCP_UNKNOWN;
+	connection->quiet_bytes = 0;
+	connection->is_foreign = true;
+}
+
+static void share_with_parent(struct connection *connection)
+{
+	share_with_child(connection);
+	connection->is_shared = true;
+	connection->lent = 0;
+	atomic_store(&connection->writing, 0); /* they exist only in the parent */
+}
+
+void connections_share(bool is_child)
+{
+	for_each_connection(is_child ? share_with_parent : share_with_child);
+}
+
+void connections_visit(void (*visit)(struct connection *connection, int fd))
+{
+	for (unsigned int fd = 0; fd < FD_CHUNK * FD_CHUNKS; fd++) {
+		struct connection *connection;
+
+		if (!atomic_load(&qclimb_fd_chunks[fd / FD_CHUNK]))
+			fd |= FD_CHUNK - 1; /* on to the next chunk */
+		else if ((connection = connection_of((int)fd)))
+			visit(connection, (int)fd);
+	}
+}
+
+void connections_finish(void)
+{
+	connections_visit(on_end);
+}
+
+void connections_withdraw(void (*leave)(struct connection *connection, int fd))
+{
+	for (unsigned int fd = 0; fd < FD_CHUNK * FD_CHUNKS; fd++) {
+		struct connection *connection;
+
+		if (!atomic_load(&qclimb_fd_chunks[fd / FD_CHUNK])) {
+			fd |= FD_CHUNK - 1; /* on to the next chunk */
+		} else if ((connection = connection_of((int)fd))) {
+			leave(connection, (int)fd);
+			connection_set((int)fd, NULL, (int)fd);
+		}
+	}
+}
+
+bool is_tcp(int family, int type, int protocol)
+{
+	return (family == AF_INET || family == AF_INET6) && (type & 0xf) == SOCK_STREAM &&
+	       (protocol == 0 || protocol == IPPROTO_TCP);
+}
+
+struct connection *connection_adopt(int fd, uint8_t role)
+{
+	int family = 0, type = 0, protocol = 0;
+	const int saved = errno;
+	struct connection *connection = NULL;
+
+	if (qclimb_process.is_passive)
+		return NULL;
+	if (!sys_getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, sizeof(family)) &&
+	    !sys_getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, sizeof(type)) &&
+	    !sys_getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, sizeof(protocol)) && is_tcp(family, type, protocol))
+		connection = connection_new(fd, family == AF_INET6, role);
+	errno = saved;
+	return connection;
+}

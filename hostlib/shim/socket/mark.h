@@ -1,0 +1,21 @@
+/*
+ * Puts a priority on a socket: DSCP in packets (RFC 2474), SO_PRIORITY on the host's own queues. ECN bits stay the
+ * kernel's.
+ */
+#ifndef QCLIMB_MARK_H
+#define QCLIMB_MARK_H
+
+#include "socket/connection.h"
+
+#include <qclimb/policy.h>
+
+/*
+ * Sets what differs from the socket's present state; errno kept. False: this descriptor is no TCP socket (reused behind
+ * our back).
+ */
+bool mark(struct connection *connection, int fd, const struct qclimb_policy *policy, uint32_t priority);
+
+/* Gives back what the application would have without us. */
+void mark_nothing(struct connection *connection, int fd);
+
+#endif

@@ -1,0 +1,230 @@
+#include "tell/records.h"
+
+#include <string.h>
+#include <sys/un.h>
+
+#include "base/own_fd.h"
+#include "base/process.h"
+
+#define RING 64u
+#define BATCH 16u /* divides RING */
+#define BATCH_NS (200 * QCLIMB_NS_PER_MS)
+#define CLOSE_NS (20 * QCLIMB_NS_PER_MS)
+#define RETRY_NS (1000 * QCLIMB_NS_PER_MS)
+#define FULL_NS                                                                                                        \
+	(5 *                                                                                                           \
+	 QCLIMB_NS_PER_MS) /* a full socket is left alone for: a refused datagram costs as much as one that is taken */
+
+enum { SLOT_FREE, SLOT_FILLING, SLOT_READY };
+
+/* Apart from what they are the states of, so that records that go together lie together. */
+static _Atomic uint8_t states[RING];
+static struct qclimb_record ring[RING];
+static _Atomic uint32_t head; /* records ever begun: each has the slot of its number */
+static _Atomic uint32_t tail; /* what was begun before is sent or dropped */
+static _Atomic uint32_t dropped;
+static _Atomic uint64_t flushed_ns;
+static _Atomic uint64_t full_ns; /* the socket was full then; 0: it was not, last time */
+static _Atomic uint64_t failed_ns; /* nobody was there to take it then; 0: somebody was, last time */
+static _Atomic uint64_t policy_generation;
+static atomic_flag is_flushing = ATOMIC_FLAG_INIT; /* tried, never waited for */
+
+/* Used by the one that flushes. */
+static int socket_fd = -1;
+static uint64_t socket_cookie;
+
+static bool socket_is_ours(void)
+{
+	uint64_t cookie = 0;
+
+	return socket_fd >= 0 && !sys_getsockopt(socket_fd, SOL_SOCKET, SO_COOKIE, &cookie, sizeof(cookie)) &&
+	       cookie == socket_cookie;
+}
+
+static bool open_socket(void)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	const size_t len = strlen(qclimb_process.records_path);
+	int fd;
+
+	if (!len || len >= sizeof(address.sun_path))
+		return false;
+	memcpy(address.sun_path, qclimb_process.records_path, len + 1);
+	fd = (int)qclimb_syscall(SYS_socket, AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return false;
+	fd = own_fd(fd);
+	if (qclimb_syscall(SYS_connect, fd, &address, sizeof(address)) ||
+	    sys_getsockopt(fd, SOL_SOCKET, SO_COOKIE, &socket_cookie, sizeof(socket_cookie))) {
+		(void)qclimb_syscall(SYS_close, fd);
+		return false;
+	}
+	socket_fd = fd;
+	return true;
+}
+
+/* Nobody takes records, as was found less than RETRY_NS ago. */
+static inline bool is_alone(uint64_t now)
+{
+	const uint64_t since_ns = relaxed_get(failed_ns);
+
+	return since_ns && now - since_ns < RETRY_NS;
+}
+
+/* Sends a datagram; a hostd that was restarted is found again once. False: nobody took it. */
+static bool send_datagram(const struct msghdr *message, uint64_t now)
+{
+	if (is_alone(now))
+		return false;
+	for (int attempt = 0; attempt < 2; attempt++) {
+		if (!socket_is_ours()) {
+			socket_fd = -1;
+			if (!open_socket())
+				break;
+		}
+		if (qclimb_syscall(SYS_sendmsg, socket_fd, message, MSG_NOSIGNAL | MSG_DONTWAIT) > 0) {
+			atomic_store(&failed_ns, 0);
+			atomic_store(&full_ns, 0);
+			return true;
+		}
+		if (errno == EAGAIN || errno == ENOBUFS) {
+			atomic_store(&full_ns, now);
+			return false; /* hostd is slow, not gone */
+		}
+		(void)qclimb_syscall(SYS_close, socket_fd);
+		socket_fd = -1;
+	}
+	atomic_store(&failed_ns, now);
+	return false;
+}
+
+/* Sends `count` records from slot `first` on, at most BATCH, and frees them. */
+static void send_slots(uint32_t first, uint32_t count, uint64_t now)
+{
+	struct qclimb_record_header header = {
+		QCLIMB_RECORD_MAGIC,   QCLIMB_RECORD_VERSION,		sizeof(struct qclimb_record), count,
+		atomic_load(&dropped), atomic_load(&policy_generation),
+	};
+	struct iovec parts[] = { { &header, sizeof(header) }, { &ring[first], count * sizeof(ring[0]) } };
+	const struct msghdr message = { .msg_iov = parts, .msg_iovlen = 2 };
+
+	if (send_datagram(&message, now))
+		atomic_fetch_sub(&dropped, header.dropped);
+	else
+		atomic_fetch_add(&dropped, count);
+	for (uint32_t i = 0; i < count; i++)
+		atomic_store_explicit(&states[first + i], SLOT_FREE, memory_order_release);
+}
+
+static bool is_full(uint64_t now)
+{
+	const uint64_t since_ns = atomic_load_explicit(&full_ns, memory_order_relaxed);
+
+	return since_ns && now - since_ns < FULL_NS;
+}
+
+/* How many records from number `at` on are whole and lie together, a datagram's at most. */
+static uint32_t run_of(uint32_t at, uint32_t end)
+{
+	uint32_t count = 0;
+
+	while (count < BATCH && at + count != end && (count == 0 || (at + count) % RING != 0) &&
+	       atomic_load_explicit(&states[(at + count) % RING], memory_order_acquire) == SLOT_READY)
+		count++;
+	return count;
+}
+
+static __attribute__((noinline)) void flush(uint64_t now)
+{
+	const int saved = errno;
+	uint32_t at, end, kept, count;
+
+	if (atomic_flag_test_and_set(&is_flushing))
+		return;
+	atomic_store(&flushed_ns, now);
+	end = atomic_load(&head);
+	at = atomic_load(&tail);
+	if (end - at > RING)
+		at = end - RING;
+	kept = end; /* the first that is still being filled, or left */
+	while (at != end) {
+		count = run_of(at, end);
+		if (count) {
+			send_slots(at % RING, count, now);
+		} else {
+			if (kept == end && atomic_load(&states[at % RING]) != SLOT_FREE)
+				kept = at;
+			count = 1;
+		}
+		at += count;
+		if (is_full(now)) {
+			kept = kept == end ? at : kept; /* the others stay in the ring */
+			break;
+		}
+	}
+	atomic_store(&tail, kept);
+	atomic_flag_clear(&is_flushing);
+	errno = saved;
+}
+
+/* The record of this slot has come: whether it is time to send. Slots are numbered as records are, modulo RING. */
+static inline void flush_if_due(uint32_t slot, uint64_t now)
+{
+	if (unlikely(slot % BATCH == BATCH - 1 || now - relaxed_get(flushed_ns) > BATCH_NS) && !is_full(now))
+		flush(now);
+}
+
+struct qclimb_record *records_begin(uint64_t now)
+{
+	uint8_t state = SLOT_FREE;
+	uint32_t slot;
+
+	if (is_alone(now)) {
+		/* Threads may lose one to each other here: no locked instruction for what nobody is there to hear. */
+		relaxed_set(dropped, relaxed_get(dropped) + 1);
+		return NULL;
+	}
+	slot = atomic_fetch_add_explicit(&head, 1, memory_order_relaxed) % RING;
+	if (unlikely(!atomic_compare_exchange_strong(&states[slot], &state, SLOT_FILLING))) {
+		atomic_fetch_add(&dropped, 1);
+		flush_if_due(slot, now);
+		return NULL;
+	}
+	return &ring[slot];
+}
+
+void records_end(struct qclimb_record *record, uint64_t generation, uint64_t now)
+{
+	const uint32_t slot = (uint32_t)(record - ring);
+
+	if (unlikely(relaxed_get(policy_generation) != generation)) /* threads share its cache line */
+		relaxed_set(policy_generation, generation);
+	atomic_store_explicit(&states[slot], SLOT_READY, memory_order_release);
+	flush_if_due(slot, now);
+}
+
+static bool is_waiting(void)
+{
+	return relaxed_get(head) != relaxed_get(tail);
+}
+
+void records_flush(void)
+{
+	if (is_waiting())
+		flush(now_ns());
+}
+
+void records_flush_if_due(uint64_t now)
+{
+	if (is_waiting() && now - relaxed_get(flushed_ns) >= CLOSE_NS && !is_full(now))
+		flush(now);
+}
+
+void records_after_fork(void)
+{
+	for (uint32_t i = 0; i < RING; i++)
+		atomic_store(&states[i], SLOT_FREE);
+	atomic_store(&tail, atomic_load(&head));
+	atomic_store(&dropped, 0);
+	atomic_flag_clear(&is_flushing);
+}

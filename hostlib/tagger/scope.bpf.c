@@ -1,0 +1,179 @@
+/*
+ * Which sockets the kernel mode serves: those that are opened in the cgroups to which this program is attached, and
+ * there, where ports are named, whose listening side has one of them. It gives each a stream, and a rule by which all
+ * its packets go first until a flow begins: SYN, SYN-ACK, bare ACKs. It sees the end of a socket's last flow.
+ * Invariant: a socket that it never saw has neither, and no other program here touches it.
+ */
+#include "stream.h"
+
+#include <bpf/bpf_endian.h>
+#include <qclimb/crc32.h>
+
+#define ESTABLISHED 1 /* enum of TCP's states, as args[] tells them */
+#define CLOSE_WAIT 8
+
+/* The service ports that are served; none: all. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1024);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+	__type(key, uint32_t);
+	__type(value, uint32_t);
+} ports SEC(".maps");
+
+#define ANY_PORT 0 /* a key of `ports` */
+
+struct prefix {
+	uint32_t bits;
+	uint8_t address[16]; /* IPv4 as v4-mapped */
+};
+
+/* Whose hosts are known to hide the SACKs of what was only overtaken: flows climb towards them alone. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 1024);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+	__type(key, struct prefix);
+	__type(value, uint32_t);
+} filtering SEC(".maps");
+
+static __always_inline int is_in_scope(uint32_t service_port)
+{
+	const uint32_t any = ANY_PORT;
+
+	return bpf_map_lookup_elem(&ports, &any) || bpf_map_lookup_elem(&ports, &service_port);
+}
+
+struct digest {
+	uint8_t address[16];
+	uint32_t crc;
+};
+
+static long digest_byte(uint32_t at, struct digest *digest)
+{
+	digest->crc = qclimb_crc32_bits(digest->crc, digest->address[at & 15]);
+	return 0;
+}
+
+/*
+ * An address as a feature: the low 24 bits of IPv4, or of IPv6's CRC-32, as many as a float32 holds. As the library has
+ * it (shim/life/forecast.c).
+ */
+static __noinline uint32_t number_of(const uint8_t *address, int is_ipv4)
+{
+	struct digest digest = { .crc = UINT32_MAX };
+
+	if (is_ipv4)
+		return (uint32_t)address[13] << 16 | (uint32_t)address[14] << 8 | address[15];
+	__builtin_memcpy(digest.address, address, sizeof(digest.address));
+	bpf_loop(sizeof(digest.address), digest_byte, &digest, 0);
+	return ~digest.crc & 0xffffff;
+}
+
+static __always_inline int is_mapped(const uint8_t *address)
+{
+	uint32_t word[3];
+
+	__builtin_memcpy(word, address, sizeof(word));
+	return !word[0] && !word[1] && word[2] == bpf_htonl(0xffff);
+}
+
+static __always_inline void addresses_of(const struct bpf_sock_ops *ops, struct stream *stream)
+{
+	const uint32_t local[4] = { ops->local_ip6[0], ops->local_ip6[1], ops->local_ip6[2], ops->local_ip6[3] };
+	const uint32_t peer[4] = { ops->remote_ip6[0], ops->remote_ip6[1], ops->remote_ip6[2], ops->remote_ip6[3] };
+	const uint32_t local4 = ops->local_ip4, peer4 = ops->remote_ip4;
+	struct prefix to = { .bits = 128 };
+
+	if (ops->family == 10) { /* AF_INET6; v4-mapped addresses stand there as they are */
+		__builtin_memcpy(stream->local, local, sizeof(local));
+		__builtin_memcpy(stream->peer, peer, sizeof(peer));
+	} else {
+		stream->local[10] = stream->local[11] = stream->peer[10] = stream->peer[11] = 0xff;
+		__builtin_memcpy(&stream->local[12], &local4, sizeof(local4));
+		__builtin_memcpy(&stream->peer[12], &peer4, sizeof(peer4));
+	}
+	stream->local_port = (uint16_t)ops->local_port;
+	stream->peer_port = (uint16_t)bpf_ntohl(ops->remote_port);
+	stream->local_number = number_of(stream->local, is_mapped(stream->local));
+	stream->peer_number = number_of(stream->peer, is_mapped(stream->peer));
+	__builtin_memcpy(to.address, stream->peer, sizeof(to.address));
+	stream->may_climb = bpf_map_lookup_elem(&filtering, &to) != 0;
+}
+
+static __always_inline void serve_first(struct bpf_sock *sk)
+{
+	struct tagger_socket *told = bpf_sk_storage_get(&flows, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+
+	if (told && !told->now.start && !told->before.start) {
+		told->now.start = UINT64_MAX;
+		told->before.start = TAGGER_BY_KERNEL;
+	}
+}
+
+/* A connection begins, or one that was let in is there. */
+static __always_inline void open_stream(struct bpf_sock_ops *ops, struct bpf_sock *sk, uint8_t role)
+{
+	struct stream *stream = bpf_sk_storage_get(&streams, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+
+	if (!stream)
+		return;
+	serve_first(sk);
+	addresses_of(ops, stream);
+	stream->role = role;
+	stream->cookie = bpf_get_socket_cookie(ops);
+	bpf_sock_ops_cb_flags_set(ops, ops->bpf_sock_ops_cb_flags | BPF_SOCK_OPS_STATE_CB_FLAG);
+}
+
+/* The application writes no more. */
+static __always_inline void close_stream(struct bpf_sock *sk)
+{
+	struct stream *stream = bpf_sk_storage_get(&streams, sk, 0, 0);
+	const struct qclimb_policy *policy = ONLY(&host_policy);
+	const struct tcp_sock *tcp = stream && policy ? (struct tcp_sock *)bpf_skc_to_tcp_sock(sk) : 0;
+
+	if (tcp)
+		stream_finish(stream, written_of(tcp), policy, QCLIMB_RECORD_CLOSED);
+}
+
+SEC("sockops")
+int scope(struct bpf_sock_ops *ops)
+{
+	struct bpf_sock *sk = ops->sk;
+
+	if (!sk || (ops->family != 2 && ops->family != 10))
+		return 1;
+	switch (ops->op) {
+	case BPF_SOCK_OPS_TCP_CONNECT_CB:
+		if (is_in_scope(bpf_ntohl(ops->remote_port))) {
+			open_stream(ops, sk, 0);
+			kernel_count(KERNEL_SOCKETS);
+		}
+		break;
+	case BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB: {
+		struct stream *stream = bpf_sk_storage_get(&streams, sk, 0, 0);
+
+		if (stream)
+			addresses_of(ops, stream); /* the own one is known by now */
+		break;
+	}
+	case BPF_SOCK_OPS_TCP_LISTEN_CB:
+		if (is_in_scope(ops->local_port))
+			serve_first(sk); /* SYN-ACKs are the listener's */
+		break;
+	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:
+		if (is_in_scope(ops->local_port)) {
+			open_stream(ops, sk, 1);
+			kernel_count(KERNEL_SOCKETS);
+		}
+		break;
+	case BPF_SOCK_OPS_STATE_CB:
+		if (ops->args[0] == ESTABLISHED ? ops->args[1] != CLOSE_WAIT : ops->args[0] == CLOSE_WAIT)
+			close_stream(sk);
+		break;
+	}
+	return 1;
+}
+
+char _license[] SEC("license") = "Dual MIT/GPL";

@@ -1,0 +1,206 @@
+/*
+ * What the kernel mode knows of a socket's outgoing stream, and how a flow of it begins and ends: socket storage, the
+ * history of sizes, the records. For the programs that see sockets open and close (scope.bpf.c) and write (write.h).
+ *
+ * A socket has a `stream` only if it was opened in a cgroup, and at a port, that the operator opted in. Everything is a
+ * position: the kernel's count of bytes ACKed plus what is under way, as the tagger's egress counts.
+ * Written under the socket's lock alone. Invariant: a socket without a stream is left as it is.
+ */
+#ifndef QCLIMB_TAGGER_STREAM_H
+#define QCLIMB_TAGGER_STREAM_H
+
+#include <stdint.h>
+
+#include <qclimb/footprint.h>
+#include <qclimb/policy.h>
+#include <qclimb/record.h>
+#include <qclimb/turn.h>
+
+#include "kernel_types.h"
+#include "maps.h"
+
+#define NS_PER_US 1000
+#define GAP_MAX_US UINT64_C(1000000000)
+#define RECORDS_BYTES (4 << 20)
+
+struct stream {
+	uint64_t start; /* position of the flow's first byte */
+	uint64_t asked; /* position at which the application's calls end */
+	uint64_t start_ns, last_write_ns;
+	uint64_t first_write_bytes, start_us, gap_us;
+	uint64_t last_size_bytes[QCLIMB_LAST_SIZES];
+	struct qclimb_footprint footprint;
+	uint64_t cookie;
+	uint32_t read_seq; /* what the application had read at the last write */
+	uint32_t pid, flows;
+	uint8_t local[16], peer[16]; /* IPv4 as v4-mapped */
+	uint16_t local_port, peer_port;
+	uint8_t role; /* 1: this side accepted */
+	uint8_t is_open; /* a flow is under way */
+	uint8_t is_told; /* the library finds this socket's flows, and tells of them */
+	uint8_t is_forecast; /* the forest was asked about this flow */
+	uint8_t may_climb; /* the receiver hides the SACKs of what was only overtaken */
+	uint8_t reserved[3];
+	uint32_t local_number, peer_number; /* the addresses as features */
+	char comm[16];
+};
+
+struct history_key {
+	uint8_t peer[16];
+	uint32_t pid;
+	uint16_t service_port;
+	uint16_t role;
+};
+
+struct history {
+	uint64_t end_ns; /* the last write of the flow before */
+	uint64_t last_size_bytes[QCLIMB_LAST_SIZES]; /* newest first; 0: none */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+	__type(key, int);
+	__type(value, struct stream);
+} streams SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 16384);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+	__type(key, struct history_key);
+	__type(value, struct history);
+} histories SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+	__type(key, uint32_t);
+	__type(value, struct qclimb_policy);
+} host_policy SEC(".maps");
+
+/* struct qclimb_record, one after another; a full buffer drops and counts. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, RECORDS_BYTES);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} records SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, KERNEL_COUNTS);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+	__type(key, uint32_t);
+	__type(value, uint64_t);
+} kernel_counts SEC(".maps");
+
+static __always_inline void kernel_count(uint32_t what)
+{
+	uint64_t *number = bpf_map_lookup_elem(&kernel_counts, &what);
+
+	if (number)
+		(*number)++;
+}
+
+/* The position of the next byte that the application writes. */
+static __always_inline uint64_t written_of(const struct tcp_sock *tcp)
+{
+	return tcp->bytes_acked + (uint32_t)(tcp->write_seq - tcp->snd_una);
+}
+
+static __always_inline struct history_key history_key_of(const struct stream *stream)
+{
+	struct history_key key = { .pid = stream->pid, .role = stream->role };
+
+	__builtin_memcpy(key.peer, stream->peer, sizeof(key.peer));
+	key.service_port = stream->role ? stream->local_port : stream->peer_port;
+	return key;
+}
+
+/* The rule by which the flow's packets are marked. */
+static __always_inline struct qclimb_flow_rule rule_of(const struct stream *stream, const struct qclimb_policy *policy)
+{
+	struct qclimb_flow_rule rule = qclimb_flow_rule_of(policy, &stream->footprint);
+
+	if (!stream->may_climb && rule.bounds.lower_bytes) {
+		/* It would overtake itself, and send again what is only late: as PIAS has it. */
+		rule.bounds = (struct qclimb_bounds){ .upper_bytes = QCLIMB_UNKNOWN_BYTES };
+		rule.footprint_bytes = 0;
+	}
+	return rule;
+}
+
+static __always_inline uint8_t last_priority_of(const struct stream *stream, const struct qclimb_policy *policy,
+						uint64_t size_bytes)
+{
+	const struct qclimb_flow_rule rule = rule_of(stream, policy);
+
+	return policy->mode < QCLIMB_PIAS ? 0 : (uint8_t)qclimb_flow_priority(policy, &rule, size_bytes - 1);
+}
+
+static __always_inline void record_flow(const struct stream *stream, uint64_t size_bytes,
+					const struct qclimb_policy *policy, uint8_t flags)
+{
+	struct qclimb_record *record = bpf_ringbuf_reserve(&records, sizeof(*record), 0);
+
+	if (!record) {
+		kernel_count(KERNEL_DROPPED);
+		return;
+	}
+	__builtin_memset(record, 0, sizeof(*record));
+	record->start_ns = stream->start_ns;
+	record->last_write_ns = stream->last_write_ns;
+	record->size_bytes = size_bytes;
+	record->lower_bytes = stream->footprint.has_forest ? stream->footprint.foretold.lower_bytes : 0;
+	record->upper_bytes =
+		stream->footprint.has_forest ? stream->footprint.foretold.upper_bytes : QCLIMB_UNKNOWN_BYTES;
+	record->first_write_bytes = stream->first_write_bytes;
+	record->footprint_lower_bytes =
+		stream->footprint.is_fixed ? stream->footprint.fixed_lower_bytes : stream->footprint.asked_bytes;
+	record->start_us = stream->start_us;
+	record->gap_us = stream->gap_us;
+	__builtin_memcpy(record->last_size_bytes, stream->last_size_bytes, sizeof(record->last_size_bytes));
+	record->connection = stream->cookie;
+	record->pid = stream->pid;
+	record->flow_index = stream->flows;
+	__builtin_memcpy(record->local_addr, stream->local, sizeof(record->local_addr));
+	__builtin_memcpy(record->peer_addr, stream->peer, sizeof(record->peer_addr));
+	record->local_port = stream->local_port;
+	record->peer_port = stream->peer_port;
+	record->role = stream->role;
+	record->mode = (uint8_t)policy->mode;
+	record->last_priority = last_priority_of(stream, policy, size_bytes);
+	record->flags = flags | (stream->footprint.has_forest ? QCLIMB_RECORD_FOREST : 0);
+	__builtin_memcpy(record->comm, stream->comm, sizeof(record->comm));
+	bpf_ringbuf_submit(record, 0);
+	kernel_count(KERNEL_FLOWS);
+}
+
+/* The flow under way is over, `written` being the position after its last byte. */
+static __always_inline void stream_finish(struct stream *stream, uint64_t written, const struct qclimb_policy *policy,
+					  uint8_t flags)
+{
+	const struct history_key key = history_key_of(stream);
+	struct history next = { .end_ns = stream->last_write_ns }, *past;
+	uint64_t size_bytes;
+
+	if (!stream->is_open)
+		return;
+	stream->is_open = 0;
+	if (written > stream->asked)
+		written = stream->asked; /* a FIN has a place in the stream */
+	size_bytes = written - stream->start;
+	if (!size_bytes || stream->is_told)
+		return;
+	record_flow(stream, size_bytes, policy, flags);
+	stream->flows++;
+	past = bpf_map_lookup_elem(&histories, &key);
+	next.last_size_bytes[0] = size_bytes;
+	for (int i = 1; i < QCLIMB_LAST_SIZES; i++)
+		next.last_size_bytes[i] = past ? past->last_size_bytes[i - 1] : 0;
+	bpf_map_update_elem(&histories, &key, &next, BPF_ANY);
+}
+
+#endif

@@ -1,0 +1,114 @@
+/*
+ * What the kernel mode does at each write to a socket in scope: where a flow begins, what its footprint says of its
+ * size, and the rule that the tagger's egress then marks packets by. The body of write.bpf.c and write_fentry.bpf.c,
+ * which differ in how the kernel calls them.
+ *
+ * The tracepoint comes once a packet, with what remains of the call. Position plus rest stays the same for as long as a
+ * call lasts, so that only a call's first event is decided on.
+ */
+#ifndef QCLIMB_TAGGER_WRITE_H
+#define QCLIMB_TAGGER_WRITE_H
+
+#include "forecast.h"
+
+static __always_inline void flow_begins(struct stream *stream, uint64_t written, uint64_t now)
+{
+	const uint64_t who = bpf_get_current_pid_tgid();
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
+	struct history_key key;
+	struct history *past;
+
+	stream->pid = (uint32_t)(who >> 32);
+	bpf_get_current_comm(stream->comm, sizeof(stream->comm));
+	stream->start = written;
+	stream->start_ns = now;
+	stream->start_us = (now - task->group_leader->start_time) / NS_PER_US;
+	stream->first_write_bytes = 0;
+	stream->is_open = 1;
+	stream->is_forecast = 0;
+	qclimb_footprint_start(&stream->footprint);
+	key = history_key_of(stream);
+	past = bpf_map_lookup_elem(&histories, &key);
+	stream->gap_us = GAP_MAX_US;
+	if (past && (now - past->end_ns) / NS_PER_US < GAP_MAX_US)
+		stream->gap_us = (now - past->end_ns) / NS_PER_US;
+	for (int i = 0; i < QCLIMB_LAST_SIZES; i++)
+		stream->last_size_bytes[i] = past ? past->last_size_bytes[i] : 0;
+}
+
+/* Whether the flow under way, if any, is over before this call. */
+static __always_inline int begins(const struct stream *stream, const struct tcp_sock *tcp, uint64_t written,
+				  uint64_t now, uint32_t flow_gap_us)
+{
+	const struct qclimb_turn turn = {
+		.written = written,
+		.asked = stream->asked,
+		.idle_ns = now - stream->last_write_ns,
+		.gap_ns = (uint64_t)flow_gap_us * NS_PER_US,
+		.is_acked = tcp->write_seq == tcp->snd_una,
+		.has_read = tcp->copied_seq != stream->read_seq,
+	};
+
+	return !stream->is_open || qclimb_begins_flow(&turn);
+}
+
+/* A flow within the first threshold would hardly be served otherwise. */
+static __always_inline int is_forecast_due(const struct qclimb_policy *policy, const struct qclimb_footprint *flow)
+{
+	return policy->mode == QCLIMB_FULL && policy->flags & QCLIMB_USE_FOREST &&
+	       flow->asked_bytes > policy->threshold_bytes[1];
+}
+
+/* Leaves the flow's rule at the socket, unless the library does, or somebody took the socket from us. */
+static __always_inline void publish(struct sock *sk, struct stream *stream, const struct qclimb_policy *policy)
+{
+	struct tagger_socket *told = bpf_sk_storage_get(&flows, sk, 0, 0);
+	struct qclimb_flow_rule rule;
+
+	if (!told)
+		return;
+	if (told->before.start != TAGGER_BY_KERNEL) {
+		stream->is_told = 1;
+		return;
+	}
+	rule = rule_of(stream, policy);
+	told->now.start = stream->start;
+	told->now.bounds = rule.bounds;
+	told->now.footprint_bytes = rule.footprint_bytes;
+}
+
+/* An application asks to write `left` bytes, some of which an earlier event of the same call may have told of. */
+static __always_inline void on_write(struct sock *sk, uint64_t left)
+{
+	struct stream *stream = bpf_sk_storage_get(&streams, sk, 0, 0);
+	const struct qclimb_policy *policy = ONLY(&host_policy);
+	struct tcp_sock *tcp;
+	uint64_t written, now;
+
+	if (!stream || !policy || policy->mode == QCLIMB_OFF)
+		return;
+	tcp = (struct tcp_sock *)bpf_skc_to_tcp_sock(sk);
+	if (!tcp)
+		return;
+	written = written_of(tcp);
+	if (stream->is_open && written + left == stream->asked)
+		return; /* the call goes on */
+	now = bpf_ktime_get_ns();
+	if (begins(stream, tcp, written, now, policy->flow_gap_us)) {
+		stream_finish(stream, written, policy, 0);
+		flow_begins(stream, written, now);
+		stream->first_write_bytes = left;
+	}
+	stream->asked = written + left;
+	stream->last_write_ns = now;
+	stream->read_seq = tcp->copied_seq;
+	qclimb_footprint_ask(&stream->footprint, written - stream->start, left, tcp->bytes_acked > stream->start);
+	if (!stream->is_forecast && is_forecast_due(policy, &stream->footprint)) {
+		stream->is_forecast = 1;
+		forecast_flow(stream);
+	}
+	if (policy->mode >= QCLIMB_PIAS)
+		publish(sk, stream, policy);
+}
+
+#endif

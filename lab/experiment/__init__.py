@@ -1,0 +1,1 @@
+"""What every experiment shares: how sure a number is, and what a claim needs in order to hold."""

@@ -1,0 +1,1 @@
+"""The book's pages, by paper."""

@@ -1,0 +1,1 @@
+"""Big-Spine (HPSR'24)."""

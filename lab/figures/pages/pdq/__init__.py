@@ -1,0 +1,1 @@
+"""Pages on PDQ's paper."""

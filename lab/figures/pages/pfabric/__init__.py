@@ -1,0 +1,1 @@
+"""pFabric (SIGCOMM'13)."""

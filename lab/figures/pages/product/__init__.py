@@ -1,0 +1,1 @@
+"""What this project asks of itself."""

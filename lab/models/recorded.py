@@ -1,0 +1,54 @@
+"""From a recording's file to what training and measuring take."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from qclimb import recording
+from qclimb.record_rows import KEPT, Rows
+
+from lab.models.ladder import Flows
+
+
+def rows_of(found: recording.Recording) -> tuple[Rows, list[str]]:
+    """The flows as rows of KEPT, and each one's host."""
+    rows = np.zeros(found.flows, dtype=KEPT)
+    for name in ("start_ns", "size_bytes", "flags"):
+        rows[name] = found.numbers[name]
+    rows["upper_bytes"] = np.iinfo(np.uint64).max
+    rows["features"] = found.features
+    return rows, [str(host) for host in found.texts["host"]]
+
+
+def flows_of(found: recording.Recording, name: str, task: str | None = None) -> Flows:
+    """The flows as a ladder takes them; `task`: of that one only."""
+    mine = np.ones(found.flows, dtype=np.bool_) if task is None else found.texts["task"] == task
+    numbers: dict[str, Any] = {key: values[mine] for key, values in found.numbers.items()}
+    return Flows(
+        name,
+        found.features[mine],
+        numbers["size_bytes"].astype(np.float64),
+        numbers["footprint_bytes"],
+        numbers["start_ns"],
+        [str(host) for host in found.texts["host"][mine]],
+    )
+
+
+def left_out(path: Path, found: recording.Recording) -> list[str]:
+    """What was refused of a recording, a sentence a reason."""
+    return [f"{path.name}: {count} flows left out: {reason}" for reason, count in found.refused.items()]
+
+
+def traffics(paths: Sequence[Path]) -> tuple[list[Flows], list[str]]:
+    """Every traffic in some recordings, Spark's jobs each by itself; and what was refused, a sentence each."""
+    flows, told = [], []
+    for path in paths:
+        found = recording.read(path)
+        told += left_out(path, found)
+        tasks = sorted({str(task) for task in found.texts["task"]} - {"", "start"})
+        if len(tasks) > 1 and path.stem.startswith("spark"):
+            flows += [flows_of(found, f"{path.stem} {task}", task) for task in tasks]
+        else:
+            flows.append(flows_of(found, path.stem))
+    return flows, told

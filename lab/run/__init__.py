@@ -1,0 +1,1 @@
+"""Experiments in the fabric: a file or a folder each."""

@@ -1,0 +1,1 @@
+"""`qclimb lab run bigspine`: MP-MLFQ over real spines and real TCP, beside MLFQ over ECMP."""

@@ -1,0 +1,179 @@
+"""What the passes of `qclimb lab run bigspine` say, beside the fluid model, the packet simulator and the paper."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+
+from lab.experiment.intervals import Interval, over_blocks
+from lab.experiment.page import parted, table
+from lab.run.bigspine.traffic import MEDIUM_BYTES, SCHEMES, SMALL_BYTES, alone_us
+from lab.run.settings import BigSpine
+from lab.workload import guards
+from lab.workload.passes import PassResult, column
+
+BLOCK_S = 2.5
+"""Flows that begin so near to each other share queues: they are drawn together."""
+CLASSES = {
+    "all": (0, 1 << 62),
+    "small": (0, SMALL_BYTES),
+    "medium": (SMALL_BYTES, MEDIUM_BYTES),
+    "large": (MEDIUM_BYTES, 1 << 62),
+}
+ELSEWHERE = {
+    4: "fluid model 1.18, packet simulator 1.11, the paper about 1.15",
+    2: "the authors' own code 1.15 (K = 2)",
+}
+"""MLFQ / MP-MLFQ with N = 2, mean nFCT at load 0.8."""
+BEGIN, END = "<!-- measured -->", "<!-- end of what was measured -->"
+
+Key = tuple[tuple[float, int], str, int]
+"""Point (load, spines), scheme, seed."""
+Results = Mapping[Key, PassResult]
+
+
+def slowdown(results: Sequence[PassResult], spines: int) -> NDArray[np.float64]:
+    """nFCT of all flows; NaN for one that did not end."""
+    each = [column(one, "fct_us") / alone_us(column(one, "bytes"), spines) for one in results]
+    return np.concatenate(each).astype(float)
+
+
+def blocks(results: Sequence[PassResult]) -> NDArray[np.int64]:
+    """Of each flow, by seed and time."""
+    found, first = [], 0
+    for one in results:
+        number = (column(one, "due_us") / 1e6 // BLOCK_S).astype(np.int64)
+        found.append(number + first)
+        first += int(number.max()) + 1
+    return np.concatenate(found)
+
+
+def figure(results: Sequence[PassResult], spines: int, name: str, of: str, base: Sequence[PassResult] = ()) -> Interval:
+    """Mean or p99 of nFCT of a class, or its ratio to `base`'s over the flows that ended under both."""
+    low, high = CLASSES[name]
+    size = np.concatenate([column(one, "bytes") for one in results])
+    values, block = slowdown(results, spines), blocks(results)
+    good = (size > low) & (size <= high) & np.isfinite(values)
+    if base:
+        other = slowdown(base, spines)
+        good &= np.isfinite(other)
+        return over_blocks(other[good], block[good], of, values[good])
+    return over_blocks(values[good], block[good], of)
+
+
+def lines(settings: BigSpine, found: Results) -> list[str]:
+    """The page's measured part."""
+    out = [
+        f"`qclimb lab run bigspine`, {settings.seconds:g} s a pass; mean of nFCT with 95 % intervals over blocks.",
+        "",
+    ]
+    for point in dict.fromkeys(key[0] for key in found):
+        load, spines = point
+        of = {
+            name: {seed: one for (at, scheme, seed), one in found.items() if at == point and scheme == name}
+            for name in SCHEMES
+        }
+        of = {name: passes for name, passes in of.items() if passes}
+        seeds = sorted(set.intersection(*(set(passes) for passes in of.values())))
+        if not seeds:
+            continue
+        chosen = {name: [passes[seed] for seed in seeds] for name, passes in of.items()}
+        out += [f"## Load {load:g}, K = {spines}, seeds {', '.join(map(str, seeds))}", ""]
+        if wrong := guards.all_trouble(one for each in chosen.values() for one in each):
+            out += [
+                "No times are told: the machine was too busy for them. What packets did is not a matter of time.",
+                "",
+            ]
+            out += [*(f"- {sentence}" for sentence in wrong), ""]
+        else:
+            out += [_times(chosen, spines), "", _ratios(chosen, spines), ""]
+        out += [_counts(chosen), "", _carried(chosen, point), ""]
+    return out
+
+
+def _times(chosen: Mapping[str, Sequence[PassResult]], spines: int) -> str:
+    head = ["scheme", *(f"{name}, mean" for name in CLASSES), "all, p99"]
+    rows = [
+        [
+            SCHEMES[name].title,
+            *(str(figure(passes, spines, group, "mean")) for group in CLASSES),
+            str(figure(passes, spines, "all", "p99")),
+        ]
+        for name, passes in chosen.items()
+    ]
+    return table(head, rows)
+
+
+def _ratios(chosen: Mapping[str, Sequence[PassResult]], spines: int) -> str:
+    if "mp-2" not in chosen:
+        return ""
+    told = []
+    for name, passes in chosen.items():
+        if name != "mp-2":
+            each = [f"{group} {figure(chosen['mp-2'], spines, group, 'mean', passes)}" for group in CLASSES]
+            each.append(f"all, p99 {figure(chosen['mp-2'], spines, 'all', 'p99', passes)}")
+            told.append(f"- {SCHEMES[name].title} / {SCHEMES['mp-2'].title}, same flows: {'; '.join(each)}.")
+    if spines in ELSEWHERE:
+        told.append(f"- Elsewhere, N = 2, all, mean: {ELSEWHERE[spines]}.")
+    return "\n".join(told)
+
+
+def _counts(chosen: Mapping[str, Sequence[PassResult]]) -> str:
+    head = ["scheme", "flows", "unfinished", "segments", "retransmitted", "spurious", "timeouts", "drops", "CPU idle"]
+    rows = []
+    for name, passes in chosen.items():
+        total = {key: sum(one.tcp.get(key, 0) for one in passes) for key in passes[0].tcp}
+        flows = sum(len(one.id) for one in passes)
+        sent = max(1, total["OutSegs"])
+        spurious = total["TCPDSACKRecv"] + total["TCPDSACKOfoRecv"]
+        rows.append(
+            [
+                SCHEMES[name].title,
+                str(flows),
+                str(sum(sum(one.failures.values()) for one in passes)),
+                str(total["OutSegs"]),
+                f"{total['RetransSegs']} ({total['RetransSegs'] / sent:.2%})",
+                f"{spurious} ({spurious / sent:.2%})",
+                str(total["TCPTimeouts"]),
+                str(sum(sum(one.queue_drops.values()) for one in passes)),
+                f"{np.mean([one.idle_share for one in passes]):.0%}",
+            ]
+        )
+    return table(head, rows)
+
+
+def _carried(chosen: Mapping[str, Sequence[PassResult]], point: tuple[float, int]) -> str:
+    """Bytes at the first leaf's uplinks, as shares of all of them, beside what was foretold."""
+    load, spines = point
+    rows = []
+    for name, passes in chosen.items():
+        told = [one.settings.get("uplink_bytes", {}) for one in passes]
+        if not all(told):
+            continue
+        total = sum(sum(map(sum, one.values())) for one in told)
+        for number, (first, last) in enumerate(SCHEMES[name].carried(spines, load)):
+            spine = f"s{number + 1}"
+            queues = [sum(one[spine][queue] for one in told) for queue in range(8)]
+            rows.append(
+                [
+                    SCHEMES[name].title,
+                    spine,
+                    f"{sum(queues[1:]) / total:.3f} ({first:.3f})",
+                    f"{queues[0] / total:.3f} ({last:.3f})",
+                    f"{sum(queues) / total:.3f} ({first + last:.3f})",
+                ]
+            )
+    return table(["scheme", "spine", "before the last queue (foretold)", "last queue", "together"], rows)
+
+
+def report(settings: BigSpine, found: Results, console: Console) -> None:
+    """Prints it, and writes the page that was asked for."""
+    text = "\n".join(lines(settings, found))
+    console.print(text, markup=False, highlight=False, soft_wrap=True)
+    if settings.document is not None:
+        old = settings.document.read_text(encoding="utf-8") if settings.document.is_file() else "# Big-Spine\n\n"
+        before, _, after = parted(old, BEGIN, END)
+        settings.document.write_text(f"{before}{BEGIN}\n{text}{END}{after or chr(10)}", encoding="utf-8")

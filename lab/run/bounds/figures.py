@@ -1,0 +1,227 @@
+"""The paper's panels as data: which passes each needs, what the paper says, and which claims are judged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from lab.experiment.claims import Below, Claim
+from lab.experiment.passes import interleaved
+from lab.run.settings import BOUNDS_FIGURES, TRACES
+
+BASE = ("pias", "qclimb", "qclimb-forest", "qclimb-fp", "qclimb-pp", "qclimb-ps")
+
+
+def less(scheme: str, base: str, size_class: str, statistic: str, paper: str, limit: float = 1.0) -> Claim:
+    """One sentence of the paper as a ratio below a limit; `paper`: what it has, in its words and numbers (NSDI'24)."""
+    return Claim(scheme, base, size_class, statistic, Below(limit), paper)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure, or several of the same passes."""
+
+    name: str
+    title: str
+    traces: tuple[str, ...]
+    loads: tuple[float, ...]
+    variants: tuple[str, ...]
+    against: str
+    claims: tuple[Claim, ...]
+    paper: str
+    optimised: bool = False
+    """Thresholds and slack as the orchestrator chooses them; else PIAS's published ones and S = 100 KB."""
+    queries: bool = False
+    """Of memcached, over the trace as background (fanin.py)."""
+
+    kind: str = ""
+    """Tells figures of one name apart."""
+
+    @property
+    def key(self) -> str:
+        """Unique."""
+        return self.name + ("-own" if self.optimised else "") + self.kind
+
+    @property
+    def numbers(self) -> set[int]:
+        """Which figures of the paper it stands for: "7-11" is five of them."""
+        first, _, last = self.name.partition("-")
+        return set(range(int(first), int(last or first) + 1))
+
+
+FIGURES = (
+    Figure(
+        "7-11", "small, medium and all flows by load", ("web", "spark", "kv"), (0.5, 0.7), BASE, "pias",
+        (
+            less("qclimb", "pias", "small", "mean", "-44, -58, -88 % at best (K-Means, PageRank, SGD; Fig. 7)"),
+            less("qclimb", "pias", "small", "p99", "-96, -96, -97 % at best (Fig. 8)"),
+            less("qclimb-forest", "pias", "small", "mean", "as above; the paper's QCLIMB has no footprint"),
+            less("qclimb-forest", "pias", "small", "p99", "as above"),
+            less("qclimb", "pias", "medium", "mean", "-8, -24, -8 % at load 0.5 (Fig. 9)"),
+            less("qclimb", "pias", "all", "mean", "up to -6, -15, -23 % (Fig. 11)"),
+            less("qclimb", "qclimb-ps", "small", "mean", "at most 1.63 times QCLIMB-PS at load 0.7", 1.63),
+        ),
+        "8 hosts, one switch, 25 Gb/s, DCTCP, 8 queues, loads 0.3 to 0.9. Its Fig. 10 is of flows above 10 MB, of "
+        "which these recordings have none.",
+    ),
+    Figure(
+        "7-11", "the same by this project's own settings", ("web", "spark"), (0.7,),
+        ("pias", "qclimb", "qclimb-forest", "qclimb-ps"), "pias",
+        (
+            less("qclimb", "pias", "small", "mean", "as above, by other thresholds"),
+            less("qclimb", "pias", "small", "p99", "as above, by other thresholds"),
+            less("qclimb", "pias", "all", "mean", "as above, by other thresholds"),
+        ),
+        "Thresholds that the orchestrator computes from each recording instead of the published ones; the slack is the "
+        "first of them.",
+        optimised=True,
+    ),
+    Figure(
+        "12", "memcached queries over background traffic", ("web",), (0.3, 0.5, 0.7), ("tcp", "pias", "qclimb"), "pias",
+        (
+            less("qclimb", "pias", "small", "mean", "-70 to -97 %"),
+            less("qclimb", "pias", "small", "p99", "-6 to -99.8 %"),
+            less("qclimb", "pias", "medium", "mean", "-21 to -94 %"),
+            less("qclimb", "pias", "all", "mean", "-70 to -97 %"),
+        ),
+        "A client asks seven servers, over web-search traffic at loads 0.3 to 0.9; overall, 0 to 100 KB and above. Its "
+        "small and larger queries are our small and medium ones.",
+        queries=True,
+    ),
+    Figure(
+        "14", "a priority fixed once (FP), promotion by a point (PP)", ("web", "spark"), (0.5,),
+        ("qclimb", "qclimb-forest", "qclimb-fp", "qclimb-pp"), "qclimb-fp",
+        (
+            less("qclimb-forest", "qclimb-fp", "small", "mean", "up to -70 %"),
+            less("qclimb-forest", "qclimb-fp", "small", "p99", "up to -97 %"),
+            less("qclimb-forest", "qclimb-fp", "all", "mean", "up to -16 %"),
+            less("qclimb", "qclimb-fp", "small", "mean", "as above; the paper's QCLIMB has no footprint"),
+            less("qclimb", "qclimb-fp", "all", "mean", "as above"),
+            less("qclimb-forest", "qclimb-pp", "small", "mean", "up to -60 %"),
+            less("qclimb-forest", "qclimb-pp", "small", "p99", "up to -96 %"),
+            less("qclimb-forest", "qclimb-pp", "all", "mean", "up to -12 %"),
+            less("qclimb", "qclimb-pp", "small", "mean", "as above; the paper's QCLIMB has no footprint"),
+            less("qclimb", "qclimb-pp", "all", "mean", "as above"),
+        ),
+        "Load 0.5.",
+    ),
+    Figure(
+        "18", "the forest of another application", ("web", "spark"), (0.7,),
+        ("pias", "qclimb-forest", "forest-wrong"), "qclimb-forest",
+        (
+            less("qclimb-forest", "forest-wrong", "small", "mean", "-57 % (SGD's model), -0.5 % (K-Means's)"),
+            less("qclimb-forest", "forest-wrong", "all", "mean", "-72 % (SGD's model)"),
+        ),
+        "PageRank's traffic, load 0.7.",
+    ),
+    Figure(
+        "21", "two queues", ("web", "spark"), (0.7,), ("pias-2q", "qclimb-2q"), "pias-2q",
+        (
+            less("qclimb-2q", "pias-2q", "small", "mean", "-74.3 %"),
+            less("qclimb-2q", "pias-2q", "small", "p99", "-96.3 %"),
+            less("qclimb-2q", "pias-2q", "all", "mean", "-28.6 %"),
+        ),
+        "PageRank, load 0.7.",
+    ),
+    Figure(
+        "22", "depth of the trees", ("web", "spark"), (0.5,),
+        ("pias", "qclimb-forest", "forest-d5", "forest-d1"), "pias",
+        (
+            less("forest-d5", "pias", "small", "mean", "-50 %"),
+            less("forest-d5", "pias", "small", "p99", "-93.8 %"),
+            less("forest-d5", "pias", "all", "mean", "-16.3 %"),
+            less("forest-d1", "pias", "small", "mean", "still far better"),
+            less("forest-d1", "pias", "all", "mean", "about PIAS"),
+        ),
+        "PageRank, load 0.5.",
+    ),
+    Figure(
+        "27", "slack S", ("web", "spark"), (0.7,),
+        ("pias", "forest-s0", "forest-s20000", "forest-s50000", "qclimb-forest"), "pias",
+        tuple(
+            less(scheme, "pias", size_class, statistic, paper)
+            for scheme in ("forest-s0", "forest-s20000", "forest-s50000", "qclimb-forest")
+            for size_class, statistic, paper in (
+                ("small", "mean", "-48.6 to -62.2 % over all S"),
+                ("small", "p99", "-15.6 to -93.4 % over all S"),
+                ("all", "mean", "-4.1 to -18.3 %, best at S = 100 KB"),
+            )
+        ),
+        "PageRank, load 0.7. \"Forest alone\" without a slack named has S = 100 KB.",
+    ),
+    Figure(
+        "27", "slack S beside the footprint, as the product has both", ("web", "spark"), (0.5, 0.7),
+        ("pias", "qclimb-s0", "qclimb-s67160", "qclimb"), "pias",
+        tuple(
+            less(variant, "pias", size_class, statistic, "has no such figure; its QCLIMB has no footprint")
+            for variant in ("qclimb-s0", "qclimb-s67160", "qclimb")
+            for size_class, statistic in (("small", "mean"), ("small", "p99"), ("all", "mean"))
+        ),
+        "It has no such figure. S = 67 KB, the first threshold, is what the orchestrator chooses unless told; QCLIMB "
+        "without a slack named has the paper's 100 KB.",
+        kind="-product",
+    ),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Job:
+    """One pass that is wanted."""
+
+    trace: str
+    load: float
+    seed: int
+    variant: str
+    optimised: bool = False
+    queries: bool = False
+
+    @property
+    def name(self) -> str:
+        """Of the file that its result is stored in."""
+        own = "own-" if self.optimised else "queries-" if self.queries else ""
+        return f"{self.trace}-load{self.load:g}-seed{self.seed}-{own}{self.variant}"
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a command line asks for."""
+
+    traces: tuple[str, ...] = TRACES
+    numbers: tuple[int, ...] = BOUNDS_FIGURES
+    loads: tuple[float, ...] = (0.5, 0.7)
+    seeds: tuple[int, ...] = (1, 2, 3)
+    variants: tuple[str, ...] = ()
+    """None: all of the figures."""
+    own: bool = True
+    """Also by the orchestrator's thresholds."""
+
+    def figures(self) -> list[Figure]:
+        """Those of the wanted numbers."""
+        return [f for f in FIGURES if f.numbers & set(self.numbers) and (self.own or not f.optimised)]
+
+
+def jobs(wanted: Wanted) -> Iterator[Job]:
+    """All passes in the order in which they run: trace by trace, then by seed; schemes rotated by one each time."""
+    for trace in wanted.traces:
+        points = [(load, needed(wanted, trace, load)) for load in wanted.loads]
+        for load, (variant, optimised, queries), seed in interleaved(points, wanted.seeds):
+            yield Job(trace, load, seed, variant, optimised, queries)
+
+
+def needed(wanted: Wanted, trace: str, load: float) -> Sequence[tuple[str, bool, bool]]:
+    """What any wanted figure needs of a trace and load, each once: variants, by the own settings or not, queries or
+    not."""
+    found: Mapping[tuple[str, bool, bool], None] = dict.fromkeys(
+        (variant, figure.optimised, figure.queries)
+        for figure in wanted.figures()
+        if trace in figure.traces and load in figure.loads
+        for variant in figure.variants
+        if not wanted.variants or variant in wanted.variants
+    )
+    return tuple(found)
+
+
+def of_figure(job: Job, figure: Figure) -> bool:
+    """Whether a pass belongs to a figure."""
+    mine = job.trace in figure.traces and job.load in figure.loads and job.variant in figure.variants
+    return mine and (job.optimised, job.queries) == (figure.optimised, figure.queries)

@@ -1,0 +1,99 @@
+"""From passes to numbers: samples over the seeds that all schemes of a cell have, ratios, and each claim's verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from lab.experiment import flows
+from lab.experiment.claims import Below, Claim, judge
+from lab.experiment.flows import Flows
+from lab.experiment.intervals import Interval
+from lab.run.bounds.figures import Figure, Job, of_figure
+from lab.run.bounds.schemes import VARIANTS
+from lab.workload.passes import PassResult
+from lab.workload.services import PUBLISHED
+
+STATISTICS = (("small", "mean"), ("small", "p99"), ("medium", "mean"), ("all", "mean"))
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A figure's passes at one trace and load: the seeds that every variant has, which are all that is compared."""
+
+    figure: Figure
+    trace: str
+    load: float
+    seeds: tuple[int, ...]
+    samples: Mapping[str, Flows]
+
+    @property
+    def variants(self) -> tuple[str, ...]:
+        """Those that were measured, in the figure's order."""
+        return tuple(name for name in self.figure.variants if name in self.samples)
+
+    def ratio(self, scheme: str, against: str, size_class: str, statistic: str) -> Interval:
+        """Of FCTs, over the same flows."""
+        return flows.ratio(self.samples[scheme], self.samples[against], size_class, statistic)
+
+    def flows(self, size_class: str) -> int:
+        """How many there are of a class."""
+        return int(next(iter(self.samples.values())).of_class(size_class).sum())
+
+
+BINS = ((0, 1448, "one packet"), (1448, 14_600, "one initial window"), (14_600, 67_160, "below the first threshold"),
+        (67_160, 100_000, "to 100 KB"), (100_000, 1_000_000, "to 1 MB"), (1_000_000, 2**62, "above"))  # fmt: skip
+"""Sizes in bytes, above the first and up to the second: where a scheme could make a difference at all."""
+
+
+def part(sample: Flows, above: int, to: int) -> Flows:
+    """The flows of some sizes."""
+    chosen = (sample.bytes > above) & (sample.bytes <= to)
+    names = ("fct_ms", "slowdown", "bytes", "block", "service")
+    return replace(sample, **{name: getattr(sample, name)[chosen] for name in names})
+
+
+def cells(figure: Figure, results: Mapping[Job, PassResult], wanted: Sequence[Job]) -> list[Cell]:
+    """The cells of a figure of which at least two variants were measured over a common seed."""
+    found = []
+    for trace in figure.traces:
+        for load in figure.loads:
+            mine = [job for job in wanted if (job.trace, job.load) == (trace, load) and of_figure(job, figure)]
+            seeds_of = {
+                name: {job.seed for job in mine if job.variant == name and job in results} for name in figure.variants
+            }
+            measured = {name: seeds for name, seeds in seeds_of.items() if seeds}
+            if len(measured) < 2:
+                continue
+            seeds = sorted(set.intersection(*measured.values()))
+            if not seeds:
+                continue
+            samples = {
+                name: flows.flows_of(
+                    [results[Job(trace, load, seed, name, figure.optimised, figure.queries)] for seed in seeds],
+                    PUBLISHED,
+                )
+                for name in measured
+            }
+            found.append(Cell(figure, trace, load, tuple(seeds), samples))
+    return found
+
+
+def verdicts(cell: Cell) -> list[str]:
+    """What is seen of the figure's claims in a cell, a sentence each: the limit is judged, the paper's number told."""
+    return [
+        verdict(claim, cell.ratio(claim.scheme, claim.base, claim.size_class, claim.statistic))
+        for claim in cell.figure.claims
+        if {claim.scheme, claim.base} <= set(cell.samples) and cell.flows(claim.size_class)
+    ]
+
+
+def verdict(claim: Claim, seen: Interval) -> str:
+    """One claim, and what was seen."""
+    limit = claim.needs.limit if isinstance(claim.needs, Below) else 1.0
+    is_less = limit == 1
+    than = "less than in" if is_less else f"less than {limit:g} times in"
+    words = f"{claim.size_class} flows' {claim.statistic} FCT in {VARIANTS[claim.scheme].title} is {than} "
+    shown = seen.change() if is_less else f"{seen.value:.2f} times [{seen.low:.2f}, {seen.high:.2f}]"
+    outcome = judge(claim.needs, [seen])
+    return f"{outcome}: {words}{VARIANTS[claim.base].title} (here {shown}; paper {claim.where})"

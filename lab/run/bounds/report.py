@@ -1,0 +1,165 @@
+"""docs/results/bounds-fct.md: a section a figure, our numbers, the paper's beside them, a verdict a claim."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+import matplotlib
+
+matplotlib.use("svg")
+import matplotlib.pyplot as plt
+import numpy as np
+
+from lab.experiment import page
+from lab.experiment.flows import estimate, ratio
+from lab.experiment.plots import COLOURS, svg_of
+from lab.experiment.terminal import console_for_tables
+from lab.run.bounds.figures import Figure, of_figure
+from lab.run.bounds.judge import BINS, STATISTICS, Cell, cells, part, verdicts
+from lab.run.bounds.run import Plan, run_bounds, trouble
+from lab.run.bounds.schemes import VARIANTS
+from lab.run.settings import Bounds
+
+COMMAND = "qclimb lab run bounds"
+LEAST = 10
+"""Flows in a row of sizes."""
+BEGIN, END = "<!-- findings: written by hand, kept when this page is made anew -->", "<!-- end of findings -->"
+
+
+def write_report(plan: Plan, path: Path) -> str:
+    """Writes the page and its plots beside it; returns the page's text."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    notes = (Path(__file__).parent / "page.md").read_text(encoding="utf-8")
+    parts = [notes.rstrip(), f"{BEGIN}{findings(path)}{END}"]
+    for figure in plan.wanted.figures():
+        found = cells(figure, plan.results, plan.jobs)
+        parts.append(section(figure, found, path))
+        lack = missing(plan, figure)
+        if lack:
+            parts.append(f"Not measured: {lack}: `{COMMAND} --figures {figure.name.partition('-')[0]}`.")
+    marked = trouble(plan)
+    parts.append("## Passes that were not as they should be\n\n" + "\n".join(f"- {one}" for one in marked or ["none"]))
+    text = "\n\n".join(parts) + "\n"
+    path.write_text(text, encoding="utf-8")
+    return text
+
+
+def findings(path: Path) -> str:
+    """What somebody wrote between the marks of the page that is there."""
+    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    return page.parted(text, BEGIN, END)[1] or "\n"
+
+
+def section(figure: Figure, found: Sequence[Cell], path: Path) -> str:
+    """One figure."""
+    parts = [
+        f"## Figure{'s' if '-' in figure.name else ''} {figure.name}: {figure.title}",
+        f"The paper: {figure.paper}",
+    ]
+    if found:
+        plot = path.with_name(f"{path.stem}-{figure.key}.svg")
+        plot.write_text(bars(figure, found), encoding="utf-8")
+        parts += [f"![FCT over {VARIANTS[figure.against].title}'s]({plot.name})", table(figure, found)]
+    if "ps" in "".join(figure.variants) and found:
+        parts.append(by_size(figure, found))
+    for cell in found:
+        seeds = ", ".join(map(str, cell.seeds))
+        judged = "\n".join(f"- {one}" for one in verdicts(cell))
+        parts.append(f"{cell.trace}, load {cell.load:g} (windows {seeds}):\n\n{judged}")
+    return "\n\n".join(parts)
+
+
+def table(figure: Figure, found: Sequence[Cell]) -> str:
+    """FCT of the scheme compared against, and each other's ratio to it."""
+    head = ["trace", "load", "flows", "n", "statistic", f"{VARIANTS[figure.against].title}, ms"]
+    others = [name for name in figure.variants if name != figure.against]
+    head += [VARIANTS[name].title for name in others]
+    rows = []
+    for cell in found:
+        for size_class, statistic in STATISTICS:
+            if not cell.flows(size_class) or figure.against not in cell.samples:
+                continue
+            base = estimate(cell.samples[figure.against], size_class, statistic)
+            row = [
+                cell.trace,
+                f"{cell.load:g}",
+                size_class,
+                f"{cell.flows(size_class)}",
+                statistic,
+                f"{base.value:.3g}",
+            ]
+            for name in others:
+                row.append(str(cell.ratio(name, figure.against, size_class, statistic)) if name in cell.samples else "")
+            rows.append(row)
+    return page.table(head, rows)
+
+
+def by_size(figure: Figure, found: Sequence[Cell]) -> str:
+    """Mean FCT by size, against the scheme compared with."""
+    others = [name for name in figure.variants if name != figure.against]
+    head = ["trace", "load", "bytes", "n", f"{VARIANTS[figure.against].title}, mean ms"]
+    head += [VARIANTS[name].title for name in others]
+    rows = []
+    for cell in found:
+        if figure.against not in cell.samples:
+            continue
+        for above, to, words in BINS:
+            of = {name: part(sample, above, to) for name, sample in cell.samples.items()}
+            base = of[figure.against]
+            if base.bytes.size < LEAST:
+                continue
+            sizes = f"{above + 1} to {to} ({words})" if to < 2**62 else f"above {above}"
+            mean = estimate(base, "all", "mean").value
+            row = [cell.trace, f"{cell.load:g}", sizes, f"{base.bytes.size}", f"{mean:.3g}"]
+            for name in others:
+                row.append(str(ratio(of[name], base, "all", "mean")) if name in of else "")
+            rows.append(row)
+    return "Mean FCT by size:\n\n" + page.table(head, rows)
+
+
+def bars(figure: Figure, found: Sequence[Cell]) -> str:
+    """Ratios to the scheme compared against, a panel a cell, on a logarithmic scale; SVG."""
+    others = [name for name in figure.variants if name != figure.against]
+    drawing, axes = plt.subplots(
+        len(found), 1, figsize=(7.2, 1.9 * len(found) + 0.6), squeeze=False, layout="constrained"
+    )
+    for axis, cell in zip(axes[:, 0], found, strict=True):
+        groups = [each for each in STATISTICS if cell.flows(each[0])]
+        width = 0.8 / max(1, len(others))
+        for place, name in enumerate(others):
+            if name not in cell.samples or figure.against not in cell.samples:
+                continue
+            values = [cell.ratio(name, figure.against, *each) for each in groups]
+            x = np.arange(len(groups)) + (place - (len(others) - 1) / 2) * width
+            height = np.array([value.value for value in values])
+            spread = [[max(0.0, v.value - v.low) for v in values], [max(0.0, v.high - v.value) for v in values]]
+            axis.bar(x, height - 1, width, bottom=1, color=COLOURS[place % len(COLOURS)], label=VARIANTS[name].title)
+            axis.errorbar(x, height, spread, fmt="none", ecolor="#333333", elinewidth=0.8, capsize=1.5)
+        axis.axhline(1, color="#333333", lw=0.7)
+        axis.set_xticks(np.arange(len(groups)), [f"{size_class}, {statistic}" for size_class, statistic in groups])
+        axis.set_title(f"{cell.trace}, load {cell.load:g}", loc="left", fontsize=9)
+        axis.set_ylabel(f"FCT / {VARIANTS[figure.against].title}", fontsize=8)
+        axis.tick_params(labelsize=8)
+    axes[0, 0].legend(fontsize=7, frameon=False, ncols=3)
+    try:
+        return svg_of(drawing)
+    finally:
+        plt.close(drawing)
+
+
+def missing(plan: Plan, figure: Figure) -> str:
+    """How many of a figure's passes there are not, by trace."""
+    lack: dict[str, int] = {}
+    for job in plan.missing:
+        if of_figure(job, figure):
+            lack[job.trace] = lack.get(job.trace, 0) + 1
+    return ", ".join(f"{count} passes of {trace}" for trace, count in lack.items())
+
+
+def main(settings: Bounds) -> int:
+    """Measures what is missing, writes the page and shows it."""
+    plan = run_bounds(settings, console_for_tables())
+    click.echo(write_report(plan, settings.document or settings.folder / "bounds-fct.md"))
+    return 0

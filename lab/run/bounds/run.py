@@ -1,0 +1,255 @@
+"""`qclimb lab run bounds`: what is missing is measured, all that is there is reported.
+
+A fabric a link rate. For each trace: one pass of plain TCP over its part 0, recorded by the hosts; from that the
+orchestrator's thresholds (kept for later runs) and its forests; then the passes, schemes in turns.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from typing import Any
+
+from rich.console import Console
+
+from lab.experiment.passes import Run, measure
+from lab.experiment.store import Store, digests, key_of
+from lab.experiment.terminal import Progress, Teller
+from lab.fabric import Topology
+from lab.fabric.machine import library
+from lab.models import points
+from lab.run.bounds import schemes
+from lab.run.bounds.fanin import CLIENT, Fanin
+from lab.run.bounds.figures import Job, Wanted, jobs
+from lab.run.bounds.schemes import VARIANTS, Variant
+from lab.run.report import about
+from lab.run.settings import Bounds
+from lab.workload import guards
+from lab.workload.passes import PassResult
+from lab.workload.programs import WorkloadError, build_applications
+from lab.workload.replay import read, replay
+from lab.workload.schemes import Scheme
+from lab.workload.services import PUBLISHED
+from lab.workload.sources import SOURCES, Source
+from lab.workload.testbed import Testbed, calibrate, up
+from lab.workload.trace import Trace
+
+RECORDING_LOAD = 0.6
+
+
+QUICK = Wanted(("web",), (7,), (0.5,), (1,), ("pias", "qclimb", "qclimb-ps"), own=False)
+
+
+def wanted_of(settings: Bounds) -> Wanted:
+    """Which passes the settings ask for. Raises: WorkloadError."""
+    for name in settings.schemes:
+        if name not in VARIANTS:
+            raise WorkloadError(f"--schemes: {name!r} is none of {', '.join(VARIANTS)}")
+    if settings.quick:
+        return QUICK
+    return Wanted(settings.traces, settings.figures, settings.loads, settings.seeds, settings.schemes, settings.own)
+
+
+@dataclass
+class Plan:
+    """All passes that are wanted, their traces, where they are kept, and the results that are there."""
+
+    settings: Bounds
+    wanted: Wanted
+    store: Store[PassResult]
+    jobs: list[Job]
+    traces: dict[tuple[str, float, int], Trace] = field(default_factory=dict)
+    names: dict[Job, str] = field(default_factory=dict)
+    results: dict[Job, PassResult] = field(default_factory=dict)
+
+    @property
+    def missing(self) -> list[Job]:
+        """Those without a result."""
+        return [job for job in self.jobs if job not in self.results]
+
+    def fits(self, job: Job, result: PassResult) -> bool:
+        """Whether a kept pass ran under the thresholds that a resumed run goes on with."""
+        return guards.under(result, self.store.decided().get(threshold_name(job)))
+
+
+def topology_of(source: Source) -> Topology:
+    """The fabric that a recording is replayed in."""
+    rate = source.host_rate_mbps * 10**6
+    return Topology(host_rate_bps=rate, uplink_rate_bps=2 * rate)
+
+
+def threshold_name(job: Job) -> str:
+    """What thresholds are decided for."""
+    what = f"{job.trace} load {job.load:g}" if job.optimised else "published"
+    return f"{what}, {VARIANTS[job.variant].scheme.priorities} queues"
+
+
+def plan_of(settings: Bounds) -> Plan:
+    """Makes the traces, and names what is to be kept."""
+    binaries = digests([build_applications(), library()])
+    store = Store(settings.folder, PassResult.load_file, PassResult.save)
+    wanted = wanted_of(settings)
+    plan = Plan(settings, wanted, store, list(jobs(wanted)))
+    for job in plan.jobs:
+        source = SOURCES[job.trace]
+        topology = topology_of(source)
+        of = job_of(job)
+        if of not in plan.traces:
+            hosts = list(topology.hosts)
+            plan.traces[of] = replay(read(job.trace), source, job.seed, job.load, hosts, float(topology.host_rate_bps))
+        decides = {
+            "variant": asdict(VARIANTS[job.variant]),
+            "optimised": job.optimised,
+            **({"queries": digests([CLIENT])} if job.queries else {}),
+            "trace": plan.traces[of].digest,
+            "topology": asdict(topology),
+            "binaries": binaries,
+        }
+        plan.names[job] = f"{job.name}-{key_of(decides)}"
+    return plan
+
+
+def run_bounds(settings: Bounds, console: Console) -> Plan:
+    """Runs what is missing, as long as it may; returns the plan with all results that there are."""
+    plan, say = plan_of(settings), Teller(console)
+    plan.results = measure(
+        plan.jobs,
+        plan.names,
+        plan.store,
+        partial(session, plan, say),
+        say,
+        fits=plan.fits,
+        trouble=unusable,
+        together=lambda job: SOURCES[job.trace].host_rate_mbps,
+        seconds=settings.seconds,
+        is_stored=settings.stored,
+    )
+    return plan
+
+
+@contextmanager
+def session(plan: Plan, say: Teller, missing: Sequence[Job]) -> Iterator[Run[Job, PassResult]]:
+    """The missing passes of one link rate, in a fabric of their own."""
+    settings, folder = plan.settings, plan.settings.folder / "running"
+    topology = topology_of(SOURCES[missing[0].trace])
+    with up(topology, settings.prefix, folder, say) as (testbed, fabric, _):
+        calibration = calibrate(testbed.ground, folder)
+        say(calibration.verdict)
+        settings.folder.mkdir(parents=True, exist_ok=True)
+        (settings.folder / f"about-{topology.host_rate_bps}.json").write_text(
+            json.dumps(about(fabric, calibration)), encoding="utf-8"
+        )
+        bench = Bench(plan, say, testbed)
+
+        def run(job: Job, progress: Progress) -> PassResult:
+            bench.get_ready(job)
+            return bench.run(job, progress)
+
+        yield run
+
+
+@dataclass
+class Bench:
+    """A fabric that is up, with what was recorded and learnt in it."""
+
+    plan: Plan
+    say: Teller
+    testbed: Testbed
+    by_trace: dict[str, Testbed] = field(default_factory=dict)
+    forests: dict[tuple[str, int], dict[str, Any]] = field(default_factory=dict)
+    thresholds: dict[str, list[int]] = field(default_factory=dict)
+
+    def fresh(self, trace: str) -> Testbed:
+        """The fabric for a trace's services."""
+        return self.testbed.fresh(services=SOURCES[trace].endpoints, limits=PUBLISHED)
+
+    def get_ready(self, job: Job) -> None:
+        """Records the trace and trains what the job needs, unless that is done."""
+        variant = VARIANTS[job.variant]
+        self.thresholds |= self.plan.store.decided()
+        if threshold_name(job) not in self.thresholds:
+            found = self._decide(job, variant)
+            self.say(f"thresholds of {threshold_name(job)}: {', '.join(map(str, found))} bytes")
+            self.thresholds[threshold_name(job)] = found
+            self.plan.store.keep(self.thresholds)
+        if variant.scheme.use_forest:
+            self.forest(learnt_by(job), variant.depth)
+
+    def recorded(self, trace: str) -> Testbed:
+        """The fabric for a trace, its part 0 recorded."""
+        if trace not in self.by_trace:
+            source = SOURCES[trace]
+            testbed = self.fresh(trace)
+            hosts, rate = list(testbed.ground.hosts), testbed.ground.host_rate_bps
+            learnt_from = replay(read(trace), source, 0, RECORDING_LOAD, hosts, rate)
+            with self.say.bar(f"recording {trace}, part 0, at load {RECORDING_LOAD:g}") as progress:
+                testbed.record_trace(learnt_from, f"bounds-{trace}", RECORDING_LOAD, progress)
+            self.by_trace[trace] = testbed
+        return self.by_trace[trace]
+
+    def forest(self, trace: str, depth: int) -> dict[str, Any]:
+        """The forest of a trace, of some depth."""
+        if (trace, depth) not in self.forests:
+            model = self.recorded(trace).train(depth=depth)
+            self.say(f"forest for {trace}, depth {depth}: coverage {model['report'].get('coverage')}")
+            self.forests[trace, depth] = model
+        return self.forests[trace, depth]
+
+    def _decide(self, job: Job, variant: Variant) -> list[int]:
+        if not job.optimised:
+            return list(schemes.PUBLISHED_THRESHOLDS[variant.scheme.priorities])
+        testbed = self.recorded(job.trace)
+        pias = Scheme("pias", "PIAS", "pias", priorities=variant.scheme.priorities)
+        revision = testbed.control.revise(pias.revision("optimise", job.load, testbed.label))
+        return [int(value) for value in revision["threshold_bytes"]]
+
+    def run(self, job: Job, progress: Any) -> PassResult:
+        """One pass."""
+        variant, source = VARIANTS[job.variant], SOURCES[job.trace]
+        trace = self.plan.traces[job.trace, job.load, job.seed]
+        thresholds = self.thresholds[threshold_name(job)]
+        testbed = self.by_trace.get(job.trace) or self.fresh(job.trace)
+        foretold: Sequence[float] = ()
+        if variant.told in ("point", "priority"):
+            ground = testbed.ground
+            learnt_from = replay(read(job.trace), source, 0, job.load, list(ground.hosts), ground.host_rate_bps)
+            by_name = {endpoint.name: endpoint for endpoint in source.endpoints}
+            foretold = points.foretold(learnt_from, trace, by_name, self.plan.settings.folder / "points")
+        words = schemes.words_of(variant, trace, foretold, thresholds)
+        trained: Mapping[str, Any] = self.forest(learnt_by(job), variant.depth) if variant.scheme.use_forest else {}
+        scheme = variant.scheme_by(job.optimised)
+        if not job.queries:
+            return testbed.run_under(scheme, trace, job.load, thresholds, trained, progress, words)
+        folder = self.plan.settings.folder / "running" / "queries"
+        with Fanin(testbed.ground, folder, job.seed, trace.seconds) as fanin:
+            background = testbed.run_under(scheme, trace, job.load, thresholds, trained, progress, words, fanin.begin)
+            return fanin.result(background)
+
+
+def unusable(result: PassResult) -> list[str]:
+    """Why a pass is made again. Lateness is only told: recorded bursts begin many flows at once, again and again."""
+    return guards.trouble(replace(result, late_us=[0] * len(result.late_us)))
+
+
+def job_of(job: Job) -> tuple[str, float, int]:
+    """The trace, load and seed that a job shares with others."""
+    return job.trace, job.load, job.seed
+
+
+def learnt_by(job: Job) -> str:
+    """The trace whose forest a job uses."""
+    if not VARIANTS[job.variant].foreign:
+        return job.trace
+    return "spark" if job.trace == "web" else "web"
+
+
+def trouble(plan: Plan) -> list[str]:
+    """What was not as it should be in the passes that there are."""
+    found = guards.all_trouble(plan.results.values())
+    for of in plan.traces:
+        alike = {job.name: replace(result, settings={}) for job, result in plan.results.items() if job_of(job) == of}
+        found += [f"{of[0]}: {sentence}" for sentence in guards.uneven(alike)]
+    return found

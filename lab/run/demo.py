@@ -1,0 +1,117 @@
+"""`qclimb lab demo`: the whole of qclimb on one machine in five minutes, from an empty fabric to a report."""
+
+from __future__ import annotations
+
+import os
+import sys
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from lab.experiment.terminal import Teller, console_for_tables
+from lab.fabric import Fabric, Topology
+from lab.run.report import Comparison, about, finish
+from lab.run.settings import Demo
+from lab.workload import guards
+from lab.workload.programs import build_applications
+from lab.workload.schemes import SCHEMES, schemes_of
+from lab.workload.testbed import RECORDING_SEED, Testbed, calibrate, up
+from lab.workload.trace import Trace, describe, make_trace
+
+
+def describe_trace(trace: Trace) -> str:
+    """One sentence on what a trace holds."""
+    shares = describe(trace.flows)
+    parts = ", ".join(f"{name} {shares[name]['flows']:.0%} of flows {shares[name]['bytes']:.0%} of bytes" for name in
+                      ("small", "medium", "large"))  # fmt: skip
+    return f"{len(trace.flows)} flows over {trace.seconds:.1f} s: {parts}"
+
+
+def main(settings: Demo) -> int:
+    """Runs it."""
+    run_demo(settings, console_for_tables())
+    return 0
+
+
+def run_demo(settings: Demo, console: Console) -> Path:
+    """Runs the demo; returns the folder of its results. The fabric is taken down, whatever happens, unless `keep`."""
+    folder = settings.results / datetime.now().strftime("%Y%m%d-%H%M%S")
+    say = Teller(console)
+    build_applications()
+    schemes = schemes_of(settings.schemes)
+    with up(Topology(), settings.prefix, folder, say) as (testbed, fabric, _):
+        ground = testbed.ground
+        say("guard: flows one at a time over the idle fabric")
+        calibration = calibrate(ground, folder)
+        say(calibration.verdict)
+        with say.bar(f"recording under plain TCP: load {settings.load:g}, seed {RECORDING_SEED}") as progress:
+            recorded = testbed.record(settings.load, settings.seconds, progress)
+        say(f"orchestrator: {recorded['flows']} flows recorded; training a forest, computing thresholds")
+        model = testbed.train()
+        report = model["report"]
+        say(f"forest {model['generation']}: {_forest_words(report)}")
+        say(f"demotion thresholds: {', '.join(map(str, testbed.decide_thresholds(settings.load)))} bytes")
+        trace = make_trace(settings.load, settings.seed, settings.seconds, list(fabric.hosts), ground.host_rate_bps)
+        say(f"trace: load {settings.load:g}, seed {settings.seed}, {describe_trace(trace)}")
+        results = {}
+        for number, scheme in enumerate(schemes, 1):
+            with say.bar(f"pass {number} of {len(schemes)}: {scheme.title}") as progress:
+                results[scheme.name] = [testbed.run(scheme, trace, settings.load, progress)]
+            results[scheme.name][0].save(folder / f"pass-{scheme.name}.json")
+        common = about(fabric, calibration)
+        hints = _keep(fabric, testbed, settings) if settings.keep else []
+    notes = [] if calibration.honest else [calibration.verdict]
+    notes += guards.all_trouble(result for each in results.values() for result in each)
+    at_load = {
+        "thresholds": testbed.decide_thresholds(settings.load),
+        "forest": {key: value for key, value in report.items() if not isinstance(value, list | dict)},
+        "trace": describe_trace(trace),
+    }
+    comparison = Comparison(settings.load, results, at_load, notes)
+    finish(folder, "qclimb demo", [comparison], common, console)
+    say("done")
+    for line in hints:
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
+    return folder
+
+
+def _forest_words(report: dict[str, Any]) -> str:
+    words = []
+    rows = report.get("rows", {})
+    if rows:
+        words.append(f"learnt from {rows['grow'] + rows['calibrate']} flows")
+    if report.get("coverage") is not None:
+        share = f"{100 * float(report['coverage']):.2f} %"
+        words.append(f"bounds hold for {share} of the {rows.get('test', 0)} flows it was not shown")
+    return ", ".join(words) or "trained"
+
+
+def _keep(fabric: Fabric, testbed: Testbed, settings: Demo) -> list[str]:
+    """Leaves the fabric up under QCLIMB; what one can do with it, as lines to be printed."""
+    model = testbed.model.get("generation")
+    thresholds = testbed.decide_thresholds(settings.load)
+    testbed.bring_into_force(SCHEMES["qclimb"], settings.load, thresholds, model)
+    fabric.keep()
+    control = fabric.record.control
+    program = Path(sys.executable).with_name("qclimb")  # root's PATH need not have it
+    sudo = "sudo " if "SUDO_USER" in os.environ else ""
+    lab = f"{sudo}{program} lab {{}}" + ("" if settings.prefix == "qc" else f" --prefix {settings.prefix}")
+    exec_in = lab.format("exec")
+    leaf, server = fabric.topology.nodes["l1"], list(fabric.hosts)[-1]
+    gnmi = Path(sys.executable).parent / "pygnmicli"
+    address = fabric.hosts[server]
+    return [
+        "the fabric stays up, QCLIMB in force:",
+        f"  {lab.format('show')} l1                 # what SONiC's `show qclimb` says; also: classes, counters",
+        f"  {exec_in} --bare mgmt -- sh -c 'curl -s --cacert {control['ca']} "
+        f'-H "Authorization: Bearer $(cat {control["token_file"]})" {control["rest"]}/v1/state\'',
+        f"  cd /tmp && {exec_in} --bare mgmt -- {gnmi} -t {leaf.mgmt_address}:9339 "
+        f"-u any -p any -o get -x /qclimb:qclimb/state -r {control['ca']} "
+        f"-c {control['operator_cert']} -k {control['operator_key']}",
+        "  your own programs, on two hosts:",
+        f"  {exec_in} {server} -- python3 -m http.server --bind {address} 8000 &",
+        f"  {exec_in} h1 -- curl -s --retry 9 --retry-connrefused http://{address}:8000/",
+        f"  {lab.format('down')}                    # removes it",
+    ]

@@ -1,0 +1,1 @@
+"""Programs that experiments run in hosts."""

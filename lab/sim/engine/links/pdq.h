@@ -1,0 +1,230 @@
+/*
+ * PDQ's switch (SIGCOMM'12, section 3.3): Algorithms 1 to 3 on each link. The most critical flow has the link.
+ *
+ * A link remembers its most critical flows: twice as many as are sending, at least LEAST, at most `list_flows`. More
+ * critical is who is due earlier, then who has less left (or what the sender puts in its place), then who came first.
+ *   Out (Algorithm 1). A flow that another link pauses is forgotten here. One that is not remembered takes a place if it is
+ *     more critical than the last; else it gets its share of what remembered flows leave, as in RCP. One that is
+ *     remembered gets what more critical ones leave (Algorithm 2), or is paused. Early start: of more critical flows those
+ *     nearly done, less than `early_start` round trips each and together, take nothing.
+ *   Back (Algorithm 3). Whom nobody paused has its rate here; a paused one has none, and asks again after
+ *     `probe_tenths` / 10 round trips for each that is more critical (suppressed probing; never sooner than one).
+ *   Dampening. Who is paused is not accepted within `dampening` of another such acceptance: the paper's "small period".
+ *
+ * Choices where the paper is silent: the period (the setting, in tenths of a round trip); LEAST; a rate of less than a
+ * packet a round trip is none, since its flow would not hear of a better one in time; who is not remembered has the list's
+ * length for its place; who has not been heard of for STALE round trips, its last packet lost, is forgotten.
+ */
+#ifndef QCLIMB_SIM_LINKS_PDQ_H
+#define QCLIMB_SIM_LINKS_PDQ_H
+
+#include "links/rated.h"
+
+namespace sim
+{
+
+class PdqRule
+{
+      public:
+	static constexpr bool BY_LEAST_RTT = true; /* of the two that senders measure; else the average */
+
+	struct Settings {
+		Time rtt;
+		Time early_start; /* 1024ths of a round trip */
+		Time dampening, probe; /* tenths of a round trip */
+		size_t list_flows;
+		uint64_t packet_bytes;
+
+		explicit Settings(const Config &config)
+		    : rtt(config.number("rtt_ps", 1, SECOND)),
+		      early_start(Time(config.count("early_start_tenths", 0, 1000)) * 1024 / 10),
+		      dampening(config.count("dampening_tenths", 0, 1000)),
+		      probe(config.count("probe_tenths", 0, 1000)),
+		      list_flows(config.count("list_flows", 0, MOST_PACKETS)),
+		      packet_bytes(config.count("payload_bytes", 1, MOST_PAYLOAD) +
+				   config.count("header_bytes", 1, MOST_HEADER))
+		{
+		}
+	};
+
+	PdqRule(uint32_t id, Time ps_per_byte, const Settings &settings)
+	    : settings_(settings), id_(id), link_(ps_per_byte, settings.rtt)
+	{
+	}
+
+	void out(RatedPacket &packet, RatedFlow &flow, Time now, uint64_t queued)
+	{
+		if (link_.passed(packet, flow, now, queued))
+			forget_stale(now);
+		if (packet.type == Type::TERM || (packet.paused_by && packet.paused_by != id_)) {
+			forget(flow.index);
+			return;
+		}
+		const Entry entry = { packet.due, packet.key,
+				      flow.index, packet.left * 1024 / std::max<Time>(1, packet.rtt),
+				      0,	  id_,
+				      now };
+		const size_t at = place(entry);
+		if (at == list_.size()) {
+			packet.rate = at_least_a_packet(std::min(packet.rate, fallback()));
+			packet.paused_by = packet.rate ? 0 : id_;
+			return;
+		}
+		Entry &mine = list_[at];
+		const uint64_t rate = at_least_a_packet(std::min(packet.rate, available(at)));
+		const bool is_sending = packet.type == Type::DATA;
+		if (!rate || (!is_sending && is_damped(flow.index, now))) {
+			packet.paused_by = mine.paused_by = id_;
+			return;
+		}
+		if (!is_sending && accepted_ != flow.index) {
+			accepted_ = flow.index;
+			accepted_at_ = now;
+		}
+		packet.paused_by = 0;
+		packet.rate = rate;
+	}
+
+	void back(RatedPacket &packet, RatedFlow &flow)
+	{
+		if (packet.paused_by && packet.paused_by != id_)
+			forget(flow.index);
+		if (packet.paused_by)
+			packet.rate = 0;
+		if (packet.paused_by && accepted_ == flow.index)
+			accepted_at_ = -1; /* elsewhere it was not */
+		const size_t at = find(flow.index);
+		if (at < list_.size()) {
+			list_[at].paused_by = packet.paused_by;
+			list_[at].rate = packet.rate;
+		}
+		if (at < list_.size() || packet.paused_by == id_)
+			packet.probe_gap = std::max(packet.probe_gap,
+						    settings_.probe * link_.rtt() * Time(std::min(at, FAR)) / 10);
+	}
+
+      private:
+	struct Entry {
+		Time due, key;
+		uint64_t flow;
+		Time left; /* of its round trips, 1024ths */
+		uint64_t rate;
+		uint32_t paused_by;
+		Time heard;
+
+		bool operator<(const Entry &other) const
+		{
+			if (due != other.due)
+				return due < other.due;
+			return key != other.key ? key < other.key : flow < other.flow;
+		}
+	};
+
+	static constexpr size_t LEAST = 4, FAR = 1000; /* places; products of times stay within 63 bits */
+	static constexpr Time STALE = 64;
+
+	size_t find(uint64_t flow) const
+	{
+		size_t at = 0;
+
+		while (at < list_.size() && list_[at].flow != flow)
+			at++;
+		return at;
+	}
+
+	void forget(uint64_t flow)
+	{
+		const size_t at = find(flow);
+
+		if (at < list_.size())
+			list_.erase(list_.begin() + long(at));
+	}
+
+	void forget_stale(Time now)
+	{
+		const Time since = now - STALE * link_.rtt();
+
+		list_.erase(std::remove_if(list_.begin(), list_.end(),
+					   [since](const Entry &entry) { return entry.heard < since; }),
+			    list_.end());
+	}
+
+	size_t room() const
+	{
+		if (settings_.list_flows)
+			return settings_.list_flows;
+		const auto sends = [](const Entry &entry) { return entry.rate > 0; };
+		return std::max(LEAST, 2 * size_t(std::count_if(list_.begin(), list_.end(), sends)));
+	}
+
+	/* Where the flow now stands; the list's length: nowhere. */
+	size_t place(Entry entry)
+	{
+		size_t at = find(entry.flow);
+
+		if (at < list_.size()) {
+			entry.rate = list_[at].rate;
+			entry.paused_by = list_[at].paused_by;
+			list_.erase(list_.begin() + long(at));
+		} else if (list_.size() >= room() && !(entry < list_.back())) {
+			return list_.size();
+		}
+		const auto before = std::upper_bound(list_.begin(), list_.end(), entry);
+		at = size_t(before - list_.begin());
+		list_.insert(before, entry);
+		const size_t most = room();
+		while (list_.size() > most)
+			list_.pop_back();
+		return std::min(at, list_.size());
+	}
+
+	/* What more critical flows than the one at this place leave (Algorithm 2). */
+	uint64_t available(size_t at) const
+	{
+		Time nearly = 0;
+		uint64_t taken = 0;
+
+		for (size_t i = 0; i < at; i++) {
+			if (list_[i].left < settings_.early_start && nearly < settings_.early_start)
+				nearly += list_[i].left;
+			else
+				taken += list_[i].rate;
+			if (taken >= link_.capacity())
+				return 0;
+		}
+		return link_.capacity() - taken;
+	}
+
+	/* The share of a flow that is not remembered. */
+	uint64_t fallback() const
+	{
+		uint64_t taken = 0;
+
+		for (const Entry &entry : list_)
+			taken += entry.rate;
+		const uint64_t others = link_.flows() > list_.size() ? link_.flows() - list_.size() : 1;
+		return taken < link_.capacity() ? (link_.capacity() - taken) / others : 0;
+	}
+
+	uint64_t at_least_a_packet(uint64_t rate) const
+	{
+		return rate / uint64_t(SECOND / link_.rtt()) >= settings_.packet_bytes ? rate : 0;
+	}
+
+	bool is_damped(uint64_t flow, Time now) const
+	{
+		return accepted_ != flow && accepted_at_ >= 0 &&
+		       now - accepted_at_ < settings_.dampening * link_.rtt() / 10;
+	}
+
+	Settings settings_;
+	uint32_t id_;
+	LinkRate link_;
+	std::vector<Entry> list_; /* the most critical first */
+	uint64_t accepted_ = UINT64_MAX; /* the paused flow that was accepted last, and when */
+	Time accepted_at_ = -1;
+};
+
+} // namespace sim
+
+#endif

@@ -1,0 +1,136 @@
+/*
+ * Switches that tell senders at which rate to send: what PDQ, RCP and D3 share of them.
+ *
+ * A packet carries a header from its sender over all links of its path, and back in its ACK by the same links: `Rule`
+ * sees it at each link both ways. Links are the ports that data leaves by, the sender's own first. Rates are whole bytes
+ * a second, times ps; 0 is "send nothing". Knows no packet's content and no queue but its length.
+ *
+ * The capacity that a rule may hand out is what drains the queue: every second round trip
+ * C = max(0, rate - queue / (2 RTT)), the RTT being the average of those that headers carry (PDQ, section 3.3.3).
+ */
+#ifndef QCLIMB_SIM_LINKS_RATED_H
+#define QCLIMB_SIM_LINKS_RATED_H
+
+#include "core/topology.h"
+
+#include <algorithm>
+
+namespace sim
+{
+
+constexpr Time SECOND = 1'000'000'000'000; /* ps */
+
+struct RatedPacket : Packet {
+	uint64_t rate = 0; /* asked for on the way out, granted on the way back */
+	uint64_t wanted = 0; /* D3: enough for the deadline */
+	uint32_t paused_by = 0; /* the link that pauses the flow, from 1; 0: none does */
+	bool asks = false; /* D3: a new request, once a round trip */
+	Time due = NEVER; /* the deadline */
+	Time left = 0; /* how long the rest of the flow takes at its sender's full rate */
+	Time key = 0; /* what criticality goes by after the deadline: `left`, or what stands in for it */
+	Time rtt = 0; /* as the sender has measured it: the average, or the least (Rule::BY_LEAST_RTT) */
+	Time probe_gap = 0; /* a paused sender asks again after so long */
+	Time sent = 0;
+
+	using Packet::Packet;
+};
+
+/* What links know of a flow. */
+struct RatedFlow : FlowBase {
+	uint32_t path[MAX_HOPS] = {}; /* the links of its data, as its packets found them */
+	uint32_t counted_at = 0; /* a bit a link that counts it */
+	uint64_t wanted_at[MAX_HOPS] = {}, given_at[MAX_HOPS] = {}; /* D3's vectors, which its headers carry */
+};
+
+/* A link's capacity and its count of flows. */
+class LinkRate
+{
+      public:
+	LinkRate(Time ps_per_byte, Time rtt) : full_(uint64_t(SECOND / ps_per_byte)), capacity_(full_), rtt_(rtt)
+	{
+	}
+
+	/* A packet of a flow came by on its way out. Returns whether the capacity was set anew. */
+	bool passed(const RatedPacket &packet, RatedFlow &flow, Time now, uint64_t queued)
+	{
+		const uint32_t bit = 1u << packet.hop;
+
+		if (packet.type == Type::TERM) {
+			flows_ -= (flow.counted_at & bit) != 0;
+			flow.counted_at &= ~bit;
+			return false;
+		}
+		flows_ += !(flow.counted_at & bit);
+		flow.counted_at |= bit;
+		rtt_ += (std::min(packet.rtt, SECOND) - rtt_) / 8;
+		if (now < next_)
+			return false;
+		const uint64_t drain = queued * uint64_t(SECOND / (2 * rtt_));
+		capacity_ = full_ > drain ? full_ - drain : 0;
+		next_ = now + 2 * rtt_;
+		return true;
+	}
+
+	uint64_t full() const
+	{
+		return full_;
+	}
+	uint64_t capacity() const
+	{
+		return capacity_;
+	}
+	uint64_t flows() const
+	{
+		return flows_;
+	}
+	Time rtt() const
+	{
+		return rtt_;
+	}
+
+      private:
+	uint64_t full_, capacity_, flows_ = 0;
+	Time rtt_, next_ = 0;
+};
+
+/* A `Rule` a link: out(packet, flow, now, queued) and back(packet, flow). */
+template <class Rule> class RatedLinks
+{
+      public:
+	RatedLinks(const Config &config, Topology &topology)
+	{
+		const typename Rule::Settings settings(config);
+
+		topology.answers_return = true;
+		for (const Link &link : topology.links)
+			rules_.emplace_back(uint32_t(rules_.size() + 1), link.ps_per_byte, settings);
+	}
+
+	/* A packet stands at a port. */
+	template <class Queue> void pass(RatedPacket *packet, uint32_t at, Time now, const Queue &queue)
+	{
+		RatedFlow &flow = *static_cast<RatedFlow *>(packet->flow);
+
+		if (!packet->to_sender) {
+			flow.path[packet->hop] = at;
+			rules_[at].out(*packet, flow, now, queue.bytes());
+		} else if (packet->hop) { /* the link by which the data left this switch */
+			rules_[flow.path[packet->hops - packet->hop]].back(*packet, flow);
+		}
+	}
+
+	/* An ACK has come to its sender, whose own link is the first of the path. */
+	void home(RatedPacket &packet)
+	{
+		RatedFlow &flow = *static_cast<RatedFlow *>(packet.flow);
+
+		rules_[flow.path[0]].back(packet, flow);
+	}
+
+      private:
+	std::vector<Rule> rules_;
+};
+
+} // namespace sim
+
+#endif

@@ -1,0 +1,140 @@
+"""Schemes whose switches tell hosts at which rate to send: PDQ, RCP, D3 (engine/links, engine/schemes/rated.h).
+
+Flows keep to one path, and ACKs come back by it. A flow may have a deadline (`FlowList.deadline_ps`). The scheduling
+header is not added by itself: give the experiment `header_bytes` of 56, for IP, TCP and the 16 bytes of PDQ's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from lab.sim.errors import ExperimentError, Settings, check
+
+CRITICALITIES = ("size", "random", "sent")
+
+
+@dataclass(frozen=True)
+class Rated:
+    """What the three share. Defaults: PDQ's paper, section 5.1 (1 Gb/s, a round trip of some 150 us)."""
+
+    name: str = "rated"
+    """What tables call it."""
+    scheme: ClassVar[str] = ""
+    rtt_us: float = 150.0
+    """What hosts and links take for the round trip before they have measured one."""
+    timeout_us: float = 2_000.0
+    """Without news for so long, and for three round trips, what is not acknowledged is sent again."""
+    buffer_bytes: int = 4_000_000
+    """Of each port, hosts' ports too: first in, first out, tail drop."""
+    terminates: bool = True
+    """Flows that cannot meet their deadline end without having finished: PDQ's early termination, D3's quenching."""
+
+    def __post_init__(self) -> None:
+        check("scheme.rtt_us", self.rtt_us, 0.1, 10**6)
+        check("scheme.timeout_us", self.timeout_us, 0.001, 10**7)
+        check("scheme.buffer_bytes", self.buffer_bytes, 1, 10**12)
+
+    def settings(self) -> Settings:
+        """As the engine reads them."""
+        return {
+            "scheme": self.scheme,
+            "rtt_ps": round(self.rtt_us * 1e6),
+            "timeout_ps": round(self.timeout_us * 1e6),
+            "terminates": int(self.terminates),
+            **({"terminates_paused": 0} if self.terminates else {}),
+            "criticality": "size",
+            "buffer_bytes": self.buffer_bytes,
+            "host_buffer_bytes": self.buffer_bytes,
+            "reserved_bytes": 0,
+            "dynamic_alpha_16ths": 0,
+            "mark_bytes": 0,
+            "host_mark_bytes": 0,
+            "uplink_mark_bytes": 0,
+            "mark_per_queue": 0,
+            "priorities": 1,
+        }
+
+
+@dataclass(frozen=True)
+class Pdq(Rated):
+    """PDQ (SIGCOMM'12). The default is PDQ(Full); its parts are settings. RTTs: of a link's average round trip."""
+
+    name: str = "pdq"
+    scheme: ClassVar[str] = "pdq"
+    early_start_rtts: float = 2.0
+    """K: flows that end within so many round trips, and so many together, hold nobody up; 0: no early start."""
+    suppressed_probing_rtts: float = 0.2
+    """X: a paused flow asks again after so many round trips for each that is more critical; 0: after one."""
+    dampening_rtts: float = 1.0
+    """Between two acceptances of paused flows; the paper states no value."""
+    list_flows: int = 1_000_000
+    """M: a link remembers at most so many flows, and never more than twice as many as are sending."""
+    criticality: str = "size"
+    """After the deadline: what is left (`size`), drawn once (`random`), or what was sent by 50 KB (`sent`)."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check("scheme.early_start_rtts", self.early_start_rtts, 0, 100)
+        check("scheme.suppressed_probing_rtts", self.suppressed_probing_rtts, 0, 100)
+        check("scheme.dampening_rtts", self.dampening_rtts, 0, 100)
+        check("scheme.list_flows", self.list_flows, 0, 10**6)
+        if self.criticality not in CRITICALITIES:
+            raise ExperimentError(
+                f"scheme.criticality is {self.criticality!r}, expected one of {', '.join(CRITICALITIES)}"
+            )
+
+    def settings(self) -> Settings:
+        """As the engine reads them."""
+        return {
+            **super().settings(),
+            **({"terminates_paused": 1} if self.terminates else {}),
+            "early_start_tenths": round(self.early_start_rtts * 10),
+            "probe_tenths": round(self.suppressed_probing_rtts * 10),
+            "dampening_tenths": round(self.dampening_rtts * 10),
+            "list_flows": self.list_flows,
+            "criticality": self.criticality,
+        }
+
+
+@dataclass(frozen=True)
+class Rcp(Rated):
+    """RCP with an exact count of flows, as PDQ's paper runs it. It knows no deadlines."""
+
+    name: str = "rcp"
+    scheme: ClassVar[str] = "rcp"
+    terminates: bool = False
+
+
+@dataclass(frozen=True)
+class D3(Rated):
+    """D3 (SIGCOMM'11) with the parameters that it suggests."""
+
+    name: str = "d3"
+    scheme: ClassVar[str] = "d3"
+    alpha: float = 0.1
+    beta: float = 1.0
+    """Of the rate adaptation: how much unused capacity and queue weigh; in hundredths."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check("scheme.alpha", self.alpha, 0, 1)
+        check("scheme.beta", self.beta, 0, 10)
+
+    def settings(self) -> Settings:
+        """As the engine reads them."""
+        return super().settings() | {
+            "alpha_100ths": round(self.alpha * 100),
+            "beta_100ths": round(self.beta * 100),
+        }
+
+
+NAMED: dict[str, Rated] = {
+    "pdq": Pdq(),
+    "pdq-basic": Pdq("pdq-basic", terminates=False, early_start_rtts=0, suppressed_probing_rtts=0),
+    "pdq-es": Pdq("pdq-es", terminates=False, suppressed_probing_rtts=0),
+    "pdq-es-et": Pdq("pdq-es-et", suppressed_probing_rtts=0),
+    "rcp": Rcp(),
+    "d3": D3(),
+}
+"""By the names of the paper's variants: Basic, ES, ES+ET and (pdq) Full."""

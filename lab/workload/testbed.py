@@ -1,0 +1,211 @@
+"""A fabric in which schemes are compared: record, train, then each scheme over the same trace."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lab.control.operator import Control
+from lab.control.plane import AS_ROLLED_OUT, asics_follow, start_control
+from lab.control.rest import Rest
+from lab.control.rest import client as operator_client
+from lab.experiment.flows import Limits
+from lab.experiment.intervals import statistic
+from lab.experiment.terminal import Progress
+from lab.fabric import Fabric, Topology
+from lab.workload.ground import FabricGround, Ground
+from lab.workload.passes import Beside, PassResult, Word, no_programs, run_pass
+from lab.workload.programs import WorkloadError
+from lab.workload.schemes import Scheme
+from lab.workload.services import SCALED, SERVICES, Endpoint, service
+from lab.workload.trace import Flow, Trace, make_trace
+
+RECORDING_SEED = 1000
+"""Never the seed of a replay."""
+
+SETTLE_DEADLINE_S = 120.0
+
+Say = Callable[[str], None]
+
+
+@dataclass
+class Testbed:
+    """A fabric with its orchestrator, a recording made on it, and what was learnt from that."""
+
+    ground: Ground
+    control: Control
+    folder: Path
+    say: Say
+    settled: Callable[[], bool] = lambda: True
+    """Whether the switches forward as their rows say."""
+    thresholds: dict[float, list[int]] = field(default_factory=dict)
+    """By load, as the orchestrator computed them; the same for every scheme."""
+    model: dict[str, Any] = field(default_factory=dict)
+    label: str = ""
+    """The recording in use."""
+    services: Sequence[Endpoint] = SERVICES
+    limits: Limits = SCALED
+
+    def fresh(self, **more: Any) -> Testbed:
+        """The same fabric, nothing learnt yet; `more`: other services, limits, thresholds."""
+        return replace(self, **{"thresholds": {}, "model": {}, "label": "", **more})
+
+    def record(self, load: float, seconds: float, progress: Progress | None = None) -> dict[str, Any]:
+        """A pass of plain TCP over a trace of another seed, its flows recorded; returns their statistics."""
+        trace = make_trace(load, RECORDING_SEED, seconds, list(self.ground.hosts), self.ground.host_rate_bps)
+        return self.record_trace(trace, f"lab-load-{load:g}", load, progress)
+
+    def record_trace(self, trace: Trace, label: str, load: float, progress: Progress | None = None) -> dict[str, Any]:
+        """A pass of plain TCP, its flows recorded under a label; returns their statistics."""
+        self.bring_into_force(Scheme("recording", "recording", "observe"), load, thresholds=None, model=None)
+        self.label = label
+        self.control.record(label)
+        try:
+            result = run_pass(
+                self.ground, trace, "recording", self.folder / "recording", services=self.services, progress=progress
+            )
+            if result.failures:
+                self.say(f"recording: {sum(result.failures.values())} flows failed: {result.failures}")
+            return self.control.await_records(label)
+        finally:
+            self.control.record(None)
+
+    def train(self, depth: int | None = None) -> dict[str, Any]:
+        """A forest from the recording; as deep as the orchestrator chooses unless told."""
+        self.model = self.control.train(self.label, self.limits.small_bytes, self.limits.medium_bytes, depth)
+        return self.model
+
+    def decide_thresholds(self, load: float) -> list[int]:
+        """The orchestrator's thresholds for a load, computed once from the recording."""
+        if load not in self.thresholds:
+            revision = self.control.revise(Scheme("pias", "PIAS", "pias").revision("optimise", load, self.label))
+            self.thresholds[load] = [int(value) for value in revision["threshold_bytes"]]
+        return self.thresholds[load]
+
+    def bring_into_force(
+        self, scheme: Scheme, load: float, thresholds: list[int] | None, model: int | None
+    ) -> dict[str, Any]:
+        """A revision of the scheme, rolled out to every switch and host; returns what is in force."""
+        # Before anything is recorded there are no sizes to decide by: any ascending thresholds do for `observe`.
+        chosen = thresholds or [5_000 * 4**n for n in range(scheme.priorities - 1)]
+        revision = self.control.revise(scheme.revision(chosen, load, model=model))
+        rollout = self.control.roll_out(int(revision["id"]))
+        until = time.monotonic() + SETTLE_DEADLINE_S
+        while not self.settled():
+            if time.monotonic() > until:
+                raise WorkloadError(f"the switches' queues do not follow their rows after {SETTLE_DEADLINE_S:g} s")
+            time.sleep(0.05)
+        return {
+            "revision": revision["id"],
+            "generation": rollout.get("generation"),
+            "policy": revision.get("policy", {}),
+            "threshold_bytes": chosen,
+        }
+
+    def run(self, scheme: Scheme, trace: Trace, load: float, progress: Progress | None = None) -> PassResult:
+        """Brings a scheme into force and replays a trace under it."""
+        return self.run_under(scheme, trace, load, self.decide_thresholds(load), self.model, progress)
+
+    def run_under(
+        self,
+        scheme: Scheme,
+        trace: Trace,
+        load: float,
+        thresholds: list[int],
+        trained: Mapping[str, Any],
+        progress: Progress | None = None,
+        words: Mapping[int, Word] | None = None,
+        beside: Beside = no_programs,
+    ) -> PassResult:
+        """The same under thresholds and a forest that the caller chooses, with what else `run_pass` takes."""
+        model = trained.get("generation") if scheme.use_forest else None
+        settings = self.bring_into_force(scheme, load, thresholds, model)
+        if model:
+            settings["model"] = {"generation": model, "report": trained.get("report")}
+        return run_pass(
+            self.ground, trace, scheme.name, self.folder / scheme.name, settings, self.services, progress, words, beside
+        )
+
+
+@contextmanager
+def up(
+    topology: Topology, prefix: str, folder: Path, say: Say, serve: Sequence[str] = AS_ROLLED_OUT
+) -> Iterator[tuple[Testbed, Fabric, Rest]]:
+    """A fabric with its control plane while the block runs, unless it is told to `keep`; and its operator's client.
+
+    Raises: FabricError.
+    """
+    control_plane = partial(start_control, serve=serve)
+    with Fabric(topology, prefix, control=control_plane, progress=say) as fabric, operator_client(fabric) as rest:
+        for note in fabric.notes:
+            say(f"note: {note}")
+        yield Testbed(FabricGround(fabric), Control(rest), folder, say, lambda: asics_follow(fabric)), fabric, rest
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Flows alone on the idle fabric beside the formula for the ideal FCT."""
+
+    ratio_median: float
+    """Measured FCT divided by the formula's, the median over flows."""
+    ratio_low: float
+    ratio_high: float
+    by_size: Mapping[int, float]
+    """The median ratio of each size in bytes."""
+    bulk_goodput_share: float
+    """Goodput of the largest flow divided by what its link's rate allows after headers."""
+
+    @property
+    def honest(self) -> bool:
+        """Whether one flow alone reaches its link's rate: else the machine is too busy, or something is wrong."""
+        return self.bulk_goodput_share >= 0.97
+
+    @property
+    def verdict(self) -> str:
+        """One sentence."""
+        got = f"one flow alone reaches {self.bulk_goodput_share:.1%} of its link's rate"
+        if self.honest:
+            return f"{got}: the machine carries the fabric."
+        return f"{got}: THIS MACHINE IS TOO BUSY TO BE HONEST, do not quote these numbers."
+
+
+CALIBRATION_BYTES = (500, 5_000, 50_000, 1_500_000)
+
+
+def calibrate(ground: Ground, folder: Path, repeats: int = 4) -> Calibration:
+    """Runs flows one at a time, within a rack and between racks, and compares their FCT with the formula."""
+    names = list(ground.hosts)
+    pairs = [(names[0], names[1]), (names[0], names[-1])]
+    flows: list[Flow] = []
+    time_us = 0
+    for size in CALIBRATION_BYTES:
+        for _ in range(repeats if size < 1_000_000 else 1):
+            for client, server in pairs:
+                flows.append(Flow(len(flows) + 1, time_us, "search", client, server, size))
+                time_us += 20_000 + int(size * 8 * 1.3 / ground.host_rate_bps * 1e6)
+    trace = Trace(tuple(flows), {"seconds": f"{time_us / 1e6:.6f}"})
+    result = run_pass(ground, trace, "idle", folder / "idle", services=[service("search")])
+    return calibration_of(result)
+
+
+def calibration_of(result: PassResult) -> Calibration:
+    """What the flows of an idle pass say."""
+    ratio = np.array(result.fct_us) / np.array(result.ideal_us)
+    size = np.array(result.bytes)
+    good = np.isfinite(ratio)
+    by_size = {int(each): float(np.median(ratio[good & (size == each)])) for each in np.unique(size[good])}
+    largest = good & (size == size.max())
+    return Calibration(
+        ratio_median=float(np.median(ratio[good])) if good.any() else float("nan"),
+        ratio_low=float(ratio[good].min()) if good.any() else float("nan"),
+        ratio_high=float(ratio[good].max()) if good.any() else float("nan"),
+        by_size=by_size,
+        bulk_goodput_share=1 / statistic(ratio[largest], "mean") if largest.any() else float("nan"),
+    )

@@ -1,0 +1,1 @@
+"""Switches: how a rollout goes, who carries it out, and the only room that knows gNMI."""

@@ -1,0 +1,1 @@
+"""What hosts deliver: taken in, bounded, kept as recordings."""

@@ -1,0 +1,1 @@
+"""Forests: from a recording's rows to a checked model, and whether it still holds."""

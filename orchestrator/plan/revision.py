@@ -1,0 +1,205 @@
+"""A revision: what the fabric is to do, whole and for good. Pure: values in, values out.
+
+Its policy and intent carry generation 0; the rollout that brings it into force gives both the same new generation, so
+that going back to an old revision is a step forward in generations too.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal, Self
+
+from qclimb.bigspine import classes_of
+from qclimb.errors import PolicyError
+from qclimb.histogram import SizeHistogram
+from qclimb.intent import PathWeights, SwitchIntent
+from qclimb.policy import Mode, Policy
+from qclimb.schema import validate_gnmi
+
+from .paths import Decided, Wish, decide
+from .sizes import SizeDistribution
+from .thresholds import Objective, optimise
+
+Json = dict[str, Any]
+
+MAX_QUEUES = PRIORITIES = 8
+
+
+@dataclass(frozen=True)
+class Revision:
+    """What hosts (policy) and switches (intent) get."""
+
+    policy: Policy
+    intent: SwitchIntent
+
+    def at(self, generation: int) -> "Revision":
+        """The same, as the given generation."""
+        return Revision(replace(self.policy, generation=generation), replace(self.intent, generation=generation))
+
+    def intent_of(self, role: str) -> SwitchIntent:
+        """What a switch of that role gets: a spine sends nothing to spines, but needs the queues."""
+        if role == "leaf" or not self.intent.spines:
+            return self.intent
+        return replace(self.intent, tier="spine", path_weights=None)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON."""
+        return {"policy": self.policy.to_json(), "intent": self.intent.to_gnmi()}
+
+    @classmethod
+    def from_json(cls, found: dict[str, Any]) -> Self:
+        """The revision of `to_json`."""
+        return cls(Policy.from_json(found["policy"]), SwitchIntent.from_gnmi(found["intent"]))
+
+
+def compose(
+    mode: Mode,
+    threshold_bytes: tuple[int, ...],
+    priorities: int,
+    queues: tuple[int, ...] | None = None,
+    ports: tuple[str, ...] = (),
+    ecn_bytes: tuple[int, int] | None = None,
+    dscp: tuple[int, ...] | None = None,
+    **policy: Any,
+) -> Revision:
+    """One path (K = 1): each priority has its own queue, `queues` in served-first order, by default P-1 down to 0.
+
+    `policy` are Policy's other fields. Raises PolicyError and IntentError.
+    """
+    if not 1 <= priorities <= MAX_QUEUES:
+        raise PolicyError(f"priorities is {priorities}, expected 1..{MAX_QUEUES}: a queue each on one path")
+    queues = tuple(range(priorities - 1, -1, -1)) if queues is None else queues
+    if len(queues) != priorities:
+        raise PolicyError(f"queues has {len(queues)} entries, expected {priorities}, one a priority")
+    classes = classes_of((), queues, dscp, threshold_bytes)
+    told = Policy(0, mode, threshold_bytes, tuple(each.dscp for each in classes), **policy)
+    least, most = ecn_bytes or (None, None)
+    return Revision(told, SwitchIntent(0, "enabled", classes, ports, least, most))
+
+
+def compose_spines(
+    mode: Mode,
+    decided: Decided,
+    ports: tuple[str, ...] = (),
+    ecn_bytes: tuple[int, int] | None = None,
+    **policy: Any,
+) -> Revision:
+    """Several paths, or what is left of them; `policy` are Policy's other fields. Raises PolicyError, IntentError."""
+    classes = classes_of(decided.names, decided.queues, decided.dscp, decided.threshold_bytes)
+    width, unpinned = len(decided.names) if len(decided.names) > 1 else 0, decided.unpinned_dscp
+    told = Policy(0, mode, decided.threshold_bytes, decided.dscp, **policy, spines=width, unpinned_dscp=unpinned or 0)
+    weights = None if decided.share is None else PathWeights(decided.share)
+    least, most = ecn_bytes or (None, None)
+    return Revision(told, SwitchIntent(0, "enabled", classes, ports, least, most, weights, unpinned))
+
+
+def propose(
+    sizes: SizeHistogram,
+    weight_of: Mapping[str, float],
+    *,
+    thresholds: Literal["optimise"] | Sequence[int],
+    objective: Objective,
+    load: float,
+    last_share: float,
+    segment_bytes: int,
+    label: str | None,
+    slack_bytes: int | None,
+    model: int | None,
+    queues: Sequence[int] | None,
+    ports: Sequence[str] | None,
+    priorities: int | None = None,
+    spines: Sequence[str] | None = None,
+    spine_gbps: Sequence[float] | None = None,
+    weights: Literal["level", "equal"] | Mapping[str, float] = "level",
+    dscp: Sequence[int] | None = None,
+    unpinned_dscp: int | None = None,
+    **others: Any,
+) -> Json:
+    """The revision of these wishes, as it is stored: thresholds computed from `sizes` where asked for, all checked.
+
+    `label`: whose sizes they are; `weight_of`: what flows of hosts weigh in them that are not whole.
+    `others`: mode, ecn_bytes, and Policy's other fields.
+    Raises ThresholdError, PolicyError, IntentError, SchemaError.
+    """
+    if spines is not None and len(spines) > 1:
+        asked = {"objective": objective, "load": load, "last_share": last_share, "segment_bytes": segment_bytes}
+        asked |= {"weights": weights, "label": label}
+        wish = Wish.of(spines, spine_gbps, queues, dscp, unpinned_dscp, thresholds, **asked)
+        if priorities not in (None, len(wish.dscp)):
+            raise PolicyError(
+                f"priorities is {priorities}, expected {len(wish.dscp)} for {len(spines)} spines with "
+                f"{len(wish.queues)} queues"
+            )
+        decided = _decided(wish, wish.names, sizes)
+        slack_bytes = decided.threshold_bytes[0] if slack_bytes is None else slack_bytes
+        others |= {"slack_bytes": slack_bytes, "model_generation": model or 0}
+        return _stored(wish, decided, weight_of, compose_spines(decided=decided, ports=tuple(ports or ()), **others))
+    chosen: Json | None = None
+    priorities = PRIORITIES if priorities is None else priorities
+    if thresholds == "optimise":
+        distribution = SizeDistribution.from_histogram(sizes)
+        found = optimise(distribution, priorities, load, objective, last_share, segment_bytes)
+        threshold_bytes = found.threshold_bytes
+        chosen = {"objective": objective, "load": load, "label": label}
+        chosen |= {"last_share": last_share, "segment_bytes": segment_bytes}
+        chosen |= {"cost": found.cost, "thresholds_needed": found.used}
+        if weight_of:
+            chosen["flow_weights"] = dict(weight_of)
+    else:
+        threshold_bytes = tuple(thresholds)
+    if slack_bytes is None:
+        # As many as PIAS's first threshold: a forest that knows nothing is then PIAS, neither better nor worse.
+        slack_bytes = threshold_bytes[0] if threshold_bytes else 0
+    made = compose(
+        threshold_bytes=threshold_bytes,
+        priorities=priorities,
+        dscp=None if dscp is None else tuple(dscp),
+        queues=None if queues is None else tuple(queues),
+        ports=tuple(ports or ()),
+        slack_bytes=slack_bytes,
+        model_generation=model or 0,
+        **others,
+    )
+    validate_gnmi(made.intent.to_gnmi())
+    return {"threshold_bytes": list(threshold_bytes), "optimised": chosen, **made.to_json()}
+
+
+def adapted(document: Json, names: Sequence[str], sizes: SizeHistogram, weight_of: Mapping[str, float]) -> Json:
+    """A revision with several spines as it is where only `names` of them are up: the same in all else.
+
+    `sizes`: of the label that its wish names. Raises ThresholdError, IntentError.
+    """
+    old, wish = Revision.from_json(document), Wish.from_json(document["spines"]["wish"])
+    decided = _decided(wish, names, sizes)
+    kept = {field.name: getattr(old.policy, field.name) for field in fields(Policy) if field.name not in DECIDED}
+    ecn = None
+    if old.intent.ecn_min_bytes is not None and old.intent.ecn_max_bytes is not None:
+        ecn = old.intent.ecn_min_bytes, old.intent.ecn_max_bytes
+    made = compose_spines(decided=decided, ports=old.intent.ports, ecn_bytes=ecn, **kept)
+    return {**document, **_stored(wish, decided, weight_of, made)}
+
+
+DECIDED = ("generation", "threshold_bytes", "dscp", "spines", "unpinned_dscp")
+"""Fields of a policy that a wish decides, or a rollout."""
+
+
+def _decided(wish: Wish, names: Sequence[str], sizes: SizeHistogram) -> Decided:
+    return decide(wish, names, SizeDistribution.from_histogram(sizes) if wish.needs_sizes else None)
+
+
+def _stored(wish: Wish, decided: Decided, weight_of: Mapping[str, float], made: Revision) -> Json:
+    """As a revision with several spines is kept, checked."""
+    validate_gnmi(made.intent.to_gnmi())
+    chosen: Json | None = None
+    if decided.chosen is not None:
+        chosen = {"objective": wish.objective, "load": wish.load, "label": wish.label}
+        chosen |= {"last_share": wish.last_share, "segment_bytes": wish.segment_bytes}
+        chosen |= {"cost": decided.chosen.cost, "thresholds_needed": decided.chosen.used}
+        if weight_of:
+            chosen["flow_weights"] = dict(weight_of)
+    spines = {"wish": wish.to_json(), **decided.told()}
+    return {
+        "threshold_bytes": list(decided.threshold_bytes),
+        "optimised": chosen,
+        "spines": spines,
+        **made.to_json(),
+    }

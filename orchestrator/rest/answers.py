@@ -1,0 +1,170 @@
+"""What REST answers, for the OpenAPI document alone: derived from the values that are answered.
+
+Nothing is checked or copied while serving, the tests do that. A field's unit is in its name; times are seconds since
+1970.
+"""
+
+import inspect
+from dataclasses import fields
+from typing import Annotated, Any, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, Field, create_model
+from qclimb.policy import LATER_DEFAULTS
+from qclimb.policy import Policy as PolicyInForce
+from qclimb.switch_state import SpineState
+
+from ..fabric import rollout
+from ..ingest import recordings
+from ..models import drift
+from ..store import store
+from .tokens import Role
+
+Json = dict[str, Any]
+
+
+def of(model: Any, status: int = 200, *, many: bool = False) -> dict[str, Any]:
+    """The arguments of a route that answers so."""
+    told = list[model] if many else model
+    return {"response_model": None, "status_code": status, "responses": {status: {"model": told}}}
+
+
+class Answer(BaseModel):
+    """Has these fields and no other."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+def shape(title: str, says: str, base: type[BaseModel] = Answer, /, **of: Any) -> Any:
+    """An answer of these fields, by type, or by (type, default)."""
+    told: Any = {field: kind if isinstance(kind, tuple) else (kind, ...) for field, kind in of.items()}
+    return create_model(title, __base__=base, __doc__=says, **told)
+
+
+def derived(title: str, source: type, /, *without: str, **instead: Any) -> Any:
+    """A dataclass as an answer; `instead`: fields that it has not, or not so."""
+    hints = get_type_hints(source)
+    own = {field.name: hints[field.name] for field in fields(source) if field.name not in without}
+    return shape(title, inspect.cleandoc(source.__doc__ or ""), **(own | instead))
+
+
+def said(kind: Any, description: str) -> Any:
+    """A type of which there is something to say."""
+    return Annotated[kind, Field(description=description)]
+
+
+Refusal = shape("Refusal", "Why not.", detail=said(str, "one sentence: place, value, expectation"))
+
+Switch = derived("SwitchAnswer", store.Switch, applied_generation=said(int, "the last that it confirmed; 0: none"))
+Host = derived("HostAnswer", store.Host, policy_generation=said(int, "the policy that it last reported; 0: none"))
+Token = shape("TokenAnswer", "A token, shown this once.", token=str, role=Role, name=str)
+Revoked = shape("RevokedAnswer", "How many tokens of that name were revoked.", revoked=int)
+
+Policy = derived(
+    "PolicyAnswer",
+    PolicyInForce,
+    model_generation=said(int, "0: none"),
+    **{name: (said(type(value), "absent at the default"), value) for name, value in LATER_DEFAULTS.items()},
+)
+Delivery = shape(
+    "DeliveryAnswer",
+    "Under which label how many records are kept.",
+    label=str,
+    records=int,
+    next_records=said(int, "how many records the next delivery may hold; all sizes are counted anyway"),
+)
+
+Statistics = derived(
+    "StatisticsAnswer",
+    recordings.Statistics,
+    quantile_bytes=said(dict[str, float], "by share of flows"),
+    histogram=said(Json, "SizeHistogram"),
+    records=derived("KeptRecords", recordings.KeptRecords),
+    forecasts=derived("Forecasts", recordings.Forecasts),
+    hosts=said(dict[str, int], "flows by host"),
+)
+Window = derived("WindowAnswer", drift.Window, coverage=float, fallback_share=float)
+Drift = shape(
+    "DriftAnswer",
+    "Windows of flows, the newest last, and why bounds no longer hold.",
+    label=str | None,
+    windows=list[Window],  # type: ignore[valid-type]
+    drifted=str | None,
+)
+Recording = shape(
+    "RecordingAnswer",
+    "The label under which flows are filed now, and all labels that there are.",
+    label=str | None,
+    labels=list[str],
+)
+
+REPORT = said(Json, "how well it bounds the flows that it was not shown")
+MadeModel = derived("MadeModelAnswer", store.Model, "created_at", report=REPORT)
+Model = derived("ModelAnswer", store.Model, report=REPORT)
+
+MadeRevision = shape(
+    "MadeRevisionAnswer",
+    "A revision that was just made.",
+    id=int,
+    threshold_bytes=list[int],
+    optimised=said(Json | None, "how the thresholds were computed; null where they were given"),
+    spines=(said(Json | None, "what was wished of several spines, which are used, what each carries"), None),
+    policy=Policy,
+    intent=said(Json, "JSON_IETF of qclimb.yang"),
+)
+Revision = shape("RevisionAnswer", "A revision.", MadeRevision, created_at=float, created_by=str)
+
+Started = shape("StartedAnswer", "A rollout that has begun.", id=int, generation=int, revision=int)
+Rollout = shape(
+    "RolloutAnswer",
+    "A rollout, by device.",
+    Started,
+    created_at=float,
+    created_by=str,
+    phase=rollout.Phase,
+    error=str | None,
+    switches=dict[str, derived("SwitchStepAnswer", rollout.SwitchStep, "previous")],  # type: ignore[misc]
+    hosts=dict[str, derived("HostStepAnswer", rollout.HostStep)],  # type: ignore[misc]
+)
+
+State = shape(
+    "StateAnswer",
+    "The whole fabric.",
+    policy=Policy | None,
+    policy_generation=int,
+    recording=str | None,
+    running_rollout=int | None,
+    drift=said(Json | None, "what is known of the bounds in force (orchestrator/watch/bounds.py, class Watch)"),
+    last_rollout=Rollout | None,
+    switches=dict[str, Switch],  # type: ignore[valid-type]
+    hosts=dict[str, Host],  # type: ignore[valid-type]
+    flows_not_believed=said(
+        dict[str, int], "by host, since the start: flows beyond what its link can have carried, in no statistics"
+    ),
+)
+Leaf = derived("SpineAtLeaf", SpineState, "name", reason=said(str, "why it is not up"))
+Spine = shape(
+    "SpineAnswer",
+    "A spine.",
+    down=said(bool, "held to be down, and left out"),
+    share=said(float | None, "of the last priority, wanted; null: none is told"),
+    priorities=said(list[int], "that are pinned to it"),
+    leaves=said(dict[str, Leaf], "what each leaf tells of it"),  # type: ignore[valid-type]
+)
+LeafSeen = shape(
+    "LeafAnswer",
+    "What a leaf tells of its own.",
+    seen_at=float,
+    error=said(str | None, "why it told nothing"),
+    path_backend=str | None,
+    pinned_classes_max=int | None,
+)
+Spines = shape(
+    "SpinesAnswer",
+    "The spines of the revision in force, and all others that leaves know.",
+    wished=said(list[str], "by the operator"),
+    used=said(list[str], "by the revision in force"),
+    waits=said(str | None, "why others are not used yet that should be"),
+    spines=dict[str, Spine],  # type: ignore[valid-type]
+    leaves=dict[str, LeafSeen],  # type: ignore[valid-type]
+)
+Note = derived("NoteAnswer", store.Note)

@@ -1,0 +1,387 @@
+"""The REST door: parses, checks who asks, calls; what is decided, is decided elsewhere.
+
+These handlers run in FastAPI's threads; the health check, and hosts' requests (rest_hosts), on the event loop.
+"""
+
+import logging
+from contextlib import asynccontextmanager
+from typing import Annotated, Any
+
+from fastapi import FastAPI, Path, Query, Request, Response
+from fastapi.responses import PlainTextResponse
+from qclimb.histogram import SizeHistogram
+
+from ..ingest.recordings import Statistics
+from ..metrics import Measured
+from ..models import drift
+from ..plan.revision import propose
+from ..store.store import Host, Model, Note, StoredRevision, StoredRollout, Switch
+from . import answers, hosts, tokens
+from .access import (
+    REFUSALS,
+    Admin,
+    NamePath,
+    Once,
+    Operator,
+    Reader,
+    Viewer,
+    answer_refusals,
+)
+from .bodies import (
+    SQLITE_MAX,
+    Body,
+    HostBody,
+    Label,
+    ModelBody,
+    RecordingBody,
+    RevisionBody,
+    RolloutBody,
+    SwitchBody,
+    TokenBody,
+)
+from .idempotency import Keep, fingerprint, once
+from .limits import Bounded
+from .policy_poll import PolicyPoll
+from .service import Service
+
+log = logging.getLogger(__name__)
+
+DRIFT_FLOWS = 100 * drift.WINDOW_FLOWS
+"""The newest so many are shown by windows."""
+
+Json = dict[str, Any]
+Id = Annotated[int, Path(ge=1, le=SQLITE_MAX)]
+
+
+class Application(FastAPI):
+    """Its document has Refusal: by `model` a refusal would have the content type of the route's other answers."""
+
+    def openapi(self) -> Json:
+        """The document."""
+        found = super().openapi()
+        found["components"]["schemas"]["Refusal"] = answers.Refusal.model_json_schema()
+        return found
+
+
+class BinaryFile(Response):
+    """A file as it is."""
+
+    media_type = "application/octet-stream"
+
+
+def make_app(service: Service) -> FastAPI:
+    """The application over an open service; closing the app closes the service."""
+
+    @asynccontextmanager
+    async def life(_: FastAPI) -> Any:
+        service.runner.recover()
+        service.watch.start()
+        service.spines.start()
+        yield
+        service.watch.close()
+        service.spines.close()
+        service.refusals.close()
+        service.runner.close()
+        service.trainer.close()
+
+    app = Application(
+        title="qclimb orchestrator",
+        version="1",
+        description="Flow sizes in; thresholds, forests, switch intents and host policies out.",
+        responses=REFUSALS,
+        lifespan=life,
+    )
+    app.state.service = service
+    answer_refusals(app)
+    for add in (_devices, hosts.add, _recordings, _models, _revisions, _rollouts, _rest):
+        add(app, service)
+
+    app.add_middleware(Bounded, cache=service.cache, refusals=service.refusals)
+    app.add_middleware(Measured, metrics=service.metrics)
+    app.add_middleware(PolicyPoll, cache=service.cache, metrics=service.metrics)
+    return app
+
+
+def _asked(request: Request, body: Body) -> str:
+    """What a request asks, as an Idempotency-Key is held to it."""
+    return fingerprint(request.method, request.url.path, body.model_dump(mode="json"))
+
+
+def _devices(app: FastAPI, service: Service) -> None:
+    store = service.store
+
+    @app.put("/v1/switches/{name}", tags=["devices"], **answers.of(answers.Switch))
+    def put_switch(name: NamePath, body: SwitchBody, caller: Admin) -> Switch:
+        """Registers a switch, or says where it is now."""
+        with store.writing():
+            store.put_switch(name, body.address, body.role, body.server_name)
+            store.note(caller.name, "put-switch", f"{name} {body.address}")
+        log.info("switch name=%s address=%s event=registered by=%s", name, body.address, caller.name)
+        return store.switches()[name]
+
+    @app.get("/v1/switches", tags=["devices"], **answers.of(answers.Switch, many=True))
+    def get_switches(caller: Viewer) -> list[Switch]:
+        """All switches."""
+        return list(store.switches().values())
+
+    @app.delete("/v1/switches/{name}", status_code=204, tags=["devices"])
+    def delete_switch(name: NamePath, caller: Admin) -> None:
+        """Forgets a switch; what it is configured to do stays."""
+        with service.runner.idle(), store.writing():
+            store.remove_device("switches", name)
+            store.note(caller.name, "delete-switch", name)
+
+    @app.put("/v1/hosts/{name}", tags=["devices"], **answers.of(answers.Host))
+    def put_host(name: NamePath, caller: Admin, body: HostBody | None = None) -> Host:
+        """Registers a host."""
+        with store.writing():
+            if store.put_host(name):
+                store.note(caller.name, "put-host", name)
+        return store.hosts()[name]
+
+    @app.get("/v1/hosts", tags=["devices"], **answers.of(answers.Host, many=True))
+    def get_hosts(caller: Viewer) -> list[Host]:
+        """All hosts, with the policy generation that each last reported."""
+        return list(store.hosts().values())
+
+    @app.delete("/v1/hosts/{name}", status_code=204, tags=["devices"])
+    def delete_host(name: NamePath, caller: Admin) -> None:
+        """Forgets a host, and revokes its tokens."""
+        with service.runner.idle(), store.writing():
+            store.remove_device("hosts", name)
+            revoked = store.revoke_tokens(name, tokens.Role.HOST)
+            store.note(caller.name, "delete-host", f"{name}, {revoked} tokens revoked")
+
+    @app.post("/v1/tokens", tags=["devices"], **answers.of(answers.Token, 201))
+    def post_token(body: TokenBody, caller: Admin) -> Json:
+        """Makes a token. It is shown this once."""
+        with store.writing():
+            token = tokens.issue(store, body.name, body.role)
+            store.note(caller.name, "make-token", f"{body.role} {body.name}")
+        return {"token": token, "role": body.role, "name": body.name}
+
+    @app.delete("/v1/tokens/{name}", tags=["devices"], **answers.of(answers.Revoked))
+    def delete_tokens(name: NamePath, caller: Admin) -> Json:
+        """Revokes all tokens of a name."""
+        with store.writing():
+            revoked = store.revoke_tokens(name)
+            store.note(caller.name, "revoke-tokens", name)
+        return {"revoked": revoked}
+
+
+def _recordings(app: FastAPI, service: Service) -> None:
+    @app.get("/v1/flows/statistics", tags=["flows"], **answers.of(answers.Statistics))
+    def get_statistics(caller: Viewer, label: Annotated[Label | None, Query()] = None) -> Statistics:
+        """Sizes of the flows of one recording, or of all."""
+        return service.recordings.statistics(label)
+
+    @app.get("/v1/flows/drift", tags=["flows"], **answers.of(answers.Drift))
+    def get_drift(caller: Viewer, label: Annotated[Label | None, Query()] = None) -> Json:
+        """Coverage and fallbacks of the bounds in force, by window; why they no longer hold, or null."""
+        windows = drift.reported(service.recordings.newest(DRIFT_FLOWS, label=label)[0])
+        return {"label": label, "windows": [each.to_json() for each in windows], "drifted": drift.drifted(windows)}
+
+    @app.delete("/v1/flows", status_code=204, tags=["flows"])
+    def delete_flows(label: Annotated[Label, Query()], caller: Operator) -> None:
+        """Forgets all flows of a recording."""
+        with service.store.writing(cached=False):
+            service.recordings.remove(label)
+            service.store.note(caller.name, "delete-flows", label)
+        log.info("recording label=%r event=deleted by=%s", label, caller.name)
+
+    @app.get("/v1/recording", tags=["flows"], **answers.of(answers.Recording))
+    def get_recording(caller: Viewer) -> Json:
+        """The label under which records are filed now."""
+        return {"label": service.store.setting("recording"), "labels": service.recordings.labels()}
+
+    @app.put("/v1/recording", tags=["flows"], **answers.of(answers.Recording))
+    def put_recording(body: RecordingBody, caller: Operator) -> Json:
+        """Begins, or with null ends, a recording."""
+        if body.label is not None:
+            service.recordings.check_new(body.label)
+        with service.store.writing():
+            service.store.set_setting("recording", body.label)
+            service.store.note(caller.name, "recording", body.label or "-")
+        log.info("recording label=%r by=%s", body.label, caller.name)
+        return {"label": body.label, "labels": service.recordings.labels()}
+
+
+def _models(app: FastAPI, service: Service) -> None:
+    store = service.store
+
+    @app.post("/v1/models", tags=["models"], **answers.of(answers.MadeModel, 201))
+    def post_model(body: ModelBody, request: Request, caller: Operator, key: Once = None) -> Json:
+        """Trains a forest on a recording, checks it, and answers with how well it bounds the flows it was not shown."""
+
+        def make(keep: Keep) -> Json:
+            rows, hosts = service.recordings.rows(body.label)
+            generation = store.reserve_model()
+            wanted = body.model_dump(exclude={"label"})
+            policy = store.setting("policy")
+            if policy is not None and policy["model_generation"]:
+                wanted["rival"] = store.model_files(policy["model_generation"]).forest
+            made = service.trainer.train(rows, hosts, generation, wanted)
+            with store.writing():
+                store.add_model(generation, body.label, made.report, made.onnx, made.forest)
+                store.note(caller.name, "train-model", f"{generation} {body.label}")
+                answer = keep({"generation": generation, "label": body.label, "report": made.report})
+            log.info("model generation=%d label=%r coverage=%s", generation, body.label, made.report["coverage"])
+            return answer
+
+        return once(store, caller.name, key, _asked(request, body), make)
+
+    @app.get("/v1/models", tags=["models"], **answers.of(answers.Model, many=True))
+    def get_models(caller: Viewer) -> list[Model]:
+        """All models with their reports."""
+        return store.models()
+
+    @app.get("/v1/models/{generation}", tags=["models"], **answers.of(answers.Model))
+    def get_model(generation: Id, caller: Viewer) -> Model:
+        """A model's report."""
+        return store.model(generation)
+
+    def file(content: bytes, generation: int) -> Response:
+        headers = {"ETag": f'"{generation}"'}
+        return BinaryFile(content, headers=headers)
+
+    @app.get("/v1/models/{generation}/forest", tags=["models"], response_class=BinaryFile)
+    def get_forest(generation: Id, caller: Reader) -> Response:
+        """The model as hosts read it."""
+        return file(store.model_files(generation).forest, generation)
+
+    @app.get("/v1/models/{generation}/onnx", tags=["models"], response_class=BinaryFile)
+    def get_onnx(generation: Id, caller: Reader) -> Response:
+        """The model as ONNX."""
+        return file(store.model_files(generation).onnx, generation)
+
+
+def _revisions(app: FastAPI, service: Service) -> None:
+    store = service.store
+
+    @app.post("/v1/revisions", tags=["rollouts"], **answers.of(answers.MadeRevision, 201))
+    def post_revision(body: RevisionBody, request: Request, caller: Operator, key: Once = None) -> Json:
+        """Makes a revision: thresholds are computed, everything is checked, nothing is changed in the fabric."""
+
+        def make(keep: Keep) -> Json:
+            sizes, light = service.recordings.weighed(body.label) if body.needs_sizes else (SizeHistogram(), {})
+            if body.model is not None:
+                store.model(body.model)  # MissingError where there is none
+            document = propose(sizes, light, **dict(body))
+            service.spines.check_new(document)
+            with store.writing():
+                number = store.add_revision(caller.name, document)
+                store.note(caller.name, "make-revision", str(number))
+                return keep({"id": number, **document})
+
+        return once(store, caller.name, key, _asked(request, body), make)
+
+    @app.get("/v1/revisions", tags=["rollouts"], **answers.of(answers.Revision, many=True))
+    def get_revisions(caller: Viewer) -> list[Json]:
+        """All revisions."""
+        return [_flat(row) for row in store.revisions()]
+
+    @app.get("/v1/revisions/{number}", tags=["rollouts"], **answers.of(answers.Revision))
+    def get_revision(number: Id, caller: Viewer) -> Json:
+        """One revision."""
+        return _flat(store.revision(number))
+
+
+def _flat(found: StoredRevision) -> Json:
+    return {"id": found.id, "created_at": found.created_at, "created_by": found.created_by, **found.document}
+
+
+def _rollouts(app: FastAPI, service: Service) -> None:
+    store = service.store
+
+    @app.post("/v1/rollouts", tags=["rollouts"], **answers.of(answers.Started, 202))
+    def post_rollout(body: RolloutBody, request: Request, caller: Operator, key: Once = None) -> Json:
+        """Begins to bring a revision into force: switches first, then hosts. One at a time (409)."""
+
+        def make(keep: Keep) -> Json:
+            begun: Json = {}
+
+            def also(number: int, generation: int) -> None:
+                store.note(caller.name, "start-rollout", f"{number} revision {body.revision}")
+                begun.update(keep({"id": number, "generation": generation, "revision": body.revision}))
+
+            service.spines.check_rollout(body.revision)
+            service.runner.start(body.revision, caller.name, also=also)
+            return begun
+
+        return once(store, caller.name, key, _asked(request, body), make)
+
+    @app.get("/v1/rollouts", tags=["rollouts"], **answers.of(answers.Rollout, many=True))
+    def get_rollouts(caller: Viewer) -> list[Json]:
+        """All rollouts."""
+        return [_shown(row) for row in store.rollouts()]
+
+    @app.get("/v1/rollouts/{number}", tags=["rollouts"], **answers.of(answers.Rollout))
+    def get_rollout(number: Id, caller: Viewer) -> Json:
+        """How far a rollout has got, by device."""
+        return _shown(store.rollout(number))
+
+
+def _shown(found: StoredRollout) -> Json:
+    document = found.document
+    switches = {
+        name: {key: value for key, value in step.items() if key != "previous"}
+        for name, step in document["switches"].items()
+    }
+    return {
+        "id": found.id,
+        "generation": found.generation,
+        "revision": found.revision,
+        "created_at": found.created_at,
+        "created_by": found.created_by,
+        "phase": found.phase,
+        "error": document["error"],
+        "switches": switches,
+        "hosts": document["hosts"],
+    }
+
+
+def _rest(app: FastAPI, service: Service) -> None:
+    store = service.store
+
+    @app.get("/v1/state", tags=["state"], **answers.of(answers.State))
+    def get_state(caller: Viewer) -> Json:
+        """The whole fabric at a glance."""
+        policy, last = store.setting("policy"), store.last_rollout()
+        return {
+            "policy": policy,
+            "policy_generation": 0 if policy is None else policy["generation"],
+            "recording": store.setting("recording"),
+            "running_rollout": service.runner.running,
+            "drift": store.setting("drift"),
+            "last_rollout": None if last is None else _shown(last),
+            "switches": store.switches(),
+            "hosts": store.hosts(),
+            "flows_not_believed": dict(service.intake.not_believed),
+        }
+
+    @app.get("/v1/spines", tags=["state"], **answers.of(answers.Spines))
+    def get_spines(caller: Viewer) -> Json:
+        """Which spines are used, and what each leaf tells of them."""
+        return service.spines.told()
+
+    @app.get("/v1/audit", tags=["state"], **answers.of(answers.Note, many=True))
+    def get_audit(caller: Admin, last: Annotated[int, Query(ge=1, le=1000)] = 100) -> list[Note]:
+        """Who changed what, the latest first."""
+        return store.notes(last)
+
+    @app.get("/metrics", tags=["state"], response_class=PlainTextResponse)
+    def get_metrics(caller: Viewer) -> Response:
+        """Prometheus's text format."""
+        return Response(service.metrics.render(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    @app.get("/healthz", status_code=204, tags=["state"], response_class=Response)
+    async def get_health() -> Response:
+        """204 while the store answers; no token needed."""
+        store.check()
+        return Response(status_code=204)
+
+    @app.get("/ready", status_code=204, tags=["state"], response_class=Response)
+    async def get_ready() -> Response:
+        """204 while the database is whole and keeps what it is given; no token needed."""
+        store.check_ready()
+        return Response(status_code=204)

@@ -1,0 +1,179 @@
+"""Bodies of the REST requests. An unknown field is refused; a field's unit is in its name."""
+
+from dataclasses import MISSING, fields
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StrictInt, StringConstraints, create_model
+from qclimb.bigspine import UNPINNED_DSCP
+from qclimb.layout import Kind, marks_of
+from qclimb.policy import MAX_PRIORITIES, Mode, Policy
+
+from ..models.forest_size import DEPTH, TREES, UNCALIBRATED_TREES
+from ..plan.revision import PRIORITIES
+from ..plan.thresholds import LAST_SHARE, LOAD, OBJECTIVE, SEGMENT_BYTES, Objective
+from .tokens import Role
+
+UINT64_MAX = 2**64 - 1
+UINT32_MAX = 2**32 - 1
+SQLITE_MAX = 2**63 - 1
+
+Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")]
+Label = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._:=-]{0,62}$")]
+Address = Annotated[
+    str,
+    StringConstraints(
+        pattern=r"^(\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9.-]{1,253}):"
+        r"([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])$"
+    ),
+]
+Bytes = Annotated[StrictInt, Field(ge=0, le=UINT64_MAX - 1)]
+Number = Annotated[StrictInt, Field(ge=1, le=SQLITE_MAX)]
+Share = Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)]
+
+
+class Body(BaseModel):
+    """Refuses fields that it does not know."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class SwitchBody(Body):
+    """A switch's gNMI server; `server_name` where its certificate names something else than the address."""
+
+    address: Address = Field(examples=["198.18.0.11:9339"])
+    role: Literal["leaf", "spine"] = "leaf"
+    server_name: Annotated[str, StringConstraints(min_length=1, max_length=253)] | None = None
+
+
+class HostBody(Body):
+    """A host; nothing but its name is needed."""
+
+
+class TokenBody(Body):
+    """A token to be made. One with role `host` acts for the host of that name alone."""
+
+    role: Role
+    name: Name
+
+
+class RecordsBody(Body):
+    """What a host saw since its last accepted delivery; also its heartbeat."""
+
+    histogram: dict[str, Any] | None = Field(None, description="SizeHistogram of all flows, also of those not listed")
+    records: Annotated[list[dict[str, Any]], Field(max_length=100_000)] = Field(
+        default_factory=list, description="FlowRecord of each flow, or of a sample"
+    )
+    dropped: Annotated[StrictInt, Field(ge=0, le=SQLITE_MAX)] = 0
+    unobserved: Annotated[StrictInt, Field(ge=0, le=SQLITE_MAX)] = Field(
+        0, description="Flows that bypassed the library in part, so that they are in no histogram"
+    )
+    policy_generation: Annotated[StrictInt, Field(ge=0, le=SQLITE_MAX)] = 0
+    label: Label | None = Field(None, description="null: what PUT /v1/recording says")
+
+
+class RecordingBody(Body):
+    """Under which label the records that arrive from now on are filed; null ends a recording."""
+
+    label: Label | None
+
+
+class ModelBody(Body):
+    """A forest to be trained on a recording."""
+
+    label: Label
+    trees: Annotated[StrictInt, Field(ge=1, le=200)] | None = Field(
+        None, description=f"null: {TREES}; {UNCALIBRATED_TREES} where too few flows are held back to calibrate"
+    )
+    depth: Annotated[StrictInt, Field(ge=1, le=16)] = DEPTH
+    features: Annotated[list[str], Field(min_length=1, max_length=12)] | None = Field(
+        None, description="names of qclimb.features.FEATURES; null: the paper's eleven"
+    )
+    seed: Annotated[StrictInt, Field(ge=0, le=UINT32_MAX)] = 0
+    beta: Annotated[float, Field(gt=0, le=1)] = Field(1.0, description="below 1: the report tells of that level, too")
+    full: bool = Field(False, description="adds depths and a learning curve to the report; takes three times as long")
+    small_bytes: Bytes = Field(100_000, description="flows up to this are small in the report")
+    medium_bytes: Bytes = Field(10_000_000, description="flows up to this, and not small, are medium")
+
+
+DECIDED = ("model_generation", "spines", "unpinned_dscp")
+"""Fields of a policy that follow from others of a revision."""
+
+
+def _asked_of_a_policy() -> dict[str, Any]:
+    """Policy's fields that have a default, as an operator may ask for them; but for those that are decided."""
+    found: dict[str, Any] = {}
+    for field in fields(Policy):
+        kind, *marks = marks_of(Policy)[field.name]
+        if field.default is MISSING or field.name in DECIDED:
+            continue
+        allowed = Annotated[StrictInt, Field(ge=0, le=kind.highest)] if isinstance(kind, Kind) else bool
+        about = next(mark for mark in marks if isinstance(mark, str))
+        found[field.name] = (allowed, Field(field.default, description=about))
+    return found
+
+
+if TYPE_CHECKING:
+    PolicyBody = Body
+else:
+    PolicyBody = create_model("PolicyBody", __base__=Body, **_asked_of_a_policy())
+
+
+class RevisionBody(PolicyBody):
+    """What the fabric is to do; the hosts' policy by the fields of qclimb.policy.Policy."""
+
+    priorities: Annotated[StrictInt, Field(ge=1, le=MAX_PRIORITIES)] | None = Field(
+        None, description=f"null: {PRIORITIES}, or on several spines as many as they make with `queues`"
+    )
+    mode: Mode = Mode.PIAS
+    thresholds: Literal["optimise"] | list[Bytes] = "optimise"
+    objective: Objective = Field(OBJECTIVE, description="what `optimise` makes small")
+    load: Share = LOAD
+    last_share: Annotated[
+        float,
+        Field(
+            ge=0,
+            lt=1,
+            description="least share of all bytes that `optimise` leaves to the last priority; it protects large flows",
+        ),
+    ] = LAST_SHARE
+    segment_bytes: Annotated[
+        StrictInt, Field(ge=1, le=65_536, description="`optimise` rounds up to multiples of this")
+    ] = SEGMENT_BYTES
+    label: Label | None = Field(None, description="the recording whose sizes are used; null: all")
+    slack_bytes: Bytes | None = Field(
+        None, description="bytes at priority 0 past the forest's lower bound; null: as many as PIAS sends there"
+    )
+    model: Number | None = None
+    queues: Annotated[list[Annotated[StrictInt, Field(ge=0, le=7)]], Field(max_length=8)] | None = Field(
+        None,
+        description="served-first order; null: one a priority, from the number of priorities down; [1, 0] on spines",
+    )
+    spines: Annotated[list[Name], Field(max_length=MAX_PRIORITIES - 1)] | None = Field(
+        None, description="priorities are pinned to them in this order, row by row; null, or one of them: one path"
+    )
+    spine_gbps: list[Annotated[float, Field(gt=0, allow_inf_nan=False)]] | None = Field(
+        None, description="the rate of the links to each spine; null: all alike"
+    )
+    weights: Literal["level", "equal"] | dict[Name, Annotated[float, Field(ge=0, le=1)]] = Field(
+        "level",
+        description="shares of the last priority by spine: that level the spines' loads, none, or these; in sum 1",
+    )
+    dscp: Annotated[list[Annotated[StrictInt, Field(ge=0, le=63)]], Field(max_length=MAX_PRIORITIES)] | None = Field(
+        None, description="of each priority; null: the default list, for at most 8"
+    )
+    unpinned_dscp: Annotated[StrictInt, Field(ge=1, le=63)] | None = Field(
+        None, description=f"of ACKs, SYNs and retransmissions, pinned to no spine; null: {UNPINNED_DSCP}"
+    )
+    ports: Annotated[list[str], Field(max_length=1024)] | None = None
+    ecn_bytes: tuple[Bytes, Bytes] | None = Field(None, description="queue length at which marking begins, is certain")
+
+    @property
+    def needs_sizes(self) -> bool:
+        """Whether flow sizes decide anything of it."""
+        return self.thresholds == "optimise" or (self.weights == "level" and len(self.spines or ()) > 1)
+
+
+class RolloutBody(Body):
+    """A revision to be brought into force."""
+
+    revision: Number

@@ -1,0 +1,41 @@
+"""What the REST handlers work with."""
+
+from dataclasses import dataclass, field
+
+from ..defaults import LINK_GBPS
+from ..fabric.runner import Runner
+from ..ingest.deliveries import Intake
+from ..ingest.quota import RECORDS_PER_S
+from ..ingest.recordings import Recordings
+from ..metrics import Metrics
+from ..models.trainer import Trainer
+from ..store.store import Store
+from ..watch.bounds import Watch
+from ..watch.spines import SpineWatch
+from .host_cache import HostCache
+from .refusals import Refusals
+
+
+@dataclass
+class Service:
+    """The open parts of one orchestrator."""
+
+    store: Store
+    recordings: Recordings
+    runner: Runner
+    trainer: Trainer
+    metrics: Metrics
+    watch: Watch
+    spines: SpineWatch
+    records_per_s: int = RECORDS_PER_S
+    link_gbps: float = LINK_GBPS
+    cache: HostCache = field(init=False)
+    intake: Intake = field(init=False)
+    refusals: Refusals = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.cache = HostCache(self.store)
+        self.refusals = Refusals(self.store)
+        self.intake = Intake(
+            self.store, self.recordings, self.metrics, self.runner.host_reported, self.records_per_s, self.link_gbps
+        )

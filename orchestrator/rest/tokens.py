@@ -1,0 +1,111 @@
+"""Who may do what: bearer tokens, of which the store has only SHA-256 digests, and four roles. Deny by default.
+
+Tokens are 256 random bits, so a plain digest is as good as a slow one: there is nothing to guess.
+"""
+
+import contextlib
+import hashlib
+import os
+import secrets
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from ..errors import StoreError
+from ..store.store import Store
+
+PREFIX = "qct_"
+
+
+class Role(StrEnum):
+    """viewer reads; host acts for the host of its name; operator changes the fabric; admin also devices and tokens."""
+
+    VIEWER = "viewer"
+    HOST = "host"
+    OPERATOR = "operator"
+    ADMIN = "admin"
+
+
+INCLUDES = {
+    Role.VIEWER: {Role.VIEWER},
+    Role.HOST: {Role.HOST},
+    Role.OPERATOR: {Role.OPERATOR, Role.VIEWER},
+    Role.ADMIN: {Role.ADMIN, Role.OPERATOR, Role.VIEWER, Role.HOST},
+}
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Who sent a request."""
+
+    name: str
+    role: Role
+
+    def may(self, role: Role) -> bool:
+        """Whether the caller's role includes `role`."""
+        return role in INCLUDES[self.role]
+
+
+def digest(token: str) -> str:
+    """What the store keeps of a token."""
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+def issue(store: Store, name: str, role: Role) -> str:
+    """Makes a token; this is the only time that it can be seen."""
+    token = _new()
+    store.add_token(name, role.value, digest(token))
+    return token
+
+
+def _new() -> str:
+    return PREFIX + secrets.token_urlsafe(32)
+
+
+def identify(store: Store, authorization: str | None) -> Caller | None:
+    """The caller of an Authorization header, None for no or an unknown token."""
+    scheme, _, token = (authorization or "").partition(" ")
+    if scheme.lower() != "bearer" or not token.strip():
+        return None
+    found = store.token(digest(token.strip()))
+    return None if found is None else Caller(found[0], Role(found[1]))
+
+
+def bootstrap(store: Store, file: Path) -> bool:
+    """Writes a new admin token into `file` (0600) at the first start; True when it did.
+
+    A file that is there already must hold a token that the store knows: never a silent second admin. It is there once
+    both are kept, so that a start that was killed, or found the disk full, is simply made again.
+    """
+    try:
+        held = file.read_text(encoding="ascii")
+    except FileNotFoundError:
+        _write_first(store, file)
+        return True
+    except (OSError, ValueError) as error:
+        raise StoreError(f"{file}: {error}, expected the first admin token") from error
+    if identify(store, f"Bearer {held.strip()}") is None:
+        raise StoreError(
+            f"{file}: holds no token of this database, expected the one written at its first start; "
+            "remove the file to get a new admin token"
+        )
+    return False
+
+
+def _write_first(store: Store, file: Path) -> None:
+    token, unfinished = _new(), file.with_name(f".{file.name}.new")
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            unfinished.unlink()
+        handle = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(handle, "w", encoding="ascii") as opened:
+            opened.write(token + "\n")
+            opened.flush()
+            os.fsync(handle)
+        store.add_token("bootstrap", Role.ADMIN.value, digest(token))
+        unfinished.rename(file)
+    except OSError as error:
+        raise StoreError(f"{file}: {error.strerror}, expected a place for the first admin token") from error
+    finally:
+        with contextlib.suppress(OSError):
+            unfinished.unlink()

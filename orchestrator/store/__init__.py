@@ -1,0 +1,1 @@
+"""What is remembered, in one SQLite file."""

@@ -1,0 +1,1 @@
+"""What the orchestrator looks at by itself, again and again."""

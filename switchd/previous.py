@@ -1,0 +1,76 @@
+"""What a reference of ours said before qclimb, purely: remembered in QCLIMB_PREVIOUS, or else the platform's default.
+
+Uninstalling the package takes QCLIMB_PREVIOUS away with our tables. A reference to an object of ours that nobody
+remembers gets what other ports have in the same place, or what SONiC's own templates write there (`qos_config.j2`,
+`buffers_config.j2`); where neither is to be found, nobody can tell, and that is said.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+
+from switchd.qosmap import Refused
+from switchd.rows import Row
+
+RowsNow = Mapping[str, Mapping[str, Row]]
+
+PREVIOUS = "QCLIMB_PREVIOUS"
+PORT_FIELDS = {"dscp_to_tc_map": "DSCP_TO_TC_MAP", "tc_to_queue_map": "TC_TO_QUEUE_MAP"}
+QUEUE_FIELDS = {"scheduler": "SCHEDULER", "wred_profile": "WRED_PROFILE"}
+BUFFER_FIELDS = {"profile": "BUFFER_PROFILE"}
+FIELDS = {"PORT_QOS_MAP": PORT_FIELDS, "BUFFER_QUEUE": BUFFER_FIELDS, "QUEUE": QUEUE_FIELDS}
+"""in the order of reference"""
+SHIPPED = {
+    "dscp_to_tc_map": ("AZURE",),
+    "tc_to_queue_map": ("AZURE",),
+    "scheduler": ("scheduler.0",),
+    "profile": ("egress_lossy_profile", "q_lossy_profile"),
+}
+"""what SONiC's templates refer to in a lossy queue, none of ours is lossless; WRED they give to lossless ones"""
+_OWN = re.compile(r"QCLIMB_[DQSWB]_[0-9a-f]{8}(_[0-9a-z]+)?")
+
+
+@lru_cache(1024)
+def is_own(name: str) -> bool:
+    """Whether a map, scheduler, WRED or buffer profile of this name was made by us."""
+    return _OWN.fullmatch(name) is not None
+
+
+def before_us(table: str, key: str, field: str, rows: RowsNow) -> str | None:
+    """What a field of a row refers to without us; None: nothing. Raises Refused where nobody can tell."""
+    now = rows.get(table, {}).get(key, {}).get(field)
+    if now and not is_own(now):
+        return now
+    memory = rows.get(PREVIOUS, {}).get(key)
+    if memory is not None or not now:
+        return (memory or {}).get(field)
+    return _default(table, key, field, now, rows)
+
+
+def _default(table: str, key: str, field: str, now: str, rows: RowsNow) -> str | None:
+    objects = rows.get(FIELDS[table][field], {})
+    foreign = {name for name in objects if not is_own(name)}
+    alike = {name for name in _elsewhere(table, key, field, rows) if name in foreign}
+    shipped = [name for name in SHIPPED.get(field, ()) if name in foreign]
+    copied = {name for name in foreign if {**objects[name], "dynamic_th": "0"} == objects.get(now)}
+    if table == "BUFFER_QUEUE" and len(copied) == 1:
+        return copied.pop()
+    if len(alike) == 1:
+        return alike.pop()
+    if shipped:
+        return shipped[0]
+    if not foreign or field not in SHIPPED:
+        return None
+    raise Refused(
+        f"{table}|{key} {field}: nobody remembers what it referred to before qclimb, and none of "
+        f"{', '.join(sorted(foreign))} is the platform's default; set it by hand"
+    )
+
+
+def _elsewhere(table: str, key: str, field: str, rows: RowsNow) -> Iterator[str]:
+    """What the same field says, or said before us, in the same place of other ports."""
+    place = key.partition("|")[2]
+    for other, row in rows.get(table, {}).items():
+        now = row.get(field, "")
+        if other != key and other != "global" and other.partition("|")[2] == place:
+            yield now if not is_own(now) else rows.get(PREVIOUS, {}).get(other, {}).get(field, "")

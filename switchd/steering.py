@@ -1,0 +1,93 @@
+"""Keeps the path backend's rows as `paths` wants them: reads, decides, writes, again when the network changes."""
+
+import logging
+import time
+
+from qclimb.intent import SwitchIntent
+
+from switchd import weights
+from switchd.db import Database
+from switchd.holder import Holder
+from switchd.network import NetworkReader
+from switchd.paths import APPL_TABLES, Steering, steer
+from switchd.ports import RowsNow
+from switchd.rows import Delete, Put, described
+from switchd.status import Steered
+from switchd.uplinks import Uplinks, uplinks_of
+
+log = logging.getLogger("switchd")
+
+LOOK_S, IDLE_LOOK_S = 0.1, 1.0
+"""between looks at links, neighbours, known routes and our own rows: with pinned classes, without"""
+SEARCH_S, KEYS_A_SECOND, IDLE = 1.0, 2000, 10
+"""between searches for new routes and neighbours, longer where there are many, and ten times as long where no class is
+pinned"""
+HEAL_S = (1.0, 60.0)
+"""first and longest pause before a rule that orchagent does not have is written once more"""
+
+
+class Steerer:
+    """One switch's redirects. Not shared between threads."""
+
+    def __init__(self, db: Database, holder: Holder) -> None:
+        self._db, self._holder, self._reader = db, holder, NetworkReader(db)
+        self._intent: SwitchIntent | None = None
+        self._uplinks = Uplinks()
+        self._look_at_s = self._search_at_s = 0.0
+        self._is_clean = False
+        self._waits: dict[str, tuple[float, float]] = {}
+        """rule that orchagent does not have -> when to write it again, and the pause after that"""
+        self.told = Steered()
+
+    def want(self, intent: SwitchIntent | None, rows: RowsNow) -> None:
+        """From now on this intent holds, over these rows of CONFIG_DB."""
+        uplinks = uplinks_of(intent, rows)
+        if (intent, uplinks) != (self._intent, self._uplinks):
+            self._intent, self._uplinks = intent, uplinks
+            self._is_clean = False
+            self._look_at_s = self._search_at_s = 0.0
+
+    def due_in_s(self) -> float:
+        """Seconds until the next look; for ever where there is nothing to look at."""
+        if self._is_clean and not self._uplinks.of:
+            return float("inf")
+        return max(0.0, self._look_at_s - time.monotonic())
+
+    def look_if_due(self) -> bool:
+        """Look, and write what has to be changed; whether something is told otherwise. Raises DatabaseLost."""
+        if self.due_in_s() > 0:
+            return False
+        now_s = time.monotonic()
+        if now_s >= self._search_at_s:
+            count = self._reader.search(self._uplinks)
+            self._search_at_s = now_s + max(SEARCH_S, count / KEYS_A_SECOND) * (1 if self.told.classes else IDLE)
+        network = self._reader.read(self._uplinks)
+        due = frozenset(key for key, (at_s, _) in self._waits.items() if now_s >= at_s)
+        found = steer(self._intent, self._uplinks, network, due)
+        self._write(found)
+        self._remember(found, due, now_s)
+        self._is_clean = not any(network.acl.get(table) for table in APPL_TABLES) and not found.changes
+        self._look_at_s = now_s + (LOOK_S if found.classes else IDLE_LOOK_S)
+        shares = self._intent.path_weights if self._intent and self._intent.admin_state == "enabled" else None
+        told = Steered(found.classes, found.spines, weights.path_rows(shares, self._uplinks, found.spines, network))
+        has_changed, self.told = told != self.told, told
+        return has_changed
+
+    def _write(self, found: Steering) -> None:
+        if not found.changes:
+            return
+        changes = [one for one in found.changes if isinstance(one, Put | Delete)]
+        self._holder.holding(lambda: self._db.produce_all(changes, self._holder.name))
+        self._reader.wrote((one.table, one.key) for one in changes)
+        log.info("steered changes=%d %s", len(changes), "; ".join(described(one) for one in changes[:4]))
+
+    def _remember(self, found: Steering, due: frozenset[str], now_s: float) -> None:
+        """When to write once more what waits."""
+        kept = {}
+        for key in found.waits:
+            at_s, pause_s = self._waits.get(key, (now_s + HEAL_S[0], HEAL_S[0]))
+            if key in due:
+                pause_s = min(2 * pause_s, HEAL_S[1])
+                at_s = now_s + pause_s
+            kept[key] = (at_s, pause_s)
+        self._waits = kept

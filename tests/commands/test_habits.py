@@ -1,0 +1,127 @@
+"""What every command line does alike: its version, outputs that are checked first, root that is asked for first."""
+
+import subprocess
+from importlib import import_module
+from importlib.metadata import version
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+from qclimb.options import Output
+
+from tests.commands.test_help import COMMANDS
+
+CONSOLES = ("qclimb.cli", "orchestrator.cli", "switchd.cli", "hostlib.hostd.cli", "hostlib.run")
+
+
+@pytest.mark.parametrize("module", CONSOLES)
+def test_each_console_command_tells_its_version(module: str) -> None:
+    found = CliRunner().invoke(import_module(module).main, ["--version"], prog_name="it")
+    assert (found.exit_code, found.output) == (0, f"it {version('qclimb')}\n")
+
+
+def test_every_file_that_a_command_writes_is_checked_when_the_line_is_read() -> None:
+    names = {"output", "document", "results", "plot", "cache"}
+    ours = {name: command for name, command in COMMANDS.items() if name.startswith(("qclimb.", "orchestrator."))}
+    options = [(name, each) for name, command in ours.items() for each in command.params if each.name in names]
+    assert len(options) > 10
+    assert [f"{name} {each.name}" for name, each in options if not isinstance(each.type, Output)] == []
+
+
+@pytest.mark.parametrize(
+    ("options", "place", "good"),
+    [
+        ({}, "new.txt", True),
+        ({}, "none/new.txt", False),
+        ({"parents": True}, "none/below/new.txt", True),
+        ({"folder": True}, "none/below", True),
+        ({}, "file/new.txt", False),
+        ({"parents": True}, "file/below/new.txt", False),
+        ({}, "folder", False),
+        ({"folder": True}, "file", False),
+    ],
+)
+def test_an_output_is_a_place_that_can_be_written(
+    tmp_path: Path, options: dict[str, bool], place: str, good: bool
+) -> None:
+    (tmp_path / "file").write_text("here")
+    (tmp_path / "folder").mkdir()
+    wanted = tmp_path / place
+    if good:
+        assert Output(**options).convert(str(wanted), None, None) == wanted
+    else:
+        with pytest.raises(click.BadParameter, match=str(wanted)):
+            Output(**options).convert(str(wanted), None, None)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "folder"]
+
+
+def test_a_recording_without_a_place_to_go_records_nothing(tmp_path: Path) -> None:
+    words = ["lab", "record", "kv", "-o", str(tmp_path / "none" / "kv.parquet")]
+    found = CliRunner().invoke(import_module("qclimb.cli").main, words)
+    assert found.exit_code == 2
+    assert "there is no folder" in found.output
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "words", ["lab demo", "lab up", "lab run fct", "lab record kv -o kv.parquet", "lab exec h1 true"]
+)
+def test_root_is_asked_for_before_anything_is_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str
+) -> None:
+    def nothing(*_: object, **__: object) -> None:
+        pytest.fail("a program was started")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    monkeypatch.setattr(subprocess.Popen, "__init__", nothing)
+    found = CliRunner().invoke(import_module("qclimb.cli").main, words.split())
+    assert found.exit_code == 2
+    assert found.output.startswith("Error: ")
+    assert "root" in found.output
+    assert len(found.output.splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_options_may_stand_after_the_node() -> None:
+    from lab.cli.fabric import after_node
+    from lab.fabric import FabricError
+
+    assert after_node("qc", False, ("ls", "--bare")) == ("qc", False, ("ls", "--bare"))
+    assert after_node("qc", False, ("--bare", "--", "ls", "-l")) == ("qc", True, ("ls", "-l"))
+    assert after_node("qc", False, ("--prefix", "x", "ls")) == ("x", False, ("ls",))
+    assert after_node("qc", False, ("--prefix=x", "--bare", "ls")) == ("x", True, ("ls",))
+    for words in (("--bar", "ls"), ("--bare",), ("--",)):
+        with pytest.raises(FabricError, match="expected"):
+            after_node("qc", False, words)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('nane = "h1"', "expected one as 'name'"),
+        ("tagger_dev = 'eth0'", "expected a list"),
+        ("tagger_filter = 'no'", "expected true or false"),
+        ("name = ", "expected a TOML file"),
+        ("poll_interval_s = 0", "poll-interval-s"),
+    ],
+)
+def test_a_bad_config_file_is_refused_in_a_sentence(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "hostd.toml"
+    path.write_text(text)
+    found = CliRunner().invoke(import_module("hostlib.hostd.cli").main, ["--config", str(path)])
+    assert found.exit_code == 2
+    assert said in found.output
+
+
+def test_the_command_line_counts_before_the_config_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = import_module("hostlib.hostd.cli")
+    seen: list[tuple[object, ...]] = []
+    monkeypatch.setattr(module, "serve", lambda *values: seen.append(values))
+    path = tmp_path / "hostd.toml"
+    path.write_text('name = "h1"\norchestrator = "https://192.0.2.1"\ntoken_file = "t"\ntagger_dev = ["a", "b"]\n')
+    found = CliRunner().invoke(module.main, ["--config", str(path), "--name", "h2"])
+    assert found.exit_code == 0, found.output
+    assert seen[0][:2] == ("h2", "https://192.0.2.1")
+    assert ("a", "b") in seen[0]

@@ -1,0 +1,101 @@
+"""Who was refused, as the audit log tells it; and a database that is damaged, or not its owner's alone."""
+
+import time
+
+import pytest
+
+from orchestrator.errors import StoreError
+from orchestrator.rest.refusals import KINDS
+from orchestrator.store.store import Store
+from tests.orchestrator.test_api import detail
+
+
+def refused(admin, count: int) -> list[dict[str, str]]:
+    """The notes of refusals once there are so many."""
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        notes = admin.get("/v1/audit?last=1000").json()
+        found = [note for note in notes if note["action"].startswith("refused-")]
+        if len(found) >= count:
+            return found
+        time.sleep(0.02)
+    pytest.fail(f"no {count} refusals in the audit log: {found}")
+
+
+def test_who_was_refused_is_in_the_audit_log(admin, service):
+    service.refusals._every_s = 0.01
+    token = admin.post("/v1/tokens", json={"role": "host", "name": "h2"}).json()["token"]
+    theirs = {"Authorization": f"Bearer {token}"}
+    assert admin.get("/v1/state", headers={"Authorization": "Bearer guessed"}).status_code == 401
+    assert admin.get("/v1/state", headers=theirs).status_code == 403
+    assert admin.get("/v1/hosts/h1/policy", headers=theirs).status_code == 403
+    found = {(note["actor"], note["action"], note["subject"]) for note in refused(admin, 3)}
+    assert found == {
+        ("testclient", "refused-401", "GET /v1/state"),
+        ("h2", "refused-403", "GET /v1/state"),
+        ("h2", "refused-403", "GET /v1/hosts/h1/policy"),
+    }
+    assert "guessed" not in str(found)
+
+
+def test_many_refusals_make_few_notes_that_count_them(admin, service):
+    nobody = {"Authorization": "Bearer guessed"}
+    admin.get("/v1/state", headers=nobody)
+    refused(admin, 1)
+    for number in range(300):
+        admin.get(f"/v1/models/{number + 1}", headers=nobody)
+    service.refusals.close()  # a minute later
+    found = refused(admin, 2)
+    assert len(found) <= 1 + KINDS + 1
+    assert {"others"} <= {note["actor"] for note in found}
+    assert any(note["subject"].endswith(f", {300 - KINDS} times") for note in found)
+
+
+def test_a_database_is_for_its_owner_alone(tmp_path):
+    path = tmp_path / "store.db"
+    Store(f"sqlite:///{path}").close()
+    assert path.stat().st_mode & 0o777 == 0o600
+    path.chmod(0o644)  # as older versions left it
+    store = Store(f"sqlite:///{path}")
+    store.put_host("h1")
+    assert {found.name for found in tmp_path.glob("store.db*")} >= {"store.db", "store.db-wal", "store.db-shm"}
+    assert all(found.stat().st_mode & 0o777 == 0o600 for found in tmp_path.glob("store.db*"))
+    store.close()
+
+
+def damaged(path) -> None:
+    """Overwrites a page in the middle of what the audit log has."""
+    content = bytearray(path.read_bytes())
+    at = content.index(b"somebody 150 ") // 4096 * 4096
+    content[at : at + 64] = b"\xff" * 64
+    path.write_bytes(content)
+
+
+def test_a_damaged_database_is_refused_at_the_start(tmp_path):
+    path = tmp_path / "store.db"
+    store = Store(f"sqlite:///{path}")
+    for number in range(300):
+        store.note(f"somebody {number} ", "did", "x" * 100)
+    store.close()
+    damaged(path)
+    with pytest.raises(StoreError, match=r"damaged .*expected a whole one: restore a backup"):
+        Store(f"sqlite:///{path}")
+
+
+def test_it_is_not_ready_with_a_database_that_is_damaged_or_keeps_nothing(admin, service, monkeypatch):
+    assert admin.get("/ready").status_code == 204
+    with monkeypatch.context() as broken:
+        broken.setattr(service.store, "note", lambda *_: (_ for _ in ()).throw(StoreError("disk is full")))
+        detail(admin.post("/v1/tokens", json={"role": "viewer", "name": "eve"}), 503)
+    assert detail(admin.get("/ready"), 503) == "disk is full"
+    assert admin.get("/healthz").status_code == 204
+    assert admin.post("/v1/tokens", json={"role": "viewer", "name": "eve"}).status_code == 201
+    assert admin.get("/ready").status_code == 204
+    for number in range(300):
+        service.store.note(f"somebody {number} ", "did", "x" * 100)
+    with service.store.reading() as connection:
+        connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+    service.store.engine.dispose()
+    damaged(service.store.path)
+    detail(admin.get("/v1/audit?last=1000"), 503)
+    assert "damaged" in detail(admin.get("/ready"), 503)

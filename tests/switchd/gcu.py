@@ -1,0 +1,77 @@
+"""SONiC's generic config updater as far as another writer meets it (sonic-utilities 691b1bbc4, generic_config_updater).
+
+`config apply-patch`: read all rows, make the target, write one row after another with a sleep after each, read all
+again and compare. `config rollback`: the same with the difference to a checkpoint, and compares once more.
+"""
+
+from collections.abc import Callable, Mapping
+
+from switchd.rows import Change, Delete, Drop, Merge, Row, Rows, applied
+
+IGNORED = ("BUFFER_PG", "BUFFER_PROFILE", "FLEX_COUNTER_TABLE")
+"""tables that it does not compare: `backend_tables`"""
+ORDER = ("PORT", "DSCP_TO_TC_MAP", "TC_TO_QUEUE_MAP", "SCHEDULER", "WRED_PROFILE", "BUFFER_PROFILE")
+"""tables whose rows others refer to: created first, deleted last"""
+SLEEP_S, READ_S = 1.0, 1.0
+"""after each row; to read CONFIG_DB"""
+
+
+class NotUpdated(Exception):
+    """`after applying patch to config, there are still some parts not updated`"""
+
+
+class Gcu:
+    """read, write   CONFIG_DB
+    passes          seconds go by; everybody else does what he does
+    """
+
+    def __init__(
+        self, read: Callable[[], Rows], write: Callable[[Change], None], passes: Callable[[float], None]
+    ) -> None:
+        self._read, self._write, self._passes = read, write, passes
+
+    def checkpoint(self) -> Rows:
+        return applied(self._read(), ())
+
+    def apply(self, patch: Mapping[tuple[str, str], Row | None]) -> None:
+        """Rows by table and key as they are to be; None: none."""
+        target = self.checkpoint()
+        self._passes(READ_S)
+        for (table, key), row in patch.items():
+            target = applied(target, [Delete(table, key)])
+            if row is not None:
+                target = applied(target, [Merge(table, key, row)])
+        moves = sorted(patch.items(), key=lambda move: self._rank(move[0][0], move[1]))
+        for (table, key), row in moves:
+            self._set_entry(table, key, row)
+            self._passes(SLEEP_S)
+        self._compare(target)
+
+    def rollback(self, checkpoint: Rows) -> None:
+        now = self._read()
+        keys = {(table, key) for rows in (now, checkpoint) for table, entries in rows.items() for key in entries}
+        old, new = ({k: rows.get(k[0], {}).get(k[1]) for k in keys} for rows in (now, checkpoint))
+        self.apply({key: new[key] for key in sorted(keys) if new[key] != old[key]})
+        self._compare(checkpoint)
+
+    def _compare(self, target: Rows) -> None:
+        self._passes(READ_S)
+        found = self._read()
+        for table in sorted({*target, *found} - {*IGNORED}):
+            if target.get(table, {}) != found.get(table, {}):
+                raise NotUpdated(table)
+
+    def _set_entry(self, table: str, key: str, row: Row | None) -> None:
+        """ConfigDBConnector.set_entry: HMSET, then HDEL of what is gone, as two commands."""
+        if row is None:
+            self._write(Delete(table, key))
+            return
+        gone = tuple(self._read().get(table, {}).get(key, {}).keys() - row.keys())
+        self._write(Merge(table, key, row))
+        if gone:
+            self._write(Drop(table, key, gone))
+
+    @staticmethod
+    def _rank(table: str, row: Row | None) -> int:
+        first = ORDER.index(table) if table in ORDER else len(ORDER)
+        return first if row is not None else 2 * len(ORDER) - first

@@ -1,0 +1,78 @@
+"""`config qclimb`: what the plug-in has the container make, and what SONiC's patcher is given."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+from qclimb.intent import QueueClass, SwitchIntent
+
+from switchd.show import config_qclimb as plugin
+from tests.switchd.stand import Redis
+
+INTENT = SwitchIntent(4, "enabled", (QueueClass(0, 47, 7), QueueClass(1, 43, 6)), ports=("Ethernet0",))
+
+
+@pytest.fixture
+def given(server: Redis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where `config` puts the patch that it is given; `docker exec` runs the command here, over this redis."""
+    commands = tmp_path / "bin"
+    commands.mkdir()
+    (commands / "docker").write_text(
+        f'#!/bin/sh\nshift 6\nexec {sys.executable} -m switchd.patch --backend redis --redis {server.url} "$@"\n'
+    )
+    (commands / "config").write_text(f'#!/bin/sh\ncp "$2" {tmp_path}/patch.json\n')
+    for file in commands.iterdir():
+        file.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{commands}:{os.environ['PATH']}")
+    return tmp_path / "patch.json"
+
+
+def run(*words: str, text: str = "") -> tuple[int, str]:
+    config = click.Group("config")
+    plugin.register(config)
+    found = CliRunner().invoke(config, ["qclimb", *words], input=text, catch_exceptions=False)
+    return found.exit_code, found.output
+
+
+@pytest.mark.parametrize("form", [INTENT.to_gnmi(), INTENT.to_config_db()], ids=["gnmi", "rows"])
+def test_an_intent_is_patched_in_with_its_rows(given: Path, form: object) -> None:
+    assert run("apply", "-", text=json.dumps(form)) == (0, "")
+    patch = {one["path"]: one["value"] for one in json.loads(given.read_text())}
+    assert patch["/QCLIMB"]["global"]["ports"] == ["Ethernet0"]
+    assert set(patch["/QUEUE"]) == {"Ethernet0|7", "Ethernet0|6"}
+    assert patch["/QCLIMB_PREVIOUS"]["Ethernet0"] == {}
+
+
+def test_disable_gives_back_in_one_patch(given: Path, server: Redis) -> None:
+    server.load(INTENT.to_config_db())
+    assert run("disable") == (0, "")
+    (one,) = json.loads(given.read_text())
+    assert (one["path"], one["value"]["admin_state"], one["value"]["generation"]) == ("/QCLIMB/global", "disabled", "5")
+
+
+@pytest.mark.parametrize(
+    ("words", "text", "reason"),
+    [
+        (("apply", "-"), "{", "no JSON"),
+        (("apply", "-"), '{"QCLIMB": {"global": {"generation": "x"}}}', "QCLIMB|global generation is 'x'"),
+        (("enable",), "", "there is no intent to make enabled"),
+    ],
+)
+def test_what_can_not_be_patched_is_one_sentence(given: Path, words: tuple[str, ...], text: str, reason: str) -> None:
+    status, said = run(*words, text=text)
+    assert status == 2
+    assert reason in said
+    assert len(said.splitlines()) == 1
+    assert not given.exists()
+
+
+def test_the_plug_in_needs_nothing_of_ours() -> None:
+    ours = "(name for name in sys.modules if name.startswith(('switchd', 'qclimb')))"
+    code = f"import sys, runpy; runpy.run_path(sys.argv[1]); print(*{ours})"
+    words = [sys.executable, "-c", code, plugin.__file__]
+    assert subprocess.run(words, capture_output=True, text=True, check=True, timeout=300, cwd="/").stdout.split() == []

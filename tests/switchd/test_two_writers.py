@@ -1,0 +1,195 @@
+"""SONiC's patcher and this daemon write one CONFIG_DB: no patch fails of us, and no half intent is taken."""
+
+import random
+from typing import Any
+
+import pytest
+from qclimb.config_db import TABLES, with_digest
+from qclimb.intent import QueueClass, SwitchIntent
+
+from switchd import asic, quiet
+from switchd.apply import Switch
+from switchd.patch import json_patch, with_what_follows
+from switchd.previous import is_own
+from switchd.rows import Row, Rows
+from tests.switchd.gcu import Gcu, NotUpdated
+from tests.switchd.test_histories import BEFORE, PORTS
+from tests.switchd.world import World
+
+QUIET_S = 10.0
+Patch = dict[tuple[str, str], Row | None]
+
+
+class Box:
+    """A switch, SONiC's patcher, and a clock that only goes when somebody waits."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, quiet_s: float = QUIET_S) -> None:
+        self.now_s = 1000.0
+        clock = type("Clock", (), {"monotonic": lambda _: self.now_s})()
+        for module in (asic, quiet):
+            monkeypatch.setattr(module, "time", clock)
+        self.world = World(BEFORE, random.Random(1))
+        self.switch = Switch(self.world, quiet_s=quiet_s)
+        self.gcu = Gcu(lambda: self.world.rows, lambda change: self.world.change(change), self.passes)
+        self.said: list[str] = []
+        self.passes(2 * QUIET_S)
+
+    def passes(self, seconds: float) -> None:
+        """What the daemon's loop does: follow what changed, then look, ten times a second."""
+        known = None
+        for _ in range(round(10 * seconds)):
+            self.now_s += 0.1
+            if known != self.world.rows:
+                self.switch.follow()
+                known = self.world.rows
+            self.switch.look()
+            status = self.switch.snapshot.status
+            self.said.append(f"{status.applied_generation} {status.verified} {status.last_error}")
+
+    @property
+    def has_ours(self) -> bool:
+        return any(is_own(name) for name in self.world.rows.get("DSCP_TO_TC_MAP", {}))
+
+    def settled(self, generation: int | None) -> None:
+        self.passes(2 * QUIET_S)
+        status = self.switch.snapshot.status
+        assert (status.applied_generation, status.verified, status.last_error) == (generation, "seen", "")
+
+
+def intent(generation: int, *queues: int, state: str = "enabled") -> SwitchIntent:
+    classes = tuple(QueueClass(p, 47 - 4 * p, q) for p, q in enumerate(queues))
+    return SwitchIntent(generation, state, classes)  # type: ignore[arg-type]
+
+
+def patch(wanted: SwitchIntent | None, now: Rows, marked: bool = True) -> Patch:
+    """An operator's patch that makes the intent this one."""
+    rows = {} if wanted is None else wanted.to_config_db()
+    rows = with_digest(rows) if rows and marked else rows
+    keys = {(table, key) for one in (rows, now) for table in TABLES for key in one.get(table, {})}
+    return {key: rows.get(key[0], {}).get(key[1]) for key in sorted(keys)}
+
+
+@pytest.fixture(params=[True, False], ids=["with a digest", "without"])
+def marked(request: pytest.FixtureRequest) -> bool:
+    return bool(request.param)
+
+
+def test_the_patcher_finds_what_it_wrote(monkeypatch: pytest.MonkeyPatch, marked: bool) -> None:
+    box = Box(monkeypatch)
+    for generation, queues in ((1, (7, 5, 2)), (2, (7, 2)), (3, (5, 2, 1, 0))):
+        box.gcu.apply(patch(intent(generation, *queues), box.world.rows, marked))
+        assert not any(line.startswith(f"{generation} ") for line in box.said), "acknowledged within the patch"
+        assert any("waiting for a whole intent" in line for line in box.said)
+        box.settled(generation)
+        box.said.clear()
+    box.gcu.apply(patch(None, box.world.rows))
+    assert box.has_ours
+    box.settled(None)
+    assert not box.has_ours
+
+
+def test_without_a_pause_the_patch_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So the stand-in sees what operators saw."""
+    box = Box(monkeypatch, quiet_s=0.0)
+    with pytest.raises(NotUpdated):
+        box.gcu.apply(patch(intent(1, 7, 5), box.world.rows, marked=False))
+
+
+SOMEBODY: dict[str, Patch] = {
+    "a new port": {("PORT", "Ethernet16"): {"speed": "25000"}},
+    "a port goes": {
+        ("PORT", PORTS[2]): None,
+        ("PORT_QOS_MAP", PORTS[2]): None,
+        **{("QUEUE", f"{PORTS[2]}|{q}"): None for q in (0, 1, 2, 5, 7)},
+    },
+    "a breakout": {
+        ("PORT", "Ethernet1"): {"speed": "10000"},
+        ("PORT", "Ethernet2"): {"speed": "10000"},
+        ("PORT_QOS_MAP", "Ethernet1"): {"dscp_to_tc_map": "AZURE", "tc_to_queue_map": "AZURE"},
+    },
+    "an edited map": {("DSCP_TO_TC_MAP", "AZURE"): {**BEFORE["DSCP_TO_TC_MAP"]["AZURE"], "10": "0"}},
+    "a scheduler of the platform's": {("SCHEDULER", "scheduler.0"): {"type": "DWRR", "weight": "20"}},
+    "a table that is no matter of ours": {("VLAN", "Vlan100"): {"vlanid": "100"}},
+}
+
+
+@pytest.mark.parametrize("what", SOMEBODY)
+def test_somebody_elses_patch_passes(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+    box = Box(monkeypatch)
+    box.world.port_comes(PORTS[3])
+    wanted = intent(1, 7, 5, 2)
+    box.switch.edit(lambda _: wanted)
+    box.settled(1)
+    box.gcu.apply(SOMEBODY[what])
+    for port in {key for table, key in SOMEBODY[what] if table == "PORT" and SOMEBODY[what][table, key]}:
+        box.world.port_comes(port)
+    box.settled(1)
+
+
+def test_a_rollback_finds_its_checkpoint_and_the_intent_of_then(monkeypatch: pytest.MonkeyPatch, marked: bool) -> None:
+    box = Box(monkeypatch)
+    empty = box.gcu.checkpoint()
+    box.gcu.apply(patch(intent(1, 7, 5, 2), box.world.rows, marked))
+    box.settled(1)
+    then = box.gcu.checkpoint()
+    box.gcu.apply(patch(intent(2, 7, 0), box.world.rows, marked))
+    box.settled(2)
+    box.gcu.rollback(then)
+    box.settled(1)
+    assert box.gcu.checkpoint()["QCLIMB"] == then["QCLIMB"]
+    box.gcu.rollback(empty)
+    box.settled(None)
+    assert not box.has_ours
+
+
+def test_an_intent_with_its_rows_in_one_patch_leaves_nothing_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    box = Box(monkeypatch)
+    for generation, queues in ((1, (7, 5)), (2, (7, 5, 2)), (3, (7, 5, 2))):
+        wanted = intent(generation, *queues, state="disabled" if generation == 3 else "enabled")
+        changed = with_what_follows(wanted, box.world.rows)
+        assert of_patch(json_patch(changed, box.world.rows), box.world.rows) == changed
+        box.world.writes_left = 0  # none of ours
+        box.gcu.apply(changed)
+        assert any(f"{generation} seen " in line for line in box.said[-30:]), "at once, not when it is quiet"
+        box.world.writes_left = 10**9  # what nothing refers to goes later
+        box.settled(generation)
+    assert not box.has_ours
+
+
+def of_patch(operations: list[dict[str, Any]], rows: Rows) -> Patch:
+    """Rows that an RFC 6902 patch changes, as ConfigDBConnector writes them."""
+    found: Patch = {}
+    for one in operations:
+        _, table, *rest = one["path"].split("/")
+        entries = one.get("value") if not rest else {rest[0].replace("~1", "/").replace("~0", "~"): one.get("value")}
+        for key, row in (entries or dict.fromkeys(rows[table])).items():
+            raw = {
+                f"{f}@" if isinstance(v, list) else f: ",".join(v) if isinstance(v, list) else v
+                for f, v in (row or {}).items()
+            }
+            found[table, key] = None if row is None else raw or {"NULL": "NULL"}
+    return found
+
+
+def test_our_own_door_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    box = Box(monkeypatch)
+    box.gcu.apply({("PORT", "Ethernet16"): {"speed": "25000"}})
+    wanted = intent(1, 7, 5)
+    box.switch.edit(lambda _: wanted)
+    assert box.has_ours
+
+
+def test_an_edit_by_hand_of_a_marked_intent_waits_and_says_what_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    box = Box(monkeypatch)
+    wanted = intent(1, 7, 5)
+    box.switch.edit(lambda _: wanted)
+    box.settled(1)
+    row = {**box.world.rows["QCLIMB_CLASS"]["1"], "queue": "2"}
+    box.gcu.apply({("QCLIMB_CLASS", "1"): row})
+    box.passes(2 * QUIET_S)
+    status = box.switch.snapshot.status
+    assert status.last_error.startswith("waiting for a whole intent: QCLIMB|global digest is ")
+    assert "take the digest away" in status.last_error
+    first = {name: text for name, text in box.world.rows["QCLIMB"]["global"].items() if name != "digest"}
+    box.gcu.apply({("QCLIMB", "global"): {**first, "generation": "2"}})
+    box.settled(2)

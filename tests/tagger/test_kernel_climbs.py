@@ -1,0 +1,96 @@
+"""Mode `qclimb` in the kernel: the forest's bounds bit for bit, and climbs towards receivers that filter alone."""
+
+import random
+from ipaddress import ip_network
+
+import numpy as np
+import pytest
+from qclimb.forest import Forest, feature_rows
+from qclimb.hostfile import encode_forest
+from qclimb.policy import Mode
+from scoped import kernel_mode, send
+from stand import B6, DSCP, THRESHOLDS, B, policy
+from test_kernel import SIZE, static_c  # noqa: F401
+from test_marks import at_packets, demoted, edges
+
+from tests.contract.trees import Tree, forest_of, leaf, split
+
+pytestmark = pytest.mark.fabric
+FEATURES = 12
+LOWEST = {0: 1e6, 1: 1e5, 7: 1e4, 8: 0.5, 9: 2**23, 10: 2**23}
+"""By feature, about where its values lie; sizes otherwise."""
+
+
+def random_tree(drawn: random.Random, depth: int) -> Tree:
+    if not depth or drawn.random() < 0.1:
+        lower = drawn.randrange(1 << drawn.randrange(1, 40))
+        return leaf(lower, lower + drawn.randrange(1 << drawn.randrange(1, 40)))
+    feature = drawn.randrange(FEATURES)
+    threshold = LOWEST.get(feature, 12_000) * drawn.choice([0.01, 0.5, 1, 1.0001, 2, 100])
+    return split(feature, threshold, random_tree(drawn, depth - 1), random_tree(drawn, depth - 1))
+
+
+def random_forest(seed: int) -> Forest:
+    drawn = random.Random(seed)
+    trees = [random_tree(drawn, 6) for _ in range(drawn.choice([1, 7, 60]))]
+    order = tuple(drawn.sample(range(FEATURES), FEATURES))
+    return forest_of(*trees, depth=6, feature_ids=order, generation=seed)
+
+
+def test_the_forests_bounds_are_those_of_user_space(pair, static_c):  # noqa: F811
+    host, b = pair
+    told = policy(Mode.QCLIMB, model_generation=1)
+    host.run_dir.joinpath("model").write_bytes(encode_forest(random_forest(1)))
+    with kernel_mode(host, told) as a:
+        for seed in range(1, 7):
+            forest = random_forest(seed)
+            host.run_dir.joinpath("model").write_bytes(encode_forest(forest))
+            a.follow(policy(Mode.QCLIMB, generation=seed, model_generation=seed))
+            assert not a.kernel.problem
+            a.records.clear()
+            send(a, b, static_c, 12_000, flows=20, to=B6 if seed % 2 else B)
+            records = a.told(20)
+            rows = feature_rows([record.features() for record in records], forest.feature_ids)
+            lower, upper = forest.predict_bytes(rows)
+            assert [record.lower_bytes for record in records] == lower.tolist()
+            assert [record.upper_bytes for record in records] == upper.tolist()
+            assert len(np.unique(rows, axis=0)) == len(rows)
+
+
+def test_a_flow_within_the_first_threshold_asks_no_forest(pair, static_c):  # noqa: F811
+    host, b = pair
+    host.run_dir.joinpath("model").write_bytes(encode_forest(random_forest(1)))
+    with kernel_mode(host, policy(Mode.QCLIMB, model_generation=1)) as a:
+        send(a, b, static_c, 9_000)
+        assert [(record.lower_bytes, record.upper_bytes) for record in a.told(1)] == [(0, 2**64 - 1)]
+
+
+def test_a_model_that_is_not_there_is_named(pair):
+    with kernel_mode(pair[0], policy()) as a:
+        a.follow(policy(Mode.QCLIMB, model_generation=7))
+        assert a.kernel.problem.endswith("expected model 7")
+
+
+def test_one_write_climbs_towards_a_receiver_that_filters(pair, static_c):  # noqa: F811
+    host, b = pair
+    b.tagger(policy(Mode.QCLIMB))
+    with kernel_mode(host, policy(Mode.QCLIMB), climb_to=(ip_network("198.19.250.0/24"),)) as a:
+        before = host.counter("TcpRetransSegs")
+        seen = send(a, b, static_c, SIZE)
+        again = host.counter("TcpRetransSegs") - before
+    rule = [(0, DSCP[3]), *((SIZE - THRESHOLDS[p] + 1, DSCP[p]) for p in (2, 1, 0))]
+    # In the order of the stream: packets of one flow overtake each other here.
+    firsts = sorted((first, dscp) for first, _, dscp in seen.spans)
+    for (at, dscp), (end, _) in zip(rule, [*rule[1:], (SIZE, 0)], strict=True):
+        found = {found for first, found in firsts if at <= first < end}
+        assert dscp in found
+        assert found <= {dscp, DSCP[0]}  # what was sent again
+    assert again <= seen.repeated + 2
+
+
+@pytest.mark.parametrize("climb_to", ["198.19.251.0/24", "fd00::/8"])
+def test_towards_others_it_is_served_as_pias_would(pair, static_c, climb_to):  # noqa: F811
+    host, b = pair
+    with kernel_mode(host, policy(Mode.QCLIMB), climb_to=(ip_network(climb_to),)) as a:
+        seen = send(a, b, static_c, SIZE)
+    assert edges(seen) == at_packets(demoted(SIZE), seen)

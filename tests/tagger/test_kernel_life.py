@@ -1,0 +1,213 @@
+"""The kernel mode's life on a host: what outlives hostd, a new version, another user of tcx, many sockets."""
+
+import json
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+
+import pytest
+from scoped import PROGRAMS, KernelHost, cgroup, kernel_mode, send
+from stand import environment, policy, put_policy, wait_until
+from test_kernel import SIZE, static_c  # noqa: F401
+from test_life import HOSTD, hostd
+from test_marks import at_packets, demoted, edges
+
+from hostlib.hostd import bpf
+from hostlib.hostd.devices import within
+from hostlib.hostd.kernel import KernelMode
+from hostlib.hostd.place import Place
+from hostlib.hostd.scope import Scope
+from lab.fabric.netns import RUN_NETNS, entered
+
+pytestmark = pytest.mark.fabric
+RUN = HOSTD.with_name("qclimb-run")
+
+
+class Bare:
+    """A host whose kernel mode a real hostd keeps."""
+
+    def __init__(self, host, group):
+        self.host, self.cgroup = host, group
+
+    start = KernelHost.start
+
+
+def status_of(host):
+    return json.loads((host.run_dir / "status.json").read_text())
+
+
+def is_marked(a, b, program):
+    seen = send(a, b, program, SIZE)
+    found = edges(seen)
+    if found == [(0, 0)]:
+        return False
+    assert found == at_packets(demoted(SIZE), seen)
+    return True
+
+
+def test_it_outlives_hostd_is_taken_over_and_goes_when_told(pair, tmp_path, static_c):  # noqa: F811
+    host, b = pair
+    put_policy(host.run_dir, policy())
+    with cgroup() as group:
+        a = Bare(host, group)
+        first = hostd(host, tmp_path, "--kernel", str(group))
+        found = status_of(host)["kernel"]
+        if "does not show who writes" in found:
+            pytest.skip(found)
+        assert found.startswith(f"{group}; ") and "writes by " in found, found
+        assert is_marked(a, b, static_c)
+        wait_until(lambda: status_of(host)["waiting"] == 1)  # its record, for an orchestrator that is away
+        first.kill()
+        first.wait()
+        assert is_marked(a, b, static_c)
+        programs = [path.name for path in (host.run_dir / "bpf").glob("kernel-*")]
+        second = hostd(host, tmp_path, "--kernel", str(group))
+        assert [path.name for path in (host.run_dir / "bpf").glob("kernel-*")] == programs
+        wait_until(lambda: status_of(host)["waiting"] == 1)  # what ended while no hostd ran
+        second.terminate()
+        second.wait()
+        argv = ["nsenter", f"--net=/run/netns/{host.netns}", str(HOSTD), "tagger-off", "--run-dir", str(host.run_dir)]
+        assert subprocess.check_output(argv, text=True) == "the kernel mode and the tagger were taken away\n"
+        assert not is_marked(a, b, static_c)
+        third = hostd(host, tmp_path)
+        assert status_of(host)["kernel"] == ""
+        third.terminate()
+        third.wait()
+
+
+def test_a_new_version_takes_over_a_flow_under_way(pair, tmp_path, static_c):  # noqa: F811
+    host, b = pair
+    with kernel_mode(host, policy()) as a:
+        build = tmp_path / "build"
+        build.mkdir()
+        for path in a.kernel._build.glob("*.bpf.o"):
+            (build / path.name).write_bytes(path.read_bytes() + b"\n")
+        size = 10_000_000
+        newer = KernelMode(Place(host.run_dir), Scope((a.cgroup,)), a.tagger, build=build)
+
+        def upgrade():
+            with entered(host.netns):
+                newer.follow(policy())
+
+        before = [path.name for path in (host.run_dir / "bpf").glob("kernel-*")]
+        timer = threading.Timer(0.5, upgrade)
+        timer.start()
+        seen = send(a, b, static_c, size, chunk=10_000)
+        timer.join()
+        assert not newer.problem
+        assert [path.name for path in (host.run_dir / "bpf").glob("kernel-*")] != before
+        assert edges(seen) == at_packets(demoted(size), seen)
+        assert [record.size_bytes for record in a.told(1)] == [size]
+        newer.close()
+
+
+@pytest.fixture
+def passes(tmp_path):
+    """Another's object that ends packets' way."""
+    made = tmp_path / "passes.bpf.o"
+    subprocess.run(
+        ["clang", "-O2", "-g", "-target", "bpf", *_include(), "-c", "-o", made, PROGRAMS / "passes.bpf.c"], check=True
+    )
+    return made
+
+
+def _include():
+    multiarch = subprocess.check_output(["gcc", "-print-multiarch"], text=True).strip()
+    return ["-isystem", f"/usr/include/{multiarch}"]
+
+
+def test_another_user_of_tcx_does_not_starve_it(pair, passes, static_c):  # noqa: F811
+    host, b = pair
+    root = host.run_dir / "bpf"
+    bpf.load(passes, root, root / "theirs")
+    with entered(host.netns):
+        index = socket.if_nametoindex("e0")
+    within(
+        RUN_NETNS / host.netns,
+        lambda: bpf.join_device(root / "theirs" / "passes", index, "egress", root / "theirs" / "link"),
+    )
+    with kernel_mode(host, policy()) as a:
+        assert is_marked(a, b, static_c)
+    assert bpf.device_of(root / "theirs" / "link") == index
+
+
+def test_a_classifier_at_clsact_goes_on_beside_it(pair, passes, static_c):  # noqa: F811
+    host, b = pair
+    tc = ["ip", "netns", "exec", host.netns, "tc"]
+    subprocess.run([*tc, "qdisc", "add", "dev", "e0", "clsact"], check=True)
+    theirs = ["dev", "e0", "egress", "pref", "1"]
+    subprocess.run([*tc, "filter", "add", *theirs, "bpf", "da", "obj", passes, "sec", "tc"], check=True)
+    with kernel_mode(host, policy()) as a:
+        assert is_marked(a, b, static_c)
+    assert "passes" in subprocess.check_output([*tc, "filter", "show", *theirs], text=True)
+
+
+def test_ten_thousand_sockets_are_served(pair):
+    with kernel_mode(pair[0], policy()) as a:
+        many = a.start(sys.executable, PROGRAMS / "many.py", "5000", stdin=subprocess.PIPE)
+        assert many.stdout.readline() == "open\n"
+        assert a.kernel.counts()["sockets"] == 10_000
+        many.communicate()
+        assert many.returncode == 0
+        assert {record.size_bytes for record in a.told(5_000)} == {100}
+        assert a.kernel.counts()["dropped"] == 0
+
+
+def test_a_container_is_reached_in_its_own_namespace(pair, static_c):  # noqa: F811
+    """hostd lives elsewhere: what has no device of its own namespace is found by where the cgroup's processes live."""
+    host, b = pair
+    if not shutil.which("sleep"):
+        pytest.skip("needs sleep")
+    with kernel_mode(b, policy(), devices=()) as elsewhere:
+        a = KernelHost(host, elsewhere.cgroup, elsewhere.tagger, elsewhere.kernel)
+        sleeper = a.start("sleep", "600")
+        try:
+            wait_until(lambda: (a.cgroup / "cgroup.procs").read_text())
+            assert not is_marked(a, b, static_c)
+            with entered(b.netns):
+                a.tagger.follow(policy())
+            assert is_marked(a, b, static_c)
+        finally:
+            sleeper.kill()
+            sleeper.wait()
+
+
+def test_status_tells_who_serves_each_program_and_run_says_so(pair, tmp_path, static_c):  # noqa: F811
+    host, _ = pair
+    put_policy(host.run_dir, policy())
+    listens = "import socket; s = socket.create_server(('127.0.0.1', 0)); print('up', flush=True); input()"
+    with cgroup() as group, cgroup() as other:
+        daemon = hostd(host, tmp_path, "--kernel", str(group), "--tagger-dev", "e0")
+        if not status_of(host)["kernel_cgroups"]:
+            pytest.skip(status_of(host)["kernel"])
+        argv = [sys.executable, "-c", listens]
+        started = [
+            Bare(host, group).start(*argv, stdin=subprocess.PIPE),
+            Bare(host, other).start(*argv, stdin=subprocess.PIPE),
+            Bare(host, other).start(*argv, stdin=subprocess.PIPE, env=environment(host.run_dir)),
+        ]
+        try:
+            assert [program.stdout.readline() for program in started] == ["up\n"] * 3
+            told = json.loads(output([HOSTD, "status", "--json", "--programs", "--run-dir", host.run_dir]))["programs"]
+            by = {pid: (found["by"], found["why"]) for found in told for pid in found["pids"]}
+            assert by[started[0].pid] == ("kernel", "its cgroup is opted in")
+            assert by[started[1].pid][0] == "not at all"
+            assert by[started[1].pid][1].startswith("libqclimb.so is not loaded, and its cgroup /qckernel")
+            assert by[started[2].pid] == ("library", "libqclimb.so is loaded")
+            table = output([HOSTD, "status", "--programs", "--run-dir", host.run_dir])
+            assert "its cgroup is opted in" in table
+        finally:
+            for program in started:
+                program.communicate()
+        run = [RUN, "--run-dir", host.run_dir, "--", *static_c]
+        said = Bare(host, group).start(*run, stderr=subprocess.PIPE)
+        assert "the kernel mode of this host serves it" in said.communicate()[1]
+        assert said.returncode == 2  # send's own: it was run, without words
+        daemon.terminate()
+        daemon.wait()
+
+
+def output(argv):
+    return subprocess.check_output(list(map(str, argv)), text=True)
