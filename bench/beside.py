@@ -6,7 +6,6 @@ import shutil
 import socket
 import statistics
 import subprocess
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +15,8 @@ from typing import Any
 import click
 from qclimb.hostfile import encode_policy
 from qclimb.policy import Mode, Policy, default_dscp
+
+from lab.build import make
 
 ROOT = Path(__file__).parent.parent
 LIBRARY = ROOT / "hostlib" / "build" / "libqclimb.so"
@@ -31,6 +32,12 @@ def is_skipped(name: str, *programs: str) -> bool:
     if missing or os.geteuid():
         click.echo(f"[bench] {name} skipped: {why}", err=True)
     return bool(missing or os.geteuid())
+
+
+def build(target: str) -> None:
+    """Brings a target of hostlib up to date; ends the benchmark where it can't."""
+    if failure := make(ROOT / "hostlib", target):
+        raise SystemExit(f"make -C hostlib {target}: {failure}")
 
 
 def built(place: Path, source: str, *flags: str | Path, name: str = "") -> Path:
@@ -57,7 +64,7 @@ def environments(
     modes: Sequence[Mode], policy_of: Callable[[Mode], Policy] = policy
 ) -> Iterator[dict[str | None, dict[str, str]]]:
     """The environment of a program under each mode, and under None that of a bare one; the library as it stands."""
-    subprocess.run(["make", "-s", "-C", str(ROOT / "hostlib"), "lib"], check=True, stdout=sys.stderr)
+    build("lib")
     with TemporaryDirectory(prefix="qclimb-bench-") as place:
         found: dict[str | None, dict[str, str]] = {None: dict(os.environ)}
         for mode in modes:

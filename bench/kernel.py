@@ -28,7 +28,7 @@ from hostlib.hostd.place import Place
 from hostlib.hostd.scope import Scope
 from lab.fabric.netns import entered
 
-from .beside import ROOT, built, cpu_ns_of, do, in_turns, is_skipped, last_cpu, policy, row_per_s, run_in, two_hosts
+from .beside import build, built, cpu_ns_of, do, in_turns, is_skipped, last_cpu, policy, row_per_s, run_in, two_hosts
 from .shim_link import controlled_by
 from .shim_programs import ASK_FIRST_ROUNDS, CONNECTIONS, nginx_argv
 
@@ -203,7 +203,7 @@ def measured(wanted: list[Load], algorithms: tuple[str, ...]) -> list[dict[str, 
     """Rows of these loads under these congestion controls."""
     if is_skipped("kernel", "clang", "bpftool", "nginx", "wrk", "iperf3", "memcached"):
         return []
-    subprocess.run(["make", "-s", "-C", str(ROOT / "hostlib"), "tagger"], check=True)
+    build("tagger")
     rows: list[dict[str, Any]] = []
     with ExitStack() as stack:
         place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="qclimb-bench-")))

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from lab.build import make
 from lab.workload.ground import Ground
 from lab.workload.services import SERVICES, Endpoint, Service
 from lab.workload.trace import catalogue
@@ -28,9 +29,8 @@ class WorkloadError(Exception):
 
 def build_applications() -> Path:
     """Compiles the applications if their sources are newer; the path of the program."""
-    done = subprocess.run(["make", "-s", "-C", str(APP)], capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise WorkloadError(f"building {APP} failed: {done.stderr.strip()}")
+    if failure := make(APP):
+        raise WorkloadError(f"building {APP} failed: {failure}")
     return TRAFFIC
 
 

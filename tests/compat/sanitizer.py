@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hostlib.run import LIBRARY
+from lab.build import make
 from tests.compat.bed import CompatError
 
 
@@ -27,13 +28,8 @@ class Sanitizer:
         """
         folder = LIBRARY.parents[1]
         path = LIBRARY.parent / self.build / LIBRARY.name
-        made = subprocess.run(
-            ["make", "-s", "-C", folder, path.relative_to(folder)], capture_output=True, text=True, check=False
-        )
-        if made.returncode:
-            raise CompatError(
-                f"make {path.relative_to(folder)} fails: {made.stderr[-200:].strip()}; expected a library"
-            )
+        if failure := make(folder, str(path.relative_to(folder))):
+            raise CompatError(f"make {path.relative_to(folder)} fails: {failure[-200:]}; expected a library")
         return path
 
     def environment(self, library: Path, reports: Path) -> dict[str, str]:

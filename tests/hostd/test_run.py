@@ -14,6 +14,7 @@ from qclimb.hostfile import decode_policy, encode_policy
 
 from hostlib.program import find, reason_against
 from hostlib.run import LIBRARY, MUSL_LIBRARY, preloaded
+from lab.build import make
 from tests.hostd.bench import BIN, policy
 
 RUN = str(BIN / "qclimb-run")
@@ -189,7 +190,7 @@ def test_a_program_for_another_architecture_is_refused(tmp_path: Path) -> None:
 def test_a_musl_program_gets_the_library_that_was_built_for_musl(tmp_path: Path) -> None:
     if not shutil.which("musl-gcc"):
         pytest.skip("needs musl-gcc (Debian: musl-tools)")
-    subprocess.run(["make", "-s", "-C", LIBRARY.parents[1], "musl"], check=True)
+    assert make(LIBRARY.parents[1], "musl") == ""
     source, program = tmp_path / "maps.c", tmp_path / "maps"
     source.write_text(
         r"""

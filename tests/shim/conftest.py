@@ -9,11 +9,14 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 import stand
 
+from lab.build import make
+
 
 @pytest.fixture(scope="session", autouse=True)
 def library():
     """libqclimb.so as the sources say it is now."""
-    subprocess.run(["make", "-s", "-C", str(stand.ROOT / "hostlib"), "lib"], check=True)
+    failure = make(stand.ROOT / "hostlib", "lib")
+    assert not failure, failure
     return stand.LIBRARY
 
 

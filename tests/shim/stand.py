@@ -21,6 +21,7 @@ from qclimb.hostfile import decode_records, encode_policy
 from qclimb.policy import Mode, Policy
 from qclimb.record import FlowRecord
 
+from lab.build import make
 from lab.fabric.netns import entered
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -87,9 +88,8 @@ def run(*command: str) -> str:
 def built(name: str) -> Path:
     """Another build of libqclimb.so; skips where the machine can't make it."""
     file = f"build/{name}/libqclimb.so"
-    done = subprocess.run(["make", "-s", "-C", str(ROOT / "hostlib"), file], capture_output=True, text=True)
-    if done.returncode:
-        pytest.skip(f"`make -C hostlib {file}` fails here: {done.stderr[-300:]}")
+    if failure := make(ROOT / "hostlib", file):
+        pytest.skip(f"`make -C hostlib {file}` fails here: {failure[-300:]}")
     return ROOT / "hostlib" / file
 
 

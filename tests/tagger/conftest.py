@@ -13,13 +13,14 @@ sys.path.insert(0, str(Path(__file__).parent))
 import stand
 from hosts import Host, hosts
 
+from lab.build import make
+
 
 @pytest.fixture(scope="session", autouse=True)
 def built():
     """The library and the tagger's object as the sources say they are now."""
-    subprocess.run(["make", "-s", "-C", str(stand.ROOT / "hostlib"), "lib"], check=True)
-    if shutil.which("clang"):
-        subprocess.run(["make", "-s", "-C", str(stand.ROOT / "hostlib"), "tagger"], check=True)
+    failure = make(stand.ROOT / "hostlib", "lib", *(["tagger"] if shutil.which("clang") else []))
+    assert not failure, failure
 
 
 @pytest.fixture

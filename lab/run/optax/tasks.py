@@ -12,6 +12,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
+from lab.build import make
 from lab.fabric import FabricError
 from lab.fabric.machine import cpu_now, library
 from lab.fabric.star import Star
@@ -102,9 +103,8 @@ class Result:
 
 def build_application() -> Path:
     """Compiles the program if its source is newer."""
-    made = subprocess.run(["make", "-s", "-C", str(APP)], capture_output=True, text=True, check=False)
-    if made.returncode:
-        raise FabricError(f"building {APP} failed: {made.stderr.strip()}")
+    if failure := make(APP):
+        raise FabricError(f"building {APP} failed: {failure}")
     return APP / "build" / "task"
 
 

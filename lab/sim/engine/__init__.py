@@ -16,6 +16,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from lab.build import make
 from lab.sim.errors import EngineError, SimulationError
 from lab.sim.wire import LAST_INDEX, RESULT
 
@@ -29,15 +30,8 @@ def program(checked: bool = False) -> Path:
     """The engine's path; in a checkout, built if it is older than its sources. `checked`: the build with invariants and
     sanitizers, some 20 times slower. Raises: EngineError."""
     path = HERE / "build" / ("qclimb-sim-checked" if checked else "qclimb-sim")
-    if (HERE / "Makefile").exists():
-        made = subprocess.run(
-            ["make", "-s", "-C", str(HERE), "checked" if checked else "sim"],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if made.returncode:
-            raise EngineError(f"the simulator's engine does not build (make -C {HERE}): {made.stderr.strip()[-500:]}")
+    if (HERE / "Makefile").exists() and (failure := make(HERE, "checked" if checked else "sim")):
+        raise EngineError(f"the simulator's engine does not build (make -C {HERE}): {failure[-500:]}")
     if not path.exists():
         raise EngineError(f"the simulator's engine is not there: {path}; it needs a C++ compiler at installation")
     return path

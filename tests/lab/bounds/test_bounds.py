@@ -1,6 +1,5 @@
 import os
 import shutil
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,6 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 import hostlib
+from lab.build import make
 from lab.cli.run import run
 from lab.experiment.intervals import NOTHING, Interval
 from lab.experiment.passes import better_of_two
@@ -119,7 +119,7 @@ def ground(tmp_path):
     """Loopback with the library, which logs what it sees."""
     programs.build_applications()
     root = Path(hostlib.__file__).parent
-    subprocess.run(["make", "-s", "-C", str(root), "lib"], check=True)
+    assert make(root, "lib") == ""
     log = {"QCLIMB_MODE": "qclimb", "QCLIMB_LOG": str(tmp_path / "log"), "QCLIMB_RUN": str(tmp_path / "none")}
     return Loopback(2, network=f"127.{20 + os.getpid() % 200}.77", library=root / "build/libqclimb.so", environment=log)
 
