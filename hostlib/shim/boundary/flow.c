@@ -193,12 +193,21 @@ static void measure(struct write_call *call)
 	call->available = NULL;
 }
 
+#define SEGMENT_LEAST_BYTES 536 /* RFC 9293, section 3.7.1 */
+#define CORKED_NS UINT64_C(100000000)
+
+/* By the application's cork, which holds less than a segment for 200 ms (tcp(7)): nothing of the flow can be ACKed. */
+static bool is_held_back(const struct connection *connection, uint64_t sent, uint64_t now)
+{
+	return connection->has_corked && sent < SEGMENT_LEAST_BYTES && now - connection->start_ns < CORKED_NS;
+}
+
 /*
  * What is asked for, by this call too, and how much of it before the first ACK (footprint.h); `unacked` bytes are under
  * way, if that was asked already (else negative). It isn't asked within the calm bytes: nothing depends on it there.
  */
 static void ask_footprint(struct connection *connection, const struct write_call *call,
-			  const struct qclimb_policy *policy, int unacked)
+			  const struct qclimb_policy *policy, int unacked, uint64_t now)
 {
 	const uint64_t sent = relaxed_get(connection->sent_bytes);
 	const uint32_t calm = calm_of(policy);
@@ -207,7 +216,7 @@ static void ask_footprint(struct connection *connection, const struct write_call
 
 	if (flow->asked_bytes < sent)
 		flow->asked_bytes = sent; /* by quiet writes */
-	if (!flow->is_fixed && sent &&
+	if (!flow->is_fixed && sent && !is_held_back(connection, sent, now) &&
 	    (policy->mode == QCLIMB_OBSERVE ||
 	     (policy->mode == QCLIMB_FULL && qclimb_add_bytes(sent, call->len) > calm_end(calm, 0)))) {
 		if (unacked < 0)
@@ -291,7 +300,7 @@ static __attribute__((noinline)) ssize_t write_decided(struct connection *connec
 		unacked = unacked_bytes(call->fd);
 		assumed_settle(connection, unacked);
 	}
-	ask_footprint(connection, call, &rules->policy, unacked);
+	ask_footprint(connection, call, &rules->policy, unacked, now);
 	life_forecast_if_due(connection, rules);
 	rules_release(rules);
 	relaxed_set(connection->read_bytes, 0);

@@ -80,7 +80,7 @@ static uint64_t certain_bytes(const struct qclimb_flow_rule *rule)
  * Before a flow sinks to climb later: whether no climb of it will pay, at the rate that the one before on this service
  * reached, if that was of about its size (perhaps more is possible, which makes a climb pay less).
  */
-static bool climbs_in_vain(const struct connection *connection, int fd, const struct qclimb_policy *policy,
+static bool climbs_in_vain(struct connection *connection, int fd, const struct qclimb_policy *policy,
 			   const struct qclimb_flow_rule *rule)
 {
 	const uint64_t sent = connection->sent_bytes, lower = rule->bounds.lower_bytes;
@@ -89,8 +89,8 @@ static bool climbs_in_vain(const struct connection *connection, int fd, const st
 	if (sent >= lower || connection->record.promotions ||
 	    priority_at(policy, rule, climb) >= priority_at(policy, rule, sent))
 		return false;
-	return is_corked(fd) || (size_unpack(connection->record.last_sizes[0]) >= lower / 2 &&
-				 !climb_may_pay(fd, certain_bytes(rule) - climb));
+	return connection->has_corked || (size_unpack(connection->record.last_sizes[0]) >= lower / 2 &&
+					  !climb_may_pay(connection, fd, certain_bytes(rule) - climb));
 }
 
 /* Whether the drain for a promotion pays: for what is certain to follow, and not by the next one as well. */

@@ -52,6 +52,8 @@ static void note(struct connection *connection, int level, int option, const voi
 		connection->old_sndbuf = 0; /* it takes the place of what another thread's wait replaced */
 	else if (level == IPPROTO_TCP && option == TCP_NODELAY)
 		connection->own_nodelay = number != 0;
+	else if (level == IPPROTO_TCP && option == TCP_CORK)
+		connection->has_corked = number != 0;
 	else if (level == IPPROTO_TCP && option == TCP_FASTOPEN_CONNECT)
 		connection->is_fastopen = number != 0;
 	else if (level == IPPROTO_TCP && option == TCP_ULP)

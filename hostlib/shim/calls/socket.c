@@ -91,6 +91,7 @@ static int accepted(int listener_fd, int fd, const struct sockaddr *from, sockle
 		connection->own_so_priority = listener->own_so_priority;
 		connection->own_lowat = listener->own_lowat;
 		connection->own_nodelay = listener->own_nodelay;
+		connection->has_corked = listener->has_corked;
 		life_met(connection, from, from_len);
 		begun(connection);
 		if (optax_is_on())

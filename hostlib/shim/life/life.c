@@ -85,6 +85,7 @@ bool life_identify(struct connection *connection, int fd, uint64_t now)
 		connection->proofs = 0;
 		connection->is_doubted = false;
 		connection->own_nodelay = -1;
+		connection->has_corked = false;
 		connection->tagger_epoch = 0;
 		connection->is_tagged = false;
 		unseen_forget(connection, fd);

@@ -56,15 +56,17 @@ struct connection {
 	_Atomic uint8_t lent; /* of the socket's options, or-ed: loans.c alone writes it, and forgets it in a child */
 	uint8_t role : 1; /* 1: accepted */
 	bool is_ipv6 : 1; /* in one byte with role: both are set before anybody else sees the connection */
-	bool is_listener : 1; /* and these by the application, before it writes */
+	bool is_listener : 1; /* and these by the application */
 	bool is_fastopen : 1; /* TCP_FASTOPEN_CONNECT: the first write connects */
+	bool has_corked : 1; /* TCP_CORK, for all that went through libc */
 	int8_t own_nodelay; /* as own_lowat; -1: not yet asked */
 	bool is_released; /* the application chose its own DSCP: records only */
 	/* shared with another process, or the kernel writes itself (kTLS): its count proves nothing */
 	atomic_bool is_foreign;
 	bool has_unseen; /* something went past the library: each flow is looked at */
-	bool has_peer; /* the call that made the connection told its peer */
-	bool has_addresses; /* and cookie */
+	bool has_peer : 1; /* the call that made the connection told its peer */
+	bool has_addresses : 1; /* and cookie */
+	uint8_t vain_flows; /* so many more of about this size are not asked about: no climb of theirs pays (worth.c) */
 	bool is_shared; /* the flow began before a fork: the other process records it */
 
 	/* The flow. */

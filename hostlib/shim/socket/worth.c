@@ -19,6 +19,7 @@
 #define DRAIN_REST 32
 #define REST_MOST_NS UINT64_C(60000000000)
 #define REST_SHIFT 26 /* of the clock that 16 bits hold: 67 ms, 73 minutes in all */
+#define VAIN_FLOWS 15
 
 static uint64_t at_least(uint64_t bytes, const struct tcp_info *info)
 {
@@ -63,7 +64,8 @@ static bool rests(struct connection *connection, uint64_t now)
 	return false;
 }
 
-bool is_corked(int fd)
+/* The application holds its last segment back: its ACK comes by a timer. */
+static bool is_corked(int fd)
 {
 	return sys_option(fd, IPPROTO_TCP, TCP_CORK) != 0;
 }
@@ -81,13 +83,18 @@ uint64_t climb_pays_bytes(struct connection *connection, int fd, uint64_t now)
 	return DRAIN_PAYS * at_least(queued, &info);
 }
 
-bool climb_may_pay(int fd, uint64_t bytes)
+bool climb_may_pay(struct connection *connection, int fd, uint64_t bytes)
 {
 	struct tcp_info info;
 
-	if (!tcp_info_of(fd, &info))
+	if (connection->vain_flows) {
+		connection->vain_flows--;
+		return false;
+	}
+	if (!tcp_info_of(fd, &info) || bytes >= DRAIN_PAYS * (info.tcpi_delivery_rate * cost_us(&info) / 1000000))
 		return true;
-	return bytes >= DRAIN_PAYS * (info.tcpi_delivery_rate * cost_us(&info) / 1000000);
+	connection->vain_flows = VAIN_FLOWS;
+	return false;
 }
 
 void climb_begins(struct connection *connection, int fd, uint64_t now)
