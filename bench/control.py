@@ -34,11 +34,11 @@ from pathlib import Path
 from typing import Any
 
 import click
+from qclimb.pki import Authority
 from tabulate import tabulate
 
 from hostlib.hostd.collected import CAPACITY, FIRST_RECORDS
 from hostlib.hostd.daemon import pause_s
-from lab.control.pki import Authority
 
 from .beside import cpu_ns_of, last_cpu
 from .hosts import SEEDS, Host, Process, Refused, Server, bare_server, content, flows_of, orchestrator

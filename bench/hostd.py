@@ -19,9 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from qclimb.pki import Authority
 from qclimb.policy import Mode
-
-from lab.control.pki import Authority
 
 from .beside import compared, cpu_ns_of, environments, in_turns, row_per_s
 from .hosts import Server as Orchestrator

@@ -27,13 +27,13 @@ import httpx
 import numpy as np
 from qclimb.delivery import MEDIA_TYPE, encode_delivery
 from qclimb.histogram import SizeHistogram
+from qclimb.pki import Authority
 from qclimb.policy import Mode
 from qclimb.record import HAD_FOREST_BOUNDS, FlowRecord
 from qclimb.record_rows import Rows, from_records
 
 from hostlib.hostd.collected import FIRST_RECORDS
 from hostlib.hostd.orchestrator import TIMEOUT_S
-from lab.control.pki import Authority
 
 from .beside import ROOT, free_port, last_cpu
 

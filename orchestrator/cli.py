@@ -1,5 +1,6 @@
 """The command `qclimb-orchestrator`."""
 
+import json
 import logging
 import signal
 import socket
@@ -11,7 +12,7 @@ from pathlib import Path
 import click
 from qclimb import pem
 from qclimb.errors import QclimbError
-from qclimb.options import Finite, config_option, version_option
+from qclimb.options import Finite, Output, Refused, config_option, version_option
 
 from .defaults import (
     DAY_S,
@@ -31,13 +32,45 @@ log = logging.getLogger("orchestrator")
 
 EXAMPLE = """\b
 Example:
-  qclimb-orchestrator serve --listen 192.0.2.1:8443 --database sqlite:////var/lib/qclimb/store.db \\
-      --tls-cert server.crt --tls-key server.key \\
-      --switch-cert client.crt --switch-key client.key --switch-ca ca.crt \\
-      --bootstrap-token-file /var/lib/qclimb/admin.token
+  qclimb-orchestrator init control --address 192.0.2.1 --switch leaf=192.0.2.11
+  qclimb-orchestrator serve --config control/orchestrator.toml
 """
 
 EXISTING = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+def is_address(text: str) -> bool:
+    """Whether it is an IP address."""
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+class Address(click.ParamType[str]):
+    """An IP address."""
+
+    name = "ADDRESS"
+
+    def convert(self, value: object, param: click.Parameter | None, context: click.Context | None) -> str:
+        """The address."""
+        if not is_address(str(value)) or ip_address(str(value)).is_unspecified:
+            self.fail(f"{value!r} is no address at which others reach it, expected for example 192.0.2.1")
+        return str(value)
+
+
+class NamedAddress(click.ParamType[tuple[str, str]]):
+    """NAME=ADDRESS."""
+
+    name = "NAME=ADDRESS"
+
+    def convert(self, value: object, param: click.Parameter | None, context: click.Context | None) -> tuple[str, str]:
+        """The name and the address."""
+        name, _, address = str(value).partition("=")
+        if not name or not is_address(address):
+            self.fail(f"{value!r} is no NAME=ADDRESS, expected for example leaf=192.0.2.11")
+        return name, address
 
 
 class Listen(click.ParamType[tuple[str, int]]):
@@ -49,9 +82,7 @@ class Listen(click.ParamType[tuple[str, int]]):
         """The address, without brackets, and the port."""
         host, _, port = str(value).rpartition(":")
         host = host.removeprefix("[").removesuffix("]")
-        try:
-            ip_address(host)
-        except ValueError:
+        if not is_address(host):
             self.fail(f"{value!r} is no ADDRESS:PORT, expected for example 127.0.0.1:8443")
         if not (port.isdecimal() and 0 <= int(port) <= 65535):
             self.fail(f"{value!r} has the port {port!r}, expected 0..65535")
@@ -73,6 +104,42 @@ def main() -> None:
     """Flow sizes in; thresholds, forests, switch intents and host policies out."""
 
 
+@main.command("init", epilog=EXAMPLE, no_args_is_help=True)
+@click.argument("folder", type=Output(folder=True))
+@click.option("--address", type=Address(), required=True, help="At which hosts, switches and you reach REST.")
+@click.option("--port", type=click.IntRange(1, 65535), default=8443, show_default=True, help="Of REST.")
+@click.option("--switch", "switches", type=NamedAddress(), multiple=True, help="A server's certificate for a switch.")
+@click.option("--state", type=Output(folder=True), help="Where database and admin token will lie. [default: FOLDER]")
+@click.option("--group", help="May read the orchestrator's own keys and settings, for example qclimb-orchestrator.")
+@click.option("--renew", is_flag=True, help="Make certificates anew, of the same CA.")
+@click.option("--json", "as_json", is_flag=True, help="What was made and what was kept as JSON.")
+def init_command(
+    folder: Path,
+    address: str,
+    port: int,
+    switches: tuple[tuple[str, str], ...],
+    state: Path | None,
+    group: str | None,
+    renew: bool,
+    as_json: bool,
+) -> None:
+    """Makes certificates and settings for `serve`.
+
+    A CA, a certificate for REST, one for each switch and one that switches are shown. What is there stays.
+    """
+    from .init import SETTINGS, init
+
+    try:
+        done = init(folder, state or folder, address, port, dict(switches), renew, group)
+    except QclimbError as error:
+        raise Refused(str(error)) from None
+    if as_json:
+        click.echo(json.dumps({"made": done.made, "kept": done.kept}))
+        return
+    click.echo(f"{folder}: made {', '.join(done.made) or 'nothing'}; kept {', '.join(done.kept) or 'nothing'}")
+    click.echo(f"Next: qclimb-orchestrator serve --config {folder / SETTINGS}")
+
+
 @main.command(epilog=EXAMPLE, no_args_is_help=True)
 @config_option
 @click.option("--listen", type=Listen(), required=True, help="Where REST is served.")
@@ -80,9 +147,9 @@ def main() -> None:
 @click.option("--tls-cert", type=EXISTING, help="Certificate (chain) of the REST server, PEM.")
 @click.option("--tls-key", type=EXISTING, help="Its key.")
 @click.option("--client-ca", type=EXISTING, help="Ask REST clients for a certificate of this CA as well.")
-@click.option("--switch-cert", type=EXISTING, required=True, help="Client certificate shown to switches.")
-@click.option("--switch-key", type=EXISTING, required=True, help="Its key.")
-@click.option("--switch-ca", type=EXISTING, required=True, help="CA of the switches' certificates.")
+@click.option("--switch-cert", type=EXISTING, help="Client certificate shown to switches; without it none is reached.")
+@click.option("--switch-key", type=EXISTING, help="Its key.")
+@click.option("--switch-ca", type=EXISTING, help="CA of the switches' certificates.")
 @click.option(
     "--bootstrap-token-file",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -175,9 +242,9 @@ def serve(
     tls_cert: Path | None,
     tls_key: Path | None,
     client_ca: Path | None,
-    switch_cert: Path,
-    switch_key: Path,
-    switch_ca: Path,
+    switch_cert: Path | None,
+    switch_key: Path | None,
+    switch_ca: Path | None,
     bootstrap_token_file: Path,
     plain_loopback: bool,
     max_records: int,
@@ -204,6 +271,9 @@ def serve(
         raise click.UsageError(
             "--tls-cert and --tls-key are missing; REST is never served plain but on a loopback address"
         )
+    to_switches = (switch_cert, switch_key, switch_ca)
+    if any(to_switches) and not all(to_switches):
+        raise click.UsageError("--switch-cert, --switch-key and --switch-ca belong together, expected all or none")
     logging.basicConfig(
         stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s", force=True
     )
@@ -226,7 +296,7 @@ def serve(
     from .watch.switches import SwitchWatch
 
     try:
-        fleet = Fleet(switch_cert, switch_key, switch_ca)
+        fleet = Fleet(*to_switches)
         if tls_cert and tls_key:
             pem.check(tls_cert, tls_key, client_ca)
         door = bound_to(host, port)  # before anything is done to the fabric
@@ -242,8 +312,7 @@ def serve(
             observe_push=metrics.push,
         )
     except QclimbError as error:
-        click.echo(f"qclimb-orchestrator: {error}", err=True)
-        sys.exit(2)
+        raise Refused(str(error)) from None
     recordings, trainer = Recordings(store, max_records), Trainer(metrics.trained)
     max_age_s = None if keep_bounds else model_max_age_days * DAY_S
     watch = Watch(store, recordings, runner, trainer, OnDrift(on_drift), drift_every_s, max_age_s=max_age_s)

@@ -12,6 +12,12 @@ import click
 from click.core import ParameterSource
 
 
+class Refused(click.ClickException):
+    """What was asked for can't be done: `Error: ` and one sentence, exit status 2, on every command line alike."""
+
+    exit_code = 2
+
+
 class Finite(click.FloatRange):
     """A number in a range; click's own lets NaN in, and infinity where there is no upper end."""
 

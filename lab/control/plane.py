@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import httpx
+from qclimb.pki import Authority
 
-from lab.control.pki import Authority
 from lab.control.platform_rows import rows_of
 from lab.control.rest import Rest, client
 from lab.control.vasic.rows import CONFIG_DB, STATE_DB, Fields, connect, fingerprint, read

@@ -44,12 +44,15 @@ class Told:
 
 
 class Fleet:
-    """mTLS to any switch of the fabric, with one client certificate."""
+    """mTLS to any switch of the fabric, with one client certificate; without one no switch is reached."""
 
-    def __init__(self, certificate: Path, key: Path, ca: Path, connect_timeout_s: float = 3.0) -> None:
+    def __init__(
+        self, certificate: Path | None, key: Path | None, ca: Path | None, connect_timeout_s: float = 3.0
+    ) -> None:
         """Raises QclimbError where the files make no client certificate, or no CA."""
-        pem.check(certificate, key, ca)
-        self.certificate, self.key, self.ca = certificate, key, ca
+        self.files = (certificate, key, ca) if certificate and key and ca else None
+        if self.files:
+            pem.check(*self.files)
         self.connect_timeout_s = connect_timeout_s
         self._kept: dict[tuple[str, str, str | None], tuple[Any, Any]] = {}
 
@@ -125,15 +128,19 @@ class Fleet:
 
     def _open(self, switch: Switch) -> tuple[Any, Any]:
         """A client, and its session."""
-        self._say_what_is_wrong(switch)
+        if self.files is None:
+            reason = "the orchestrator was started without certificates for switches (--switch-cert, -key, -ca)"
+            raise FleetError(f"switch {switch.name} can't be reached: {reason}", changed=False)
+        certificate, key, ca = self.files
+        self._say_what_is_wrong(switch, certificate, key, ca)
         from pygnmi.client import gNMIclient  # half a second of protobuf, only where a switch is spoken to
 
         deadlines = json.dumps({"methodConfig": [{"name": [{}], "timeout": f"{CALL_TIMEOUT_S}s"}]})
         client = gNMIclient(
             target=switch.endpoint,
-            path_cert=str(self.certificate),
-            path_key=str(self.key),
-            path_root=str(self.ca),
+            path_cert=str(certificate),
+            path_key=str(key),
+            path_root=str(ca),
             override=switch.server_name,
             gnmi_timeout=self.connect_timeout_s,
             grpc_options=[("grpc.service_config", deadlines), ("grpc.use_local_subchannel_pool", 1)],
@@ -145,13 +152,13 @@ class Fleet:
             client.close()
             raise FleetError(f"switch {switch.name} at {switch.address}: {_reason(error)}", changed=False) from error
 
-    def _say_what_is_wrong(self, switch: Switch) -> None:
+    def _say_what_is_wrong(self, switch: Switch, certificate: Path, key: Path, ca: Path) -> None:
         """One TLS handshake of our own: gRPC only ever says that a channel did not become ready in time."""
         host, _ = switch.endpoint
         place = f"switch {switch.name} at {switch.address}"
         try:
-            context = ssl.create_default_context(cafile=str(self.ca))
-            context.load_cert_chain(self.certificate, self.key)
+            context = ssl.create_default_context(cafile=str(ca))
+            context.load_cert_chain(certificate, key)
             context.set_alpn_protocols(["h2"])
             with (
                 socket.create_connection(switch.endpoint, self.connect_timeout_s) as plain,
@@ -160,7 +167,7 @@ class Fleet:
                 tls.settimeout(ALERT_S)
                 with suppress(TimeoutError):
                     if not tls.recv(1):  # TLS 1.3 servers refuse a client's certificate only after the handshake
-                        reason = f"TLS: ended by the switch, which seems not to trust {self.certificate}"
+                        reason = f"TLS: ended by the switch, which seems not to trust {certificate}"
                         raise FleetError(f"{place}: {reason}", changed=False)
         except ssl.SSLCertVerificationError as error:
             raise FleetError(f"{place}: TLS: {error.verify_message}", changed=False) from error

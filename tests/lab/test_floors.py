@@ -12,6 +12,7 @@ FLOORS = (
     {"workload"},
     {"control", "sim"},
     {"experiment", "fabric", "sizes"},
+    {"build"},
 )
 """Rooms, from the top; those of one floor do not know each other."""
 ELSEWHERE = {"qclimb", "hostlib"}

@@ -8,7 +8,7 @@ from pathlib import Path
 HERE = Path(__file__).parents[2]
 FLOORS = (
     {"cli"},
-    {"rest"},
+    {"init", "rest"},
     {"watch"},
     {"ingest"},
     {"metrics"},

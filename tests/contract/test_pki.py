@@ -6,8 +6,7 @@ import stat
 import threading
 
 import pytest
-
-from lab.control.pki import Authority
+from qclimb.pki import Authority
 
 
 def handshake(server_context, client_context, server_name):

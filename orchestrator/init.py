@@ -1,0 +1,101 @@
+"""The first command of a newcomer: certificates and settings in one folder, from which `serve --config` starts."""
+
+import grp
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from qclimb.errors import QclimbError
+from qclimb.pki import Authority, is_name
+
+SERVER, CLIENT, SETTINGS = "orchestrator-server", "orchestrator", "orchestrator.toml"
+"""What REST shows, what switches are shown (also its common name), and the options of `serve`."""
+OWN = (SERVER, CLIENT, "ca")
+
+
+@dataclass(frozen=True)
+class Done:
+    """What was made, and what was there and stays; names of files in the folder."""
+
+    made: tuple[str, ...]
+    kept: tuple[str, ...]
+
+
+def settings(folder: Path, state: Path, address: str, port: int) -> str:
+    """The options of `serve`, as TOML."""
+    listen = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+    values = {
+        "listen": listen,
+        "database": f"sqlite:///{state / 'store.db'}",
+        "bootstrap_token_file": str(state / "admin.token"),
+        "tls_cert": str(folder / f"{SERVER}.pem"),
+        "tls_key": str(folder / f"{SERVER}.key"),
+        "switch_cert": str(folder / f"{CLIENT}.pem"),
+        "switch_key": str(folder / f"{CLIENT}.key"),
+        "switch_ca": str(folder / "ca.pem"),
+    }
+    return "".join(f"{name} = {json.dumps(value)}\n" for name, value in values.items())
+
+
+def init(
+    folder: Path, state: Path, address: str, port: int, switches: Mapping[str, str], renew: bool, group: str | None
+) -> Done:
+    """Makes what is not there; `renew`: certificates of the same CA anew.
+
+    Args:
+        state: where the database and the first admin token will lie.
+        address: the IP address under which hosts and operators reach REST.
+        switches: IP address of each switch's management, by its name.
+        group: may read what the orchestrator needs: its keys and settings.
+
+    Raises:
+        QclimbError: a name is taken, a file can't be written or is no CA's, there is no such group.
+    """
+    taken = [name for name in switches if name in OWN]
+    if taken:
+        raise QclimbError(f"--switch {taken[0]}=...: the name is one of the orchestrator's own, expected another")
+    unfit = [name for name in switches if not is_name(name)]
+    if unfit:
+        raise QclimbError(f"--switch {unfit[0]!r}=...: expected a name of letters, digits, _, . and -")
+    if group is not None:
+        try:
+            grp.getgrnam(group)
+        except KeyError:
+            raise QclimbError(f"--group {group}: there is no such group, expected the one of the service") from None
+    folder, state = folder.absolute(), state.absolute()
+    had_ca = (folder / "ca.pem").exists()
+    authority = Authority(folder)
+    made, kept = ([], ["ca.pem"]) if had_ca else (["ca.pem"], [])
+    for name in (SERVER, CLIENT, *switches):
+        if (folder / f"{name}.pem").exists() and not renew:
+            kept.append(f"{name}.pem")
+            continue
+        if name == CLIENT:
+            authority.client(name)
+        else:
+            authority.server(name, switches.get(name, address))
+        made.append(f"{name}.pem")
+    try:
+        state.mkdir(mode=0o700, parents=True, exist_ok=True)
+        (kept if _settle(folder / SETTINGS, settings(folder, state, address, port)) else made).append(SETTINGS)
+        if group is not None:
+            for path in (folder / SETTINGS, folder / f"{SERVER}.key", folder / f"{CLIENT}.key"):
+                shutil.chown(path, group=group)
+                path.chmod(0o640)
+    except OSError as error:
+        raise QclimbError(f"{error.filename or folder}: {error.strerror}, expected a place for settings") from None
+    return Done(tuple(made), tuple(kept))
+
+
+def _settle(path: Path, text: str) -> bool:
+    """Whether the settings were there; writes them where not."""
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return True
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(text)
+    return False
