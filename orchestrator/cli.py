@@ -125,7 +125,7 @@ def init_command(
 ) -> None:
     """Makes certificates and settings for `serve`.
 
-    A CA, a certificate for REST, one for each switch and one that switches are shown. What is there stays.
+    FOLDER gets a CA, a certificate for REST, one for each switch and one that switches are shown. What is there stays.
     """
     from .init import SETTINGS, init
 
