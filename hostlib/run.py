@@ -5,7 +5,6 @@ import json
 import os
 import signal
 import stat
-import sys
 import tempfile
 from pathlib import Path
 from typing import NoReturn
@@ -13,7 +12,7 @@ from typing import NoReturn
 import click
 from qclimb.errors import PolicyError, QclimbError
 from qclimb.hostfile import decode_policy, encode_policy
-from qclimb.options import version_option
+from qclimb.options import Refused, version_option
 from qclimb.policy import Mode, Policy
 
 from hostlib.hostd.place import RUN_DIR, Place, write_whole
@@ -193,8 +192,7 @@ def _become(program: Path, command: tuple[str, ...], environment: dict[bytes, by
 
 
 def _stop(sentence: str) -> NoReturn:
-    click.echo(f"qclimb-run: {sentence}", err=True)
-    sys.exit(2)
+    raise Refused(sentence)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 from qclimb.errors import QclimbError
-from qclimb.options import Finite, config_option, version_option
+from qclimb.options import Finite, Refused, config_option, version_option
 
 from hostlib.hostd.place import RUN_DIR, Place
 from hostlib.hostd.scope import Scope
@@ -124,8 +124,7 @@ def main(
             *(quickack_dev, tagger_dev, tagger_filter, Scope(kernel, kernel_port, climb_to)),
         )
     except QclimbError as error:
-        click.echo(f"qclimb-hostd: {error}", err=True)
-        sys.exit(2)
+        raise Refused(str(error)) from None
 
 
 def serve(
@@ -190,8 +189,7 @@ def status(group_run_dir: Path, run_dir: Path | None, as_json: bool, with_progra
     try:
         found = read_state(place.status)
     except QclimbError as error:
-        click.echo(f"qclimb-hostd: {error}", err=True)
-        sys.exit(2)
+        raise Refused(str(error)) from None
     found["runs"] = place.is_served()
     served = programs(tuple(map(Path, found["kernel_cgroups"]))) if with_programs else []
     if with_programs:
@@ -215,15 +213,13 @@ def tagger_off(group_run_dir: Path, run_dir: Path | None) -> None:
 
     place = Place(run_dir or group_run_dir)
     if place.is_served():
-        click.echo("qclimb-hostd: a hostd runs and would load it again; expected it stopped first", err=True)
-        sys.exit(2)
+        raise Refused("a hostd runs and would load it again; expected it stopped first")
     try:
         had_kernel = kernel.remove(place.directory / "bpf")
         found = "the kernel mode and the tagger were" if had_kernel else "the tagger was"
         click.echo(f"{found} taken away" if tagger.remove(place) else "there was no tagger")
     except QclimbError as error:
-        click.echo(f"qclimb-hostd: {error}", err=True)
-        sys.exit(2)
+        raise Refused(str(error)) from None
 
 
 if __name__ == "__main__":

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import click
+from qclimb.options import Refused
 
 
 @contextmanager
@@ -20,8 +19,7 @@ def one_sentence() -> Iterator[None]:
     try:
         yield
     except (FabricError, WorkloadError) as error:
-        click.echo(f"Error: {error}", err=True)
-        sys.exit(2)
+        raise Refused(str(error)) from None
 
 
 def require_root() -> None:
@@ -37,5 +35,4 @@ def written(path: Path, text: str) -> None:
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
-        click.echo(f"Error: {path}: {error.strerror}, expected a place to write to", err=True)
-        sys.exit(2)
+        raise Refused(f"{path}: {error.strerror}, expected a place to write to") from None

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NoReturn, ParamSpec, TypeVar
 
 import click
+from qclimb.options import Refused
 
 from lab.cli.errors import require_root
 from lab.fabric import Fabric, FabricError, Topology, guard, state
@@ -26,8 +27,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="For programs
 
 def fail(text: str) -> NoReturn:
     """One sentence on stderr, exit 2."""
-    click.echo(f"Error: {text}", err=True)
-    sys.exit(2)
+    raise Refused(text)
 
 
 def sentences(function: Callable[P, T]) -> Callable[P, T]:

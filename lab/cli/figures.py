@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
 import click
-from qclimb.options import Output
+from qclimb.options import Output, Refused
 
 EXAMPLE = """\b
 Example:
@@ -64,14 +63,12 @@ def figures(
     from lab.sim import SimulationError
 
     if cluster in PAGES:
-        click.echo(f"qclimb figures: --cluster took the page {cluster!r} for an address; put pages first", err=True)
-        sys.exit(2)
+        raise Refused(f"--cluster took the page {cluster!r} for an address; put pages first")
     for name in names:
         if name not in PAGES:
             close = get_close_matches(name, PAGES, 3, 0.5)
             meant = f", did you mean {' or '.join(close)}?" if close else ";"
-            click.echo(f"qclimb figures: there is no page {name!r}{meant} `qclimb figures` lists them all", err=True)
-            sys.exit(2)
+            raise Refused(f"there is no page {name!r}{meant} `qclimb figures` lists them all")
     if not names and as_json:
         click.echo(json.dumps({page.name: page.title for page in PAGES.values()}, indent=1))
         return
@@ -84,8 +81,7 @@ def figures(
         for name in names:
             told[name] = _make(name, scale, output, Where(cache, jobs, cluster), as_json)
     except SimulationError as error:
-        click.echo(f"qclimb figures: {error}", err=True)
-        sys.exit(2)
+        raise Refused(str(error)) from None
     if as_json:
         click.echo(json.dumps(told, indent=1))
 

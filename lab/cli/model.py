@@ -1,7 +1,6 @@
 """The command `qclimb model`: train, check and measure forests on recordings, without a running orchestrator."""
 
 import json
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import click
-from qclimb.options import Finite, Output
+from qclimb.options import Finite, Output, Refused
 
 from orchestrator.models.forest_size import DEPTH, TREES, UNCALIBRATED_TREES
 
@@ -44,11 +43,9 @@ def _one_sentence() -> Iterator[None]:
     try:
         yield
     except QclimbError as error:
-        click.echo(f"Error: {error}", err=True)
-        sys.exit(2)
+        raise Refused(str(error)) from None
     except OSError as error:
-        click.echo(f"Error: {error.filename}: {error.strerror}, expected a place to write to", err=True)
-        sys.exit(2)
+        raise Refused(f"{error.filename}: {error.strerror}, expected a place to write to") from None
 
 
 def _progress() -> Callable[[str], None]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import click
-from qclimb.options import Finite, Output
+from qclimb.options import Finite, Output, Refused
 
 from lab.cli.errors import one_sentence, require_root
 
@@ -27,8 +27,7 @@ def record() -> None:
 
 
 def _sentence(error: Exception) -> NoReturn:
-    click.echo(f"Error: {error}", err=True)
-    sys.exit(2)
+    raise Refused(str(error)) from None
 
 
 def _options(function: Callable[..., None]) -> Callable[..., None]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
+from qclimb.options import Refused
 
 if TYPE_CHECKING:
     from lab.sim import Experiment, Results
@@ -71,8 +71,7 @@ def sim(context: click.Context, /, as_json: bool, **options: Any) -> None:
             click.echo(f"qclimb lab sim: note: {note}", err=True)
         results = run(experiment) if as_json else _with_progress(experiment)
     except SimulationError as error:
-        click.echo(f"qclimb lab sim: {error}", err=True)
-        sys.exit(2)
+        raise Refused(str(error)) from None
     if as_json:
         click.echo(json.dumps(_for_programs(experiment, results), indent=1))
     else:

@@ -125,3 +125,37 @@ def test_the_command_line_counts_before_the_config_file(tmp_path: Path, monkeypa
     assert found.exit_code == 0, found.output
     assert seen[0][:2] == ("h2", "https://192.0.2.1")
     assert ("a", "b") in seen[0]
+
+
+@pytest.mark.parametrize(
+    ("module", "words"),
+    [
+        ("qclimb.cli", "figures no-such-page"),
+        ("qclimb.cli", "lab show nothing --prefix none-is-called-that"),
+        ("qclimb.cli", "lab sim no-such-settings.json"),
+        ("qclimb.cli", "model ladder {garbage}"),
+        ("qclimb.cli", "lab record plot {garbage} -o plot.png"),
+        (
+            "hostlib.hostd.cli",
+            "--name h1 --orchestrator https://127.0.0.1:1 --token-file {garbage} --run-dir {garbage}/x",
+        ),
+        ("hostlib.hostd.cli", "--run-dir {garbage}.none status"),
+        ("hostlib.run", "--policy {garbage} -- true"),
+        ("hostlib.run", "-- no-such-program"),
+        ("orchestrator.cli", "init {folder} --address 127.0.0.1 --switch ca=127.0.0.1"),
+        ("switchd.cli", "--redis nonsense://x"),
+    ],
+)
+def test_a_refusal_is_one_sentence_after_error_and_status_2(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str, words: str
+) -> None:
+    (tmp_path / "garbage").write_bytes(b"\xff nothing")
+    monkeypatch.chdir(tmp_path)
+    line = words.format(garbage=tmp_path / "garbage", folder=tmp_path / "c").split()
+    found = CliRunner().invoke(import_module(module).main, line)
+    said = [each for each in found.output.splitlines() if each]
+    if said[0].startswith("Usage: "):  # click's own, for what it reads itself
+        said = said[-1:]
+    assert found.exit_code == 2, (found.output, found.exception)
+    assert len(said) == 1
+    assert said[0].startswith("Error: "), said
