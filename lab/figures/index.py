@@ -32,7 +32,8 @@ def write_index(folder: Path, asked_for: Sequence[Asked]) -> Path:
         "# The book",
         "",
         "Figures and tables of the papers, run by this project's simulator, each beside the paper's numbers.",
-        "`qclimb figures` makes this list from the pages here; `lab/sim/README.md` says what the simulator is.",
+        "`qclimb figures` makes this list from the first sentence of each page's verdict; the page has the others.",
+        "[The simulator](../../lab/sim/README.md) says how they are run.",
         "",
         "CPU time: of the page as it stands here (its engines'), and of `--quick` with nothing kept from before (all",
         "of it, Python's start and the plot included; 22 November 2026, build 5b64d05).",
@@ -41,7 +42,7 @@ def write_index(folder: Path, asked_for: Sequence[Asked]) -> Path:
         "|---|---|---|---|---|",
     ]
     for name, parts in found.items():
-        cells = [f"[{parts['title']}]({name}.md)", parts["verdict"], f"`{parts['command']}`", parts["cost"]]
+        cells = [f"[{parts['title']}]({name}.md)", short(parts["verdict"]), f"`{parts['command']}`", parts["cost"]]
         lines.append("| " + " | ".join([*cells, f"{quick[name]:.0f} s" if name in quick else ""]) + " |")
     lines += ["", "## What was asked for, and where it is", "", "| asked | page | |", "|---|---|---|"]
     for asked in asked_for:
@@ -50,6 +51,12 @@ def write_index(folder: Path, asked_for: Sequence[Asked]) -> Path:
     index = folder / "README.md"
     index.write_text("\n".join([*lines, ""]), encoding="utf-8")
     return index
+
+
+def short(verdict: str) -> str:
+    """Its first sentence, without what stands in round brackets; the page says the rest."""
+    plain = re.sub(r"\s*\([^()]*\)", "", verdict)
+    return re.split(r"(?<!Fig)(?<!Figs)[.;]\s+(?=\S)", plain)[0].rstrip(".;")
 
 
 def _parts(path: Path) -> dict[str, str] | None:

@@ -71,7 +71,7 @@ def test_the_fluid_page_is_written_with_its_verdicts(tmp_path):
 
 def test_the_index_has_a_line_a_page_with_its_verdict_command_and_cost(tmp_path):
     (tmp_path / "one.md").write_text(
-        "# One\n\n`qclimb figures one`: 5 flows; 3 points, 1.5 CPU minutes.\n\n**Verdict**: as | printed.\n\n- Claim.\n"
+        "# One\n\n`qclimb figures one`: 5 flows; 3 points, 1.5 CPU minutes.\n\n**Verdict**: Fig. 1 as | printed (by us); to 0.93. More of it.\n\n- Claim.\n"
     )
     (tmp_path / "two.md").write_text("# Two\n\n`qclimb figures two`: 5 flows.\n\n- First claim.\n- Second.\n")
     (tmp_path / "notes.md").write_text("# Something else\n")
@@ -79,8 +79,8 @@ def test_the_index_has_a_line_a_page_with_its_verdict_command_and_cost(tmp_path)
     for _again in range(2):
         rows = [line for line in write_index(tmp_path, ASKED).read_text().splitlines() if line.startswith("| [")]
         assert rows == [
-            "| [One](one.md) | as / printed. | `qclimb figures one` | 1.5 CPU minutes |  |",
-            "| [Two](two.md) | First claim. | `qclimb figures two` |  | 3 s |",
+            "| [One](one.md) | Fig. 1 as / printed | `qclimb figures one` | 1.5 CPU minutes |  |",
+            "| [Two](two.md) | First claim | `qclimb figures two` |  | 3 s |",
         ]
 
 
