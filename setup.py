@@ -199,7 +199,6 @@ setup(
         "switchd": ["container/*"],
         "lab.fabric": ["*.bpf.c"],
         "lab.figures.pages.product": ["threshold_sets.json"],
-        "lab.run.bounds": ["page.md"],
         "lab.run.programs": ["optax/*.c", "optax/Makefile"],
         "lab.run.report": ["*.html"],
         "lab.sim": ["tables/*.txt"],

@@ -1,4 +1,4 @@
-"""docs/results/bounds-fct.md: a section a figure, our numbers, the paper's beside them, a verdict a claim."""
+"""docs/results/bounds-fct-tables.md: a section a figure, our numbers, the paper's beside them, a verdict a claim."""
 
 from __future__ import annotations
 
@@ -25,14 +25,16 @@ from lab.run.settings import Bounds
 COMMAND = "qclimb lab run bounds"
 LEAST = 10
 """Flows in a row of sizes."""
-BEGIN, END = "<!-- findings: written by hand, kept when this page is made anew -->", "<!-- end of findings -->"
+ABOUT = (
+    f"Written by `{COMMAND}`; what it means is [said elsewhere](bounds-fct.md). Ratios are to the scheme that a figure "
+    "names, with 95 % intervals."
+)
 
 
 def write_report(plan: Plan, path: Path) -> str:
     """Writes the page and its plots beside it; returns the page's text."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    notes = (Path(__file__).parent / "page.md").read_text(encoding="utf-8")
-    parts = [notes.rstrip(), f"{BEGIN}{findings(path)}{END}"]
+    parts = ["# Recorded traffic: every table", ABOUT]
     for figure in plan.wanted.figures():
         found = cells(figure, plan.results, plan.jobs)
         parts.append(section(figure, found, path))
@@ -44,12 +46,6 @@ def write_report(plan: Plan, path: Path) -> str:
     text = "\n\n".join(parts) + "\n"
     path.write_text(text, encoding="utf-8")
     return text
-
-
-def findings(path: Path) -> str:
-    """What somebody wrote between the marks of the page that is there."""
-    text = path.read_text(encoding="utf-8") if path.is_file() else ""
-    return page.parted(text, BEGIN, END)[1] or "\n"
 
 
 def section(figure: Figure, found: Sequence[Cell], path: Path) -> str:
@@ -161,5 +157,5 @@ def missing(plan: Plan, figure: Figure) -> str:
 def main(settings: Bounds) -> int:
     """Measures what is missing, writes the page and shows it."""
     plan = run_bounds(settings, console_for_tables())
-    click.echo(write_report(plan, settings.document or settings.folder / "bounds-fct.md"))
+    click.echo(write_report(plan, settings.document or settings.folder / "bounds-fct-tables.md"))
     return 0

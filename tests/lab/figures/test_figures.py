@@ -71,7 +71,8 @@ def test_the_fluid_page_is_written_with_its_verdicts(tmp_path):
 
 def test_the_index_has_a_line_a_page_with_its_verdict_command_and_cost(tmp_path):
     (tmp_path / "one.md").write_text(
-        "# One\n\n`qclimb figures one`: 5 flows; 3 points, 1.5 CPU minutes.\n\n**Verdict**: Fig. 1 as | printed (by us); to 0.93. More of it.\n\n- Claim.\n"
+        "# One\n\n`qclimb figures one`: 5 flows; 3 points, 1.5 CPU minutes.\n\n"
+        "**Verdict**: Fig. 1 as | printed (by us); to 0.93. More of it.\n\n- Claim.\n"
     )
     (tmp_path / "two.md").write_text("# Two\n\n`qclimb figures two`: 5 flows.\n\n- First claim.\n- Second.\n")
     (tmp_path / "notes.md").write_text("# Something else\n")
