@@ -13,6 +13,7 @@ FLOORS = (
     {"control", "sim"},
     {"experiment", "fabric", "sizes"},
     {"build"},
+    {"build"},
 )
 """Rooms, from the top; those of one floor do not know each other."""
 ELSEWHERE = {"qclimb", "hostlib"}
