@@ -13,6 +13,7 @@ matplotlib.use("svg")
 import matplotlib.pyplot as plt
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, SymmetricalLogLocator
 
+from lab.experiment.plots import colours
 from lab.figures.page import Page, Panel, Scale, Series, Story
 
 TICKS_MAX = 6
@@ -21,7 +22,6 @@ WIDE = 5
 """Values that differ by more than this factor get a logarithmic axis."""
 TITLE = 46
 """Letters of a title that fit over a panel; a longer one is set smaller."""
-COLOURS = ("#0060c0", "#e08a00", "#00a070", "#b03080", "#555555", "#70a000", "#c03020", "#00a8c8", "#7a5230")
 
 
 def table_text(rows: Sequence[Mapping[str, str]]) -> str:
@@ -87,10 +87,11 @@ def _lines(panel: Panel, axis: Any) -> None:
     places = sorted({x for series in panel.series for x in series.x})
     closest = min((right - left for left, right in pairwise(places)), default=0.0)
     step = min(0.06 * closest, 0.015 * (places[-1] - places[0]))
+    colour = colours(series.label for series in panel.series)
     for place, series in enumerate(panel.series):
         shift = step * (place - (len(panel.series) - 1) / 2) if series.has_intervals else 0.0
         x = [each + shift for each in series.x]
-        style = {"label": series.label, "color": _colour(place), "marker": "o", "ms": 3, "lw": 1.3, "capsize": 2}
+        style = {"label": series.label, "color": colour[series.label], "marker": "o", "ms": 3, "lw": 1.3, "capsize": 2}
         axis.errorbar(x, series.values, _bars(series), **style)
     if len(places) <= TICKS_MAX and step >= 0.01 * (places[-1] - places[0]):
         axis.set_xticks(places)
@@ -123,10 +124,11 @@ def _scale_of(axis: Any, letter: str, shown: Sequence[float]) -> None:
 
 def _dots(panel: Panel, axis: Any) -> None:
     """A line of the plot a case, a dot a series: what is no number has no slope."""
+    colour = colours(series.label for series in panel.series)
     for place, series in enumerate(panel.series):
         shift = 0.7 / len(panel.series) * (place - (len(panel.series) - 1) / 2) if series.has_intervals else 0.0
         y = [each + shift for each in series.x]
-        style = {"label": series.label, "color": _colour(place), "fmt": "o", "ms": 4, "lw": 1}
+        style = {"label": series.label, "color": colour[series.label], "fmt": "o", "ms": 4, "lw": 1}
         axis.errorbar(series.values, y, xerr=_bars(series), **style)
     axis.set_yticks(range(len(panel.names)), panel.names, fontsize=8)
     axis.set_ylim(len(panel.names) - 0.4, -0.6)
@@ -136,10 +138,6 @@ def _dots(panel: Panel, axis: Any) -> None:
 
 def _shown(panel: Panel) -> list[float]:
     return [value for series in panel.series for value in series.values if value == value]
-
-
-def _colour(place: int) -> str:
-    return COLOURS[place % len(COLOURS)]
 
 
 def _how_much(scale: Scale) -> str:

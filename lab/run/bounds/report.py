@@ -14,7 +14,7 @@ import numpy as np
 
 from lab.experiment import page
 from lab.experiment.flows import estimate, ratio
-from lab.experiment.plots import COLOURS, svg_of
+from lab.experiment.plots import colours, svg_of
 from lab.experiment.terminal import console_for_tables
 from lab.run.bounds.figures import Figure, of_figure
 from lab.run.bounds.judge import BINS, STATISTICS, Cell, cells, part, verdicts
@@ -124,6 +124,7 @@ def bars(figure: Figure, found: Sequence[Cell]) -> str:
     for axis, cell in zip(axes[:, 0], found, strict=True):
         groups = [each for each in STATISTICS if cell.flows(each[0])]
         width = 0.8 / max(1, len(others))
+        colour = colours(VARIANTS[name].title for name in others)
         for place, name in enumerate(others):
             if name not in cell.samples or figure.against not in cell.samples:
                 continue
@@ -131,7 +132,7 @@ def bars(figure: Figure, found: Sequence[Cell]) -> str:
             x = np.arange(len(groups)) + (place - (len(others) - 1) / 2) * width
             height = np.array([value.value for value in values])
             spread = [[max(0.0, v.value - v.low) for v in values], [max(0.0, v.high - v.value) for v in values]]
-            axis.bar(x, height - 1, width, bottom=1, color=COLOURS[place % len(COLOURS)], label=VARIANTS[name].title)
+            axis.bar(x, height - 1, width, bottom=1, color=colour[VARIANTS[name].title], label=VARIANTS[name].title)
             axis.errorbar(x, height, spread, fmt="none", ecolor="#333333", elinewidth=0.8, capsize=1.5)
         axis.axhline(1, color="#333333", lw=0.7)
         axis.set_xticks(np.arange(len(groups)), [f"{size_class}, {statistic}" for size_class, statistic in groups])

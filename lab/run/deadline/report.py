@@ -86,19 +86,25 @@ def plot(found: Mapping[tuple[str, int], Share]) -> str:
     matplotlib.use("svg")
     import matplotlib.pyplot as plt
 
-    from lab.experiment.plots import svg_of
+    from lab.experiment.plots import colours, svg_of
 
     figure, axes = plt.subplots(figsize=(6.2, 3.8))
-    colours = {IDEAL: "#999999", "edf": "#0060c0", "qclimb": "#00a070", "pias": "#e08a00", "tcp": "#555555"}
+    colour_of = colours(TITLE[name] for name in (IDEAL, "edf", "qclimb", "pias", "tcp"))
     try:
-        for name, colour in colours.items():
+        for name in (IDEAL, "edf", "qclimb", "pias", "tcp"):
             counts = sorted(count for scheme, count in found if scheme == name)
             cells = [found[name, count] for count in counts]
             middle = [cell.value for cell in cells]
             bars = [[cell.value - cell.low for cell in cells], [cell.high - cell.value for cell in cells]]
             style = {"ls": "--"} if name == IDEAL else {"marker": "o", "ms": 3, "capsize": 2}
             axes.errorbar(
-                counts, middle, yerr=None if name == IDEAL else bars, label=TITLE[name], color=colour, lw=1.3, **style
+                counts,
+                middle,
+                yerr=None if name == IDEAL else bars,
+                label=TITLE[name],
+                color=colour_of[TITLE[name]],
+                lw=1.3,
+                **style,
             )
         axes.axhline(0.99, color="#cccccc", lw=0.7)
         axes.set_ylim(0, 1.02)

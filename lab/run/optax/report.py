@@ -13,7 +13,7 @@ from rich.console import Console
 from lab.experiment.claims import AtLeast, AtMost, Need, NotWorse, judge
 from lab.experiment.intervals import over_runs
 from lab.experiment.page import table
-from lab.experiment.plots import svg_of
+from lab.experiment.plots import colours, svg_of
 from lab.run.optax.points import Point
 from lab.run.optax.run import BlocksFound, Found, run_all_blocks, run_optax
 from lab.run.optax.tasks import Result
@@ -227,13 +227,16 @@ def plot(figure: str, by_point: Mapping[Point, Mapping[str, Sequence[Result]]]) 
     drawing, axes = plt.subplots(figsize=(6, 3.2))
     try:
         names = [point.x for point in by_point]
+        colour = colours(next(iter(by_point)).schemes)
         for scheme in next(iter(by_point)).schemes[1:]:
             gains = [gain(runs, scheme) for runs in by_point.values()]
             singles = [single_gains(runs, scheme) for runs in by_point.values()]
             below = [max(0.0, mid - min(each)) for mid, each in zip(gains, singles, strict=True)]
             above = [max(0.0, max(each) - mid) for mid, each in zip(gains, singles, strict=True)]
             label = f"{scheme} ({number_of([len(each) for each in singles])})"
-            axes.errorbar(names, gains, (below, above), fmt="o-", capsize=3, elinewidth=1, label=label)
+            axes.errorbar(
+                names, gains, (below, above), fmt="o-", capsize=3, elinewidth=1, label=label, color=colour[scheme]
+            )
         for value in {"fig10": (1.43, 1.59), "fig11": (1.47, 1.77), "fig12": (1.0, 1.46), "fig13": (2.0, 3.9)}[figure]:
             axes.axhline(value, color="#888888", ls=":", lw=1)
         axes.plot([], [], color="#888888", ls=":", label="the paper's range (10 Gb/s, against ICTCP)")

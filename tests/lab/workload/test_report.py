@@ -7,7 +7,9 @@ import pytest
 from rich.console import Console
 
 from lab.experiment.claims import Outcome
+from lab.experiment.plots import colours
 from lab.run.report import Comparison, markdown, verdicts
+from lab.run.report.figures import BINS, slowdowns
 from lab.run.report.html import write_html
 from lab.run.report.tables import print_comparison
 
@@ -64,11 +66,27 @@ def test_the_gain_is_told_by_part(compared):
     assert "footprint alone -10 %" in told
 
 
+def test_the_first_plot_has_slowdowns_by_size_and_a_p99_only_of_many_flows(compared):
+    sample = compared(qclimb=0.4).samples["qclimb"]
+    sizes, median = slowdowns(sample, 50)
+    assert sizes == sorted(sizes) and len(sizes) == BINS
+    assert (sizes[0], sizes[-1]) == (min(SIZES), max(SIZES))
+    assert median[0] == pytest.approx(np.median(sample.slowdown[sample.bytes == min(SIZES)]), rel=0.1)
+    assert slowdowns(sample, 99) == ([], [])  # 1,000 flows in 12 parts
+
+
+def test_a_scheme_has_one_colour_whatever_stands_beside_it():
+    titles = ["PIAS", "QCLIMB", "plain TCP"]
+    assert colours(titles) == {title: colours([title])[title] for title in titles}
+    found = colours([*titles, "QCLIMB-FP", "QCLIMB-PS", *(f"other {n}" for n in range(4))])
+    assert len(set(found.values())) == len(found)
+
+
 def test_the_report_is_one_file_that_needs_no_other(compared, tmp_path):
     comparison = compared(pias=0.5, qclimb=0.4)
     write_html(tmp_path / "report.html", "a <title>", [comparison], verdicts(comparison), {"fabric": {"hosts": 8}})
     page = (tmp_path / "report.html").read_text()
-    assert page.count("<svg") == 4 and "a &lt;title&gt;" in page and "fabric.hosts" in page and "a note" in page
+    assert page.count("<svg") == 5 and "a &lt;title&gt;" in page and "fabric.hosts" in page and "a note" in page
     for outside in ("<script", "<link", "src=", "@import"):
         assert outside not in page
 
