@@ -171,18 +171,23 @@ def progress() -> Iterator[Callable[[str], None]]:
 @click.command(epilog="\b\nExample:\n  sudo qclimb lab down\n  sudo qclimb lab down --all")
 @prefix_option
 @click.option("--all", "everything", is_flag=True, help="Every fabric on this machine, whoever owns it.")
+@click.option("--json", "as_json", is_flag=True, help="For programs: whether there was anything, by prefix.")
 @sentences
-def down(prefix: str, everything: bool) -> None:
+def down(prefix: str, everything: bool, as_json: bool) -> None:
     """Remove a fabric, also what a killed run left behind.
 
     Again is harmless.
     """
     if os.geteuid() != 0:
         raise FabricError("removing a fabric needs root; run it with sudo")
+    removed = {}
     for name in state.prefixes() if everything else [prefix]:
         with state.locked(name):
-            found = state.take_down(name)
-        click.echo(f"{name}: removed" if found else f"{name}: nothing there")
+            removed[name] = bool(state.take_down(name))
+        if not as_json:
+            click.echo(f"{name}: removed" if removed[name] else f"{name}: nothing there")
+    if as_json:
+        click.echo(json.dumps(removed))
 
 
 @click.command(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -108,7 +109,10 @@ def trace() -> None:
 @click.option("--hosts", type=click.IntRange(2, 100), default=8, show_default=True, help="That send to each other.")
 @click.option("--host-rate-mbps", type=Finite(0.1, 1000), default=25.0, show_default=True, help="Of hosts' links.")
 @click.option("-o", "--output", type=Output(), required=True, help="Text file.")
-def make(load: float, seed: int, seconds: float, hosts: int, host_rate_mbps: float, output: Path) -> None:
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+def make(
+    load: float, seed: int, seconds: float, hosts: int, host_rate_mbps: float, output: Path, as_json: bool
+) -> None:
     """Write a trace: Poisson arrivals over uniform pairs of hosts.
 
     The same options give the same file.
@@ -117,6 +121,11 @@ def make(load: float, seed: int, seconds: float, hosts: int, host_rate_mbps: flo
 
     made = make_trace(load, seed, seconds, [f"h{n + 1}" for n in range(hosts)], host_rate_mbps * 1e6)
     written(output, made.to_text())
+    classes = describe(made.flows)
+    if as_json:
+        told = {"output": str(output), "flows": len(made.flows), "seconds": made.seconds, "shares": classes}
+        click.echo(json.dumps(told))
+        return
     click.echo(f"{output}: {len(made.flows)} flows over {made.seconds:.2f} s")
-    for name, shares in describe(made.flows).items():
+    for name, shares in classes.items():
         click.echo(f"  {name:8} {shares['flows']:6.1%} of flows  {shares['bytes']:6.1%} of bytes")

@@ -1,5 +1,6 @@
 """What every command line does alike: its version, outputs that are checked first, root that is asked for first."""
 
+import json
 import subprocess
 from importlib import import_module
 from importlib.metadata import version
@@ -27,6 +28,57 @@ def test_every_file_that_a_command_writes_is_checked_when_the_line_is_read() -> 
     options = [(name, each) for name, command in ours.items() for each in command.params if each.name in names]
     assert len(options) > 10
     assert [f"{name} {each.name}" for name, each in options if not isinstance(each.type, Output)] == []
+
+
+WITHOUT_JSON = {
+    "qclimb.cli.main lab exec": "another program's output",
+    "qclimb.cli.main lab demo": "writes a report",
+    "qclimb.cli.main lab run bounds": "keeps a JSON file a pass, and writes a page",
+    "qclimb.cli.main lab run optax": "keeps a JSON file a pass, and writes a page",
+    "qclimb.cli.main lab run tagger": "keeps a JSON file a pass, and writes a page",
+    "qclimb.cli.main lab run bigspine": "keeps a JSON file a pass, and writes a page",
+    "qclimb.cli.main lab run spineloss": "keeps a JSON file a pass, and writes a page",
+    "qclimb.cli.main model foretell": "writes arrays",
+    "orchestrator.cli.main serve": "a daemon",
+    "switchd.cli.main": "a daemon",
+    "hostlib.hostd.cli.main": "a daemon",
+    "hostlib.hostd.cli.main tagger-off": "says nothing but what was wrong",
+    "hostlib.run.main": "becomes another program",
+}
+"""And why; recordings are told by `lab record show --json`, and plugins of SONiC's `config` print what it prints."""
+
+
+def test_every_command_that_tells_something_tells_it_to_programs() -> None:
+    lacking = {
+        name
+        for name, command in COMMANDS.items()
+        if name.startswith(("qclimb.", "orchestrator.", "switchd.cli", "hostlib."))
+        and not (isinstance(command, click.Group) and not command.invoke_without_command)
+        and "--json" not in {word for each in command.params for word in each.opts}
+    }
+    recordings = {name for name in lacking if " lab record " in name}
+    assert lacking - recordings == set(WITHOUT_JSON)
+
+
+def test_a_trace_is_told_to_programs(tmp_path: Path) -> None:
+    words = [
+        "lab",
+        "trace",
+        "make",
+        "--load",
+        "0.6",
+        "--seed",
+        "1",
+        "--seconds",
+        "2",
+        "-o",
+        str(tmp_path / "t"),
+        "--json",
+    ]
+    found = CliRunner().invoke(import_module("qclimb.cli").main, words)
+    told = json.loads(found.output)
+    assert told["flows"] > 0
+    assert {"small", "medium", "large"} <= told["shares"].keys()
 
 
 @pytest.mark.parametrize(
