@@ -31,6 +31,7 @@ from switchd.ports import ports_meant
 from switchd.previous import PREVIOUS
 from switchd.quiet import Quiet
 from switchd.rows import Change, Delete, Put, Row, Rows, applied, described
+from switchd.schedulers import digest
 from switchd.status import Status
 from switchd.steering import Steerer
 from switchd.wanted import PathBackend, ours
@@ -208,7 +209,7 @@ class Switch:
         known, standing = rows.get(PREVIOUS, {}), {key for _, key in ours(rows)}
         gone = {key: row for key, row in self._memory.items() if key in standing and key not in known}
         if self._asic.progress.is_fresh:
-            self._asic.look(rows, (), has_queues=True, is_whole=True)
+            self._asic.begin(rows, self.board.snapshot.status.schedulers)
         merged, bound = {**rows, PREVIOUS: {**known, **gone}}, self._asic.bound(rows)
         planned = plan(intent, merged, self._narrow_buffers, bound, self._tags.next(), self._backend)
         if gone:
@@ -226,6 +227,7 @@ class Switch:
         """
         self._is_held = False
         first, *others = planned.transactions or ((),)
+        self._asic.before(rows, first)
         now = self._write((*before, *first), rows)
         self._memory = now.get(PREVIOUS, {})
         with suppress(RowsChanged):  # the intent is written; the rest comes with the next look
@@ -294,6 +296,8 @@ class Switch:
             return
         verified = state.NOT_VERIFIED if self._asic.reason else "seen"
         status = done.status.applied(self._now_s() if done.is_new else None, verified)
+        if not (self._asic.reason or self._asic.progress.waits):
+            status = replace(status, schedulers=digest(done.rows))
         done.is_new = bool(self._asic.progress.waits)
         done.status = status
         self._publish(done.intent, status, state.class_rows(done.intent), ports)

@@ -2,13 +2,15 @@
 
 import time
 from collections.abc import Collection
+from dataclasses import replace
 
 from switchd.db import Database
 from switchd.plan import OBJECT_TABLES, Bound
-from switchd.previous import FIELDS, is_own
+from switchd.previous import FIELDS, PREVIOUS, is_own
 from switchd.progress import Progress, Wait
 from switchd.readback import Readback
-from switchd.rows import Change, Row, Rows
+from switchd.rows import Change, Put, Row, Rows
+from switchd.schedulers import Baseline, Content, Members, baseline, content_of, digest, scheduled
 from switchd.seen import compared
 from switchd.wanted import ours
 
@@ -32,6 +34,7 @@ class AsicView:
         self._whole_at_s = self._look_at_s = 0.0
         self._pause_s = LOOK_S[0]
         self._ports: Row = {}
+        self._members, self._baselines = Members(), dict[Content, Baseline]()
 
     def look(self, rows: Rows, ports: Collection[str], has_queues: bool, is_whole: bool = False) -> None:
         """Compare the rows of these ports with the ASIC, of all of ours where whole. Raises DatabaseLost."""
@@ -45,15 +48,32 @@ class AsicView:
         self.reason = asic.why_unreadable
         if any(asic.ports.get(name, oid) != oid for name, oid in self._ports.items()):
             self.progress.known.clear()  # orchagent began anew: its object ids mean something else
+            self._baselines.clear()
         self._ports = asic.ports
         if self.reason:
             self.progress = Progress()
             self.progress.is_fresh = False
             self._look_at_s = now_s + UNREADABLE_S
             return
-        self.progress.learn(rows, compared(rows, asic, ports, self.progress.known), now_s)
+        of_groups = scheduled(rows, asic, self._baselines)
+        self.progress.learn(rows, compared(rows, asic, ports, self.progress.known, of_groups), now_s)
+        if not self.progress.waits:
+            self._members.leavers.clear()
         self._pause_s = min(2 * self._pause_s, LOOK_S[1]) if self.progress.waits else LOOK_S[0]
         self._look_at_s = now_s + self._pause_s
+
+    def begin(self, rows: Rows, settled: str) -> None:
+        """Look for the first time; `settled`: digest of the schedulers seen last, empty where nobody knows."""
+        self.look(rows, (), has_queues=True, is_whole=True)
+        if settled and settled != digest(rows):
+            self._members.doubt(rows)
+
+    def before(self, rows: Rows, changes: Collection[Change]) -> None:
+        """What groups carry before these changes make a scheduler. Raises DatabaseLost."""
+        made = [one.row for one in changes if isinstance(one, Put) and one.table == "SCHEDULER"]
+        if made and not self.reason:
+            stood = baseline(rows, self._readback.read(rows, (), has_queues=True))
+            self._baselines |= {content_of(row): stood for row in made}
 
     def expect(self, rows: Rows, changes: Collection[Change]) -> None:
         """References that were just written wait until a look sees them: whoever wrote them does not look himself.
@@ -85,12 +105,18 @@ class AsicView:
 
     def bound(self, rows: Rows) -> Bound:
         """What `plan` must know."""
-        return Bound() if self.reason else self.progress.bound(rows, time.monotonic())
+        if self.reason:
+            return Bound()
+        doubted = self._members.doubted(rows)
+        bound = self.progress.bound(rows, time.monotonic(), self._members.leavers)
+        return replace(bound, spoiled={*bound.spoiled, *doubted})
 
     def has_more(self, rows: Rows) -> bool:
         """Whether planning again would give something: to be tried, or to be deleted now that nothing waits."""
         if self.reason or self.progress.waits:
             return not self.reason and self.progress.is_due(time.monotonic())
+        if rows.get(PREVIOUS, {}).keys() - {key for _, key in ours(rows)} - self._members.leavers:
+            return True
         used = {value for table in FIELDS for row in rows.get(table, {}).values() for value in row.values()}
         return any(is_own(name) and name not in used for table in OBJECT_TABLES for name in rows.get(table, {}))
 

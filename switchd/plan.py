@@ -54,12 +54,14 @@ class Bound:
     again    rows that came before their port, (table, key): written again
     filled   keys of QUEUE whose rows wait, in orchagent, for a profile that was taken from them: it merges what is
              written to a row that waits, and forgets no field; they get a profile that does nothing until they arrive
+    leavers  keys of QUEUE that were given back and may not have arrived: remembered
     """
 
     held: Collection[str] = frozenset()
     spoiled: Collection[str] = frozenset()
     again: Collection[tuple[str, str]] = frozenset()
     filled: Collection[str] = frozenset()
+    leavers: Collection[str] = frozenset()
 
 
 NOTHING_KNOWN = Bound()
@@ -96,12 +98,14 @@ def plan(
     """
     wanted = wanted_of(intent, rows, narrow_buffers, backend)
     for key in bound.filled:
-        if (row := wanted.references.get(("QUEUE", key))) and not before_us("QUEUE", key, "wred_profile", rows):
+        row = wanted.references.get(("QUEUE", key), {})
+        if (row or key in bound.leavers) and not before_us("QUEUE", key, "wred_profile", rows):
+            wanted.back.pop(("QUEUE", key), None)
             wanted.references["QUEUE", key] = {"wred_profile": thing("WRED_PROFILE", IDLE_PROFILE), **row}
     names, fresh = _named(wanted, rows, bound, tag)
     changes = (*_remember(wanted, rows), *fresh, *_refer(names, rows, bound), *_give_back(wanted))
     after = applied(rows, changes)
-    first, second = (*changes, *_forget(after)), tuple(_sweep(after, bound))
+    first, second = (*changes, *_forget(after, bound)), tuple(_sweep(after, bound))
     return Plan(tuple(one for one in (first, second) if one), wanted.refused)
 
 
@@ -110,12 +114,13 @@ def _named(wanted: Wanted, rows: RowsNow, bound: Bound, tag: str) -> tuple[dict[
 
     An object that stands with the wanted content will do: the one that the row refers to, else the most referred one.
     """
+    used = Counter(value for table in FIELDS for row in rows.get(table, {}).values() for value in row.values())
+    given_up = {*bound.spoiled, *_left(wanted, rows), *(name for name in rows.get("SCHEDULER", {}) if not used[name])}
     good: dict[Thing, list[str]] = {}
     for table in OBJECT_TABLES:
         for name, row in rows.get(table, {}).items():
-            if is_own(name) and name not in bound.spoiled:
+            if is_own(name) and name not in given_up:
                 good.setdefault(Thing(table, tuple(sorted(row.items()))), []).append(name)
-    used = Counter(value for table in FIELDS for row in rows.get(table, {}).values() for value in row.values())
     chosen: dict[Thing, str] = {}
     created: dict[str, Change] = {}
     names: dict[tuple[str, str], Row] = {}
@@ -133,6 +138,18 @@ def _named(wanted: Wanted, rows: RowsNow, bound: Bound, tag: str) -> tuple[dict[
                     created[chosen[one]] = Put(one.table, chosen[one], one.row)
             names[table, key][name] = chosen[one]
     return names, sorted(created.values(), key=lambda change: OBJECT_TABLES.index(change.table))
+
+
+def _left(wanted: Wanted, rows: RowsNow) -> set[str]:
+    """Schedulers that some queue leaves: the others move to a fresh one (`schedulers`)."""
+    found = set()
+    for key, row in rows.get("QUEUE", {}).items():
+        now, things = row.get("scheduler", ""), wanted.references.get(("QUEUE", key), {})
+        one, stands = things.get("scheduler"), rows.get("SCHEDULER", {}).get(now)
+        is_other = one is not None and stands is not None and one.row != stands
+        if is_own(now) and (is_other or "scheduler" in wanted.back.get(("QUEUE", key), {})):
+            found.add(now)
+    return found
 
 
 def _fresh(one: Thing, taken: Collection[str], tag: str) -> str:
@@ -159,6 +176,10 @@ def _refer(names: dict[tuple[str, str], Row], rows: RowsNow, bound: Bound) -> It
             missing = {name: value for name, value in row.items() if now.get(name) != value}
             if of_table == table and (missing or (table, key) in bound.again):
                 yield Merge(table, key, missing or row)
+    for table, key in sorted(bound.again):
+        standing = rows.get(table, {}).get(key, EMPTY)
+        if (table, key) not in names and standing != EMPTY:
+            yield Merge(table, key, standing)  # given back: as it stands
 
 
 def _give_back(wanted: Wanted) -> Iterator[Change]:
@@ -180,9 +201,9 @@ def _sweep(rows: Rows, bound: Bound) -> Iterator[Change]:
                 yield Delete(table, name)
 
 
-def _forget(rows: Rows) -> Iterator[Change]:
+def _forget(rows: Rows, bound: Bound) -> Iterator[Change]:
     """Memories of rows that refer to nothing of ours."""
-    kept = {key for _, key in ours(rows)}
+    kept = {*bound.leavers, *(key for _, key in ours(rows))}
     for key in rows.get(PREVIOUS, {}):
         if key not in kept:
             yield Delete(PREVIOUS, key)

@@ -99,8 +99,11 @@ class Progress:
         self.waits = {place: wait for place, wait in self.waits.items() if place in standing}
         self._at = {place: name for place, name in self._at.items() if place in standing}
 
-    def bound(self, rows: RowsNow, now_s: float) -> Bound:
-        """What `plan` must know, with what is due to be tried."""
+    def bound(self, rows: RowsNow, now_s: float, leavers: Collection[str] = ()) -> Bound:
+        """What `plan` must know, with what is due to be tried.
+
+        leavers  keys of QUEUE that were given back: while schedulers wait they are written again, too
+        """
         held, again = set[str](), set[tuple[str, str]]()
         for place, wait in self.waits.items():
             table, key, field = place
@@ -111,18 +114,20 @@ class Progress:
                 wait.tries += 1
                 if wait.tries % 2 or wait.tries > 2 * NAMES_TRIED:
                     again.add((table, key))
+                    again |= {(table, one) for one in leavers if field == "scheduler"}
                 else:  # the row waits as a whole: any name in it may be the one that is parked
                     row = rows.get(table, {}).get(key, {})
                     self._spoiled |= {row[name] for name in FIELDS[table] if is_own(row.get(name, ""))}
-        filled = {
-            key
-            for (table, key, field), wait in self.waits.items()
-            if table == "QUEUE" and wait.tries >= FILL_TRIES and self._may_heal(wait)
-        }
+        filled, is_late = set[str](), False
+        for (table, key, field), wait in self.waits.items():
+            if table == "QUEUE" and wait.tries >= FILL_TRIES and self._may_heal(wait):
+                filled.add(key)
+                is_late |= field == "scheduler"
+        filled |= set(leavers) if is_late else set()
         held -= {wait.cause.blocker for wait in self.waits.values() if wait.cause}  # malformed: whatever refers to it
         if self.is_fresh:
             held = {name for table in OBJECT_TABLES for name in rows.get(table, {})}
-        return Bound(frozenset(held), frozenset(self._spoiled), frozenset(again), frozenset(filled))
+        return Bound(held, self._spoiled, again, filled, leavers)
 
     def is_due(self, now_s: float) -> bool:
         """Whether something is to be tried now."""

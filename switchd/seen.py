@@ -1,8 +1,8 @@
 """What the ASIC has of what we refer to, by effect and not by name; purely.
 
 orchagent tells nobody which rows it took. ASIC_DB holds what syncd was told: ports and queues by object id (COUNTERS_DB
-names them), the maps and profiles that they are bound to, and their content. Which queue a scheduler group serves
-stands nowhere, so schedulers are counted for the whole switch.
+names them), the maps and profiles that they are bound to, and their content. Schedulers are another matter
+(`schedulers`): which queue a scheduler group serves stands nowhere.
 """
 
 import json
@@ -94,15 +94,17 @@ class Absent(Exception):
     """A port that orchagent has not created."""
 
 
-def compared(rows: RowsNow, asic: Asic, ports: Iterable[str], known: Mapping[str, str]) -> dict[Place, Verdict]:
+def compared(
+    rows: RowsNow, asic: Asic, ports: Iterable[str], known: Mapping[str, str], scheduled: Verdict | None = None
+) -> dict[Place, Verdict]:
     """The verdict on each reference of ours in rows of these ports.
 
-    `known`: names of ours by the object id that they were seen to have: a place that still has another name's object is
-    not there yet, though its content be the same.
+    known      names of ours by the object id that they were seen to have: a place that still has another name's object
+               is not there yet, though its content be the same
+    scheduled  on references to schedulers (`schedulers`); None: nothing was looked at
     """
     found = {}
     wanted_ports, memo = set(ports), dict[tuple[str, str], str]()
-    scheduled = _schedulers(rows, asic)
     for table, fields in FIELDS.items():
         for key, row in rows.get(table, {}).items():
             if key.partition("|")[0] not in wanted_ports:
@@ -219,49 +221,6 @@ def _map_differs(table: str, row: Row, attributes: Mapping[str, str]) -> str:
         if wanted.get(number) != have.get(number):
             return f"{rule.key} {number} goes to {rule.value} {have.get(number)}, expected {wanted.get(number)}"
     return ""
-
-
-def _schedulers(rows: RowsNow, asic: Asic) -> Verdict | None:
-    """Of all our schedulers at once: how many groups carry them; None where the groups were not read."""
-    if asic.groups is None:
-        return None
-    rows_of, queues = rows.get("SCHEDULER", {}), Counter[str]()
-    for key, row in rows.get("QUEUE", {}).items():
-        port, _, span = key.partition("|")
-        queues[row.get("scheduler", "")] += sum(f"{port}:{queue}" in asic.queues for queue in numbers_in(span) or ())
-    verdict = Verdict(SEEN)
-    for content in {tuple(rows_of[name].items()) for name in queues if is_own(name) and name in rows_of}:
-        names = {name for name in queues if name in rows_of and _is_alike(dict(content), rows_of[name])}
-        verdict = _carried(dict(content), sum(queues[name] for name in names), len(names), asic)
-        if verdict.state != SEEN:
-            return verdict
-    return verdict
-
-
-def _is_alike(content: Row, row: Row) -> bool:
-    """Whether a group that carries the object of `row`, anybody's, counts as one that carries this content."""
-    try:
-        return not differs("SCHEDULER", content, dict(orchagent.scheduler(row)))
-    except (orchagent.Malformed, Unreadable):
-        return False
-
-
-def _carried(content: Row, expected: int, names: int, asic: Asic) -> Verdict:
-    """Whether so many groups carry a scheduler of this content, in as many objects as it has names."""
-    carried: Counter[str] = Counter()
-    try:
-        for attributes in (asic.groups or {}).values():
-            oid = attributes.get(GROUP_ATTRIBUTE, NO_OBJECT)
-            if oid != NO_OBJECT and not differs("SCHEDULER", content, asic.objects.get(oid) or {}):
-                carried[oid] += 1
-    except Unreadable as error:
-        return Verdict(UNVERIFIED, str(error))
-    told = f"{carried.total()} of {expected} scheduler groups carry {shown(content)}"
-    if carried.total() < expected:
-        return Verdict(PENDING, f"{told}; which queues lack it can't be told", wanted=str(expected), found=told)
-    if len(carried) > names:
-        return Verdict(PENDING, f"{told} by {len(carried)} objects, expected {names}", frozenset(carried))
-    return Verdict(SEEN, f"{told}, for the whole switch", frozenset(carried))
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,8 @@ class Status:
     applied_at   RFC 3339, UTC: when the applied generation was laid over the QoS tables, or was put right there
     last_error   why desired is not applied; empty when it is
     verified     how it is known that the applied generation holds: seen in the ASIC, pending, or written, not verified
+    schedulers   digest of the queues' schedulers that were last seen in the ASIC (`schedulers.digest`), `none` if none
+                 ever were; empty where STATE_DB was lost
     """
 
     applied_generation: int | None = None
@@ -42,6 +44,7 @@ class Status:
     last_error: str = ""
     applied_at: str = ""
     verified: str = ""
+    schedulers: str = ""
 
     def wants(self, intent: SwitchIntent | None) -> Self:
         """The status once `intent` is desired, before it is applied."""
@@ -79,6 +82,7 @@ class Status:
             "last_error": self.last_error or None,
             "applied_at": self.applied_at or None,
             "verified": self.verified or None,
+            "schedulers": self.schedulers if self.schedulers not in ("", "none") else None,
         }
         return {name: str(value) for name, value in fields.items() if value is not None}
 
@@ -97,6 +101,7 @@ class Status:
             row.get("last_error", ""),
             row.get("applied_at", ""),
             row.get("verified", ""),
+            row.get("schedulers", "none" if row else ""),
         )
 
 

@@ -39,6 +39,10 @@ UNDO: tuple[Change, ...] = (
 )
 
 
+CANCELLED = (3174, 3582)
+"""histories in which a scheduler that was not given up somewhere hides that another one is missing"""
+
+
 class Story:
     """One switch, its daemon, and a clock that only goes when told."""
 
@@ -158,7 +162,7 @@ ACTIONS = ["new_intent"] * 4 + ["edit_ours", "replace_ours", "delete_ours", "jun
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", [*range(30), *CANCELLED])
 def test_after_any_history_the_asic_is_right_or_the_status_says_why(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     story = Story(seed, monkeypatch)
     story.new_intent()
