@@ -1,8 +1,8 @@
 # qclimb: `make help` lists what can be said here.
 .DEFAULT_GOAL := help
 BIN := .venv/bin
-# The tests wait more than they compute: twice as many at once as there are processors.
-WORKERS := $(shell expr 2 \* $$(nproc))
+# The tests wait more than they compute: more at once than there are processors, eight at most.
+WORKERS := $(shell n=$$(nproc); echo $$((n < 4 ? 2 * n : 8)))
 # A machine that others use too may be late once: what fails is asked again, and named in the summary. AGAIN= asks once.
 AGAIN := --reruns 2 --reruns-delay 2
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo -E)
@@ -22,7 +22,7 @@ root:
 
 test: setup  ## the tests; those that need root or a missing kernel feature say so and are skipped
 	@$(MAKE) -s -C hostlib test
-	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 8 --dist loadfile -m "not system" $(AGAIN) $(ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not system" $(AGAIN) $(ARGS)
 
 test-system: setup  ## the tests that need minutes each: whole experiments over a live fabric
 	@$(BIN)/python -m pytest -m system $(AGAIN) $(ARGS)
