@@ -27,6 +27,7 @@ ORCHESTRATOR = [
     "uvicorn>=0.30",
     "uvloop>=0.19",
     "httptools>=0.6",
+    "immutables>=0.20",
     "sqlalchemy>=2.0",
     "numpy>=1.26",
     "scikit-learn>=1.4",

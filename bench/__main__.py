@@ -26,6 +26,7 @@ NAMES = (
     "length",
     "sim",
     "control",
+    "rollout",
     "switch",
     "spines",
 )

@@ -62,8 +62,11 @@ class StoreError(OrchestratorError):
 
 
 class FleetError(OrchestratorError):
-    """A switch did not take its intent. `changed`: it may nevertheless have changed. `refused`: it said no."""
+    """A switch did not take its intent.
 
-    def __init__(self, message: str, *, changed: bool, refused: bool = False) -> None:
+    `changed`: it may nevertheless have changed. `refused`: it said no. `absent`: it can't be reached.
+    """
+
+    def __init__(self, message: str, *, changed: bool, refused: bool = False, absent: bool = False) -> None:
         super().__init__(message)
-        self.changed, self.refused = changed, refused
+        self.changed, self.refused, self.absent = changed, refused, absent

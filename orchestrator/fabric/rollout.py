@@ -1,24 +1,33 @@
-"""How a rollout goes, as a value: switches first, hosts only when every switch has confirmed. Pure.
+"""How a rollout goes, as a value: switches first, by waves; hosts when every switch that is there has confirmed. Pure.
 
-`next_steps` says what is to be done now, `with_switch` and the like take in what came of it. Invariants:
-- the policy is put in force only when all switches are applied;
+`next_steps` says what is to be done now, `pushed` and the like take in what came of it. Invariants:
+- the policy is put in force only when all switches are applied, but for as many absent ones as its plan allows;
 - after a switch has failed nothing new is pushed, and each switch that changed, or may have, gets back what it had;
-- what a switch had before is part of the value, thus in the store, before anything is pushed to it.
+- what a switch had before is part of the value, thus in the store, before anything is pushed to it;
+- a restart goes on: what was being pushed is pushed again, and what the switch had before stays what was read first.
 """
 
+import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Self
 
+from .devices import Devices
+
 
 class Phase(StrEnum):
-    """Of a whole rollout; only running may still change."""
+    """Of a whole rollout; only running and paused may still change."""
 
     RUNNING = "running"
+    PAUSED = "paused"
+    """No switch is begun and no wave opened until it is resumed; what is under way ends."""
     DONE = "done"
     FAILED = "failed"
     ROLLED_BACK = "rolled-back"
+
+
+OPEN = frozenset({Phase.RUNNING, Phase.PAUSED})
 
 
 class SwitchPhase(StrEnum):
@@ -27,6 +36,8 @@ class SwitchPhase(StrEnum):
     PENDING = "pending"
     PUSHING = "pushing"
     APPLIED = "applied"
+    ABSENT = "absent"
+    """Can't be reached, and has not changed: the rollout went on without it."""
     FAILED = "failed"
     """Did not take it, and has not changed."""
     UNSURE = "unsure"
@@ -55,6 +66,8 @@ class SwitchStep:
     applied_generation: int = 0
     previous: dict[str, Any] | None = None
     """The intent that it had before, as gNMI JSON; None: none."""
+    again: bool = False
+    """A process that is gone may have pushed it: `previous` is what the switch had before that."""
 
 
 @dataclass(frozen=True)
@@ -67,16 +80,51 @@ class HostStep:
 
 
 @dataclass(frozen=True)
+class Plan:
+    """How a rollout goes on.
+
+    waves        how many switches may have been begun after each wave, ascending; those beyond the last come after it
+    soak_s       between a wave's last confirmation and the look at its switches that opens the next one, s
+    absent_most  so many switches may be away: they are left out and told
+    """
+
+    waves: tuple[int, ...] = ()
+    soak_s: float = 0.0
+    absent_most: int = 0
+
+
+ABSENT_SHARE = 20
+"""One switch in so many may be away where nothing else is wished."""
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How an operator wishes a rollout to go on: `waves` as shares of the switches, ascending, each at least one."""
+
+    waves: tuple[float, ...] = ()
+    soak_s: float = 0.0
+    absent_most: int | None = None
+
+    def plan(self, switches: int) -> Plan:
+        """For so many."""
+        counts = sorted({max(math.ceil(share * switches), 1) for share in self.waves} - {switches})
+        absent = switches // ABSENT_SHARE if self.absent_most is None else self.absent_most
+        return Plan(tuple(counts), self.soak_s, absent)
+
+
+@dataclass(frozen=True)
 class Steps:
-    """What is to be done now."""
+    """What is to be done now. `open_wave`: soak, look at the switches of this wave, and open the next one."""
 
     push: tuple[str, ...] = ()
     restore: tuple[str, ...] = ()
     activate: bool = False
+    open_wave: bool = False
 
 
 GIVING_BACK = "; then, giving back its former intent: "
-TO_RESTORE = {SwitchPhase.APPLIED, SwitchPhase.UNSURE}
+TO_RESTORE = (SwitchPhase.APPLIED, SwitchPhase.UNSURE)
+BEGUN = (SwitchPhase.PUSHING, SwitchPhase.APPLIED)
 
 
 @dataclass(frozen=True)
@@ -89,135 +137,190 @@ class Rollout:
     active: bool = False
     """The hosts' policy is in force."""
     turned_back: bool = False
-    """A switch failed, or the orchestrator restarted: nothing is pushed any more."""
-    switches: Mapping[str, SwitchStep] = field(default_factory=dict)
-    hosts: Mapping[str, HostStep] = field(default_factory=dict)
+    """A switch failed, or a person aborted it: nothing is pushed any more."""
+    wave: int = 0
+    """Those of `plan.waves` that have been opened but for the first."""
+    plan: Plan = field(default_factory=Plan)
+    switches: Devices[SwitchStep] = field(default_factory=Devices)
+    hosts: Devices[HostStep] = field(default_factory=Devices)
+
+    @property
+    def ended(self) -> bool:
+        """Nothing of it changes any more."""
+        return self.phase not in OPEN
 
     def next_steps(self) -> Steps:
         """Everything that may start now; empty while something is awaited, and at the end."""
-        if self.phase is not Phase.RUNNING:
+        if self.ended:
             return Steps()
         if self.turned_back:
-            if self._any(SwitchPhase.PUSHING):
-                return Steps()
-            return Steps(restore=tuple(name for name, step in self.switches.items() if step.phase in TO_RESTORE))
-        if all(step.phase is SwitchPhase.APPLIED for step in self.switches.values()):
-            return Steps(activate=not self.active)
-        return Steps(push=tuple(name for name, step in self.switches.items() if step.phase is SwitchPhase.PENDING))
+            waits = self.switches.count(SwitchPhase.PUSHING)
+            return Steps() if waits else Steps(restore=self.switches.named(*TO_RESTORE))
+        if self.phase is Phase.PAUSED or self.active:
+            return Steps()
+        if self.switches.count(SwitchPhase.APPLIED, SwitchPhase.ABSENT) == len(self.switches):
+            return Steps(activate=True)
+        pending = self.switches.named(SwitchPhase.PENDING)
+        if self.wave >= len(self.plan.waves):
+            return Steps(push=pending)
+        room = self.plan.waves[self.wave] - self.switches.count(*BEGUN)
+        if room <= 0:
+            return Steps(open_wave=not self.switches.count(SwitchPhase.PUSHING))
+        return Steps(push=pending[:room])
 
-    def pushing(self, name: str, previous: dict[str, Any] | None) -> "Rollout":
-        """A push is about to start; `previous` is what the switch has. The same rollout where nothing is pushed now."""
+    def pushing(self, name: str, previous: dict[str, Any] | None) -> Self:
+        """A push is about to start; `previous` is what the switch has. The same rollout where nothing is pushed now.
+
+        Of a switch that was asked before a restart the first answer counts: it may have the new intent by now.
+        """
         if self.turned_back or self.phase is not Phase.RUNNING:
             return self
-        return self._switch(name, SwitchStep(SwitchPhase.PUSHING, previous=previous))
+        before = self.switches[name]
+        known = before.previous if before.again else previous
+        return self._switch(name, SwitchStep(SwitchPhase.PUSHING, previous=known, again=before.again))
 
-    def pushed(self, name: str, generation: int) -> "Rollout":
+    def pushed(self, name: str, generation: int) -> Self:
         """The switch confirmed."""
         applied = replace(self.switches[name], phase=SwitchPhase.APPLIED, applied_generation=generation)
         return self._switch(name, applied)._settled()
 
-    def push_failed(self, name: str, error: str, *, changed: bool) -> "Rollout":
-        """The switch refused (not `changed`), or did not confirm."""
-        phase = SwitchPhase.UNSURE if changed else SwitchPhase.FAILED
-        failed = self._switch(name, replace(self.switches[name], phase=phase, error=error))
-        return replace(failed, turned_back=True, error=failed.error or error)._settled()
+    def push_failed(self, name: str, error: str, *, changed: bool, absent: bool = False) -> Self:
+        """The switch refused (not `changed`), did not confirm, or is `absent`: nothing was sent to it."""
+        before = self.switches[name]
+        if absent and not before.again and self.switches.count(SwitchPhase.ABSENT) < self.plan.absent_most:
+            return self._switch(name, replace(before, phase=SwitchPhase.ABSENT, error=error))._settled()
+        phase = SwitchPhase.UNSURE if changed or before.again else SwitchPhase.FAILED
+        failed = self._switch(name, replace(before, phase=phase, error=error))
+        return failed._back(error)
 
-    def restoring(self, name: str) -> "Rollout":
+    def wave_opened(self, wave: int) -> Self:
+        """All switches of that wave are well."""
+        return self if self.turned_back or wave != self.wave else replace(self, wave=wave + 1)
+
+    def turned(self, reason: str) -> Self:
+        """A person, or a look at the switches, has it undone; the same rollout once its policy is in force."""
+        if self.ended or self.active:
+            return self
+        return self._back(reason)
+
+    def paused(self) -> Self:
+        """No further switch is begun."""
+        stays = self.phase is not Phase.RUNNING or self.turned_back or self.active
+        return self if stays else replace(self, phase=Phase.PAUSED)
+
+    def resumed(self) -> Self:
+        """It goes on."""
+        return replace(self, phase=Phase.RUNNING) if self.phase is Phase.PAUSED else self
+
+    def restoring(self, name: str) -> Self:
         """The switch is about to get back what it had."""
         return self._switch(name, replace(self.switches[name], phase=SwitchPhase.RESTORING))
 
-    def still_restoring(self, name: str, error: str) -> "Rollout":
+    def still_restoring(self, name: str, error: str) -> Self:
         """A try to give it back failed; another one follows."""
         before = self.switches[name]
         return self._switch(name, replace(before, error=_and_then(before.error, error)))
 
-    def restored(self, name: str, generation: int) -> "Rollout":
+    def restored(self, name: str, generation: int) -> Self:
         """The switch confirmed what it had before."""
         step = replace(self.switches[name], phase=SwitchPhase.RESTORED, applied_generation=generation)
         return self._switch(name, step)._settled()
 
-    def restore_failed(self, name: str, error: str) -> "Rollout":
+    def restore_failed(self, name: str, error: str) -> Self:
         """The switch could not be given back what it had."""
         before = self.switches[name]
         stranded = replace(before, phase=SwitchPhase.STRANDED, error=_and_then(before.error, error))
         return self._switch(name, stranded)._settled()
 
-    def activated(self) -> "Rollout":
+    def activated(self) -> Self:
         """The policy is in force: hosts may fetch it."""
-        waiting = {name: replace(step, phase=HostPhase.WAITING) for name, step in self.hosts.items()}
-        return replace(self, active=True, hosts=waiting)._settled()
+        waiting = {name: replace(step, phase=HostPhase.WAITING) for name, step in self.hosts.steps.items()}
+        return replace(self, active=True, hosts=self.hosts.having(waiting))._settled()
 
-    def host_reported(self, name: str, generation: int) -> "Rollout":
+    def host_reported(self, name: str, generation: int) -> Self:
         """A host says which policy it follows."""
-        step = self.hosts.get(name)
-        if step is None or (step.phase is HostPhase.APPLIED and generation == self.generation):
+        step = self.hosts.steps.get(name)
+        if step is None or step.phase is HostPhase.APPLIED:
             return self
         phase = HostPhase.APPLIED if self.active and generation == self.generation else step.phase
-        step = replace(step, phase=phase, applied_generation=generation)
-        return replace(self, hosts={**self.hosts, name: step})._settled()
+        reported = replace(step, phase=phase, applied_generation=generation)
+        if reported == step:
+            return self
+        return replace(self, hosts=self.hosts.having({name: reported}))._settled()
 
-    def hosts_ran_out(self, deadline_s: float) -> "Rollout":
+    def hosts_ran_out(self, deadline_s: float) -> Self:
         """The hosts that have not reported by now count as failed; the policy stays in force for the others."""
-        late = {name for name, step in self.hosts.items() if step.phase is HostPhase.WAITING}
+        late = self.hosts.named(HostPhase.WAITING)
         if not late:
             return self
         error = f"no report of generation {self.generation} within {deadline_s:g} s"
-        hosts = {
-            name: replace(step, phase=HostPhase.FAILED, error=error) if name in late else step
-            for name, step in self.hosts.items()
-        }
+        failed = {name: replace(self.hosts[name], phase=HostPhase.FAILED, error=error) for name in late}
         return replace(
             self,
-            hosts=hosts,
+            hosts=self.hosts.having(failed),
             phase=Phase.FAILED,
-            error=f"hosts {', '.join(sorted(late))}: {error}; the policy is in force for when they come back",
+            error=f"hosts {', '.join(late)}: {error}; the policy is in force for when they come back",
         )
 
-    def interrupted(self) -> "Rollout":
-        """The orchestrator was restarted: what was in the making is undone, or left to the hosts if it was in force."""
-        if self.phase is not Phase.RUNNING:
-            return self
-        error = "the orchestrator restarted during this rollout"
-        if self.active:
-            left = "; all switches had confirmed and the policy is in force"
-            return replace(self, phase=Phase.FAILED, error=error + left)
-        unsure = {SwitchPhase.PUSHING, SwitchPhase.RESTORING}
-        switches = {
-            name: replace(step, phase=SwitchPhase.UNSURE, error=error) if step.phase in unsure else step
-            for name, step in self.switches.items()
-        }
-        return replace(self, switches=switches, turned_back=True, error=self.error or error)._settled()
+    def restarted(self) -> Self:
+        """The orchestrator was: what was being pushed, or given back, is so again."""
+        again = {SwitchPhase.PUSHING: SwitchPhase.PENDING, SwitchPhase.RESTORING: SwitchPhase.UNSURE}
+        if self.turned_back:
+            again[SwitchPhase.PUSHING] = SwitchPhase.UNSURE
+        steps = {name: self.switches[name] for name in self.switches.named(*again)}
+        changed = {name: replace(step, phase=again[step.phase], again=True) for name, step in steps.items()}
+        return replace(self, switches=self.switches.having(changed))._settled()
+
+    def saved(self) -> Self:
+        """The same, all of it in the store."""
+        return replace(self, switches=self.switches.saved(), hosts=self.hosts.saved())
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON, for the store."""
-        return asdict(self)
+        """Plain JSON, for the store: of devices those that it has not."""
+        return {
+            "generation": self.generation,
+            "phase": self.phase,
+            "error": self.error,
+            "active": self.active,
+            "turned_back": self.turned_back,
+            "wave": self.wave,
+            "plan": {"waves": list(self.plan.waves), "soak_s": self.plan.soak_s, "absent_most": self.plan.absent_most},
+            "switches": self.switches.unsaved_json(),
+            "hosts": self.hosts.unsaved_json(),
+        }
 
     @classmethod
-    def from_json(cls, found: dict[str, Any]) -> Self:
-        """The rollout of `to_json`."""
+    def from_json(cls, found: Mapping[str, Any]) -> Self:
+        """The rollout of `to_json`, with all its devices. Raises KeyError, TypeError, ValueError."""
         switches = {
             name: SwitchStep(**{**step, "phase": SwitchPhase(step["phase"])})
             for name, step in found["switches"].items()
         }
         hosts = {name: HostStep(**{**step, "phase": HostPhase(step["phase"])}) for name, step in found["hosts"].items()}
-        return cls(**{**found, "phase": Phase(found["phase"]), "switches": switches, "hosts": hosts})
+        plan = found.get("plan", {})
+        own = {
+            "phase": Phase(found["phase"]),
+            "plan": Plan(**{**plan, "waves": tuple(plan.get("waves", ()))}),
+            "switches": Devices.of(switches),
+            "hosts": Devices.of(hosts),
+        }
+        return cls(**{**found, **own}).saved()
 
-    def _switch(self, name: str, step: SwitchStep) -> "Rollout":
-        return replace(self, switches={**self.switches, name: step})
+    def _back(self, reason: str) -> Self:
+        return replace(self, turned_back=True, phase=Phase.RUNNING, error=self.error or reason)._settled()
 
-    def _any(self, phase: SwitchPhase) -> bool:
-        return any(step.phase is phase for step in self.switches.values())
+    def _switch(self, name: str, step: SwitchStep) -> Self:
+        return replace(self, switches=self.switches.having({name: step}))
 
-    def _settled(self) -> "Rollout":
+    def _settled(self) -> Self:
         """The same, ended where nothing is left to do or to wait for."""
-        if self.phase is not Phase.RUNNING:
+        if self.ended:
             return self
         if self.turned_back:
-            open_phases = {*TO_RESTORE, SwitchPhase.PUSHING, SwitchPhase.RESTORING}
-            if any(step.phase in open_phases for step in self.switches.values()):
+            if self.switches.count(*TO_RESTORE, SwitchPhase.PUSHING, SwitchPhase.RESTORING):
                 return self
-            return replace(self, phase=Phase.FAILED if self._any(SwitchPhase.STRANDED) else Phase.ROLLED_BACK)
-        if self.active and all(step.phase is HostPhase.APPLIED for step in self.hosts.values()):
+            return replace(self, phase=Phase.FAILED if self.switches.count(SwitchPhase.STRANDED) else Phase.ROLLED_BACK)
+        if self.active and self.hosts.count(HostPhase.APPLIED) == len(self.hosts):
             return replace(self, phase=Phase.DONE)
         return self
 

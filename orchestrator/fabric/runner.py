@@ -1,7 +1,8 @@
 """Carries rollouts out: takes the steps that rollout.py names, keeps each outcome in the store before the next step.
 
 One rollout at a time, in a thread of its own; switches are spoken to by a few threads at once. While the store can't
-keep an outcome (a full disk), no further step is taken: it is tried again until it can.
+keep an outcome (a full disk), no further step is taken: it is tried again until it can. Hosts' reports are kept some
+at a time: each host says again what it follows.
 """
 
 import logging
@@ -21,12 +22,16 @@ from ..errors import ConflictError, FleetError, StoreError
 from ..plan.revision import Revision
 from ..store import generations
 from ..store.store import Store, Switch
-from .rollout import HostStep, Phase, Rollout, SwitchStep
+from .devices import Devices
+from .rollout import OPEN, HostStep, Pace, Phase, Rollout, SwitchPhase, SwitchStep
 from .switches import Fleet
 
 log = logging.getLogger(__name__)
 
 UNSTORED_RETRY_S = 1.0
+ONE_WAVE = Pace()
+REPORTS_KEPT_S = 0.5
+"""So much later hosts' reports are kept."""
 RESTORE_RETRY_S, RESTORE_RETRY_MOST_S = 1.0, 30.0
 """From one try to give back to the next: doubled with each."""
 
@@ -56,6 +61,9 @@ class Runner:
         self._changed = threading.Condition(self._lock)
         self._current: tuple[int, Rollout] | None = None
         self._unstored = False
+        self._under_way: dict[tuple[str, str], Future[None]] = {}
+        """Of switches by what and name, and the look at a wave's."""
+        self._keep_reports_at: float | None = None
         self._thread: threading.Thread | None = None
         self._stop = False
         self._ends = threading.Event()
@@ -67,6 +75,7 @@ class Runner:
         *,
         instead_of: int | None = None,
         without: Collection[str] = (),
+        pace: Pace = ONE_WAVE,
         also: Callable[[int, int], object] = lambda number, generation: None,
     ) -> int:
         """Begins a rollout of a stored revision; returns its id. ConflictError while another one runs.
@@ -75,6 +84,8 @@ class Runner:
         none that is away can hold up what is for hosts alone; ConflictError where another one is in force by now.
 
         `without`: switches that are left out, for they are known to be away and nothing of it depends on them.
+
+        `pace`: by waves, and how many switches may be away; default all at once, and one in twenty.
 
         `also`: what else the store keeps once there is a rollout of that number and generation; all of it or nothing.
         """
@@ -89,15 +100,16 @@ class Runner:
             spoken_to = [name for name in self.store.switches() if instead_of is None and name not in without]
             first = Rollout(
                 0,
-                switches={name: SwitchStep() for name in spoken_to},
-                hosts={name: HostStep() for name in self.store.hosts()},
+                plan=pace.plan(len(spoken_to)),
+                switches=Devices.of({name: SwitchStep() for name in spoken_to}),
+                hosts=Devices.of({name: HostStep() for name in self.store.hosts()}),
             )
             with self.store.writing():
-                number = self.store.add_rollout(revision_id, actor, first.to_json())
+                number = self.store.add_rollout(revision_id, actor, {})
                 rollout = replace(first, generation=generations.new(number))
                 self.store.save_rollout(number, rollout.phase.value, rollout.to_json())
                 also(number, rollout.generation)
-            self._begin(number, rollout, revision_id)
+            self._begin(number, rollout.saved(), revision_id)
         log.info("rollout id=%d revision=%d event=started by=%s", number, revision_id, actor)
         return number
 
@@ -120,12 +132,13 @@ class Runner:
             raise ConflictError(f"the revision's intent is not that of policy {generation}, expected the same")
 
     def recover(self) -> None:
-        """At start-up: ends, in the background, what an orchestrator that died left running (at most one)."""
+        """At start-up: goes on, in the background, with what an orchestrator that died left open (at most one)."""
         for row in self.store.rollouts():
-            if row.phase != Phase.RUNNING.value:
+            if row.phase not in OPEN:
                 continue
             try:
-                rollout = Rollout.from_json({**row.document, "generation": row.generation}).interrupted()
+                found = {**row.document, **self.store.steps(row.id), "phase": row.phase, "generation": row.generation}
+                rollout = Rollout.from_json(found).restarted()
             except (
                 KeyError,
                 TypeError,
@@ -136,16 +149,38 @@ class Runner:
                 lost = Rollout(row.generation, phase=Phase.FAILED, error=reason)
                 self.store.save_rollout(row.id, lost.phase.value, lost.to_json())
                 continue
-            log.warning("rollout id=%d event=recovered phase=%s reason=%r", row.id, rollout.phase, rollout.error)
+            log.warning("rollout id=%d event=resumed phase=%s reason=%r", row.id, rollout.phase, rollout.error)
             with self._lock:
                 self._begin(row.id, rollout, row.revision)
+                self._save()
 
     def host_reported(self, name: str, generation: int) -> None:
         """A host's heartbeat."""
         with self._lock:
             if self._current is not None:
                 of = self._current[1].generation
-                self._take(of, lambda rollout: rollout.host_reported(name, generation))
+                self._take(of, lambda rollout: rollout.host_reported(name, generation), later=True)
+
+    def pause(self, number: int) -> None:
+        """No further switch is begun until `resume`. ConflictError where it is not running, or past its switches."""
+        self._ask(number, Rollout.paused, "paused", "pushes to switches")
+
+    def resume(self, number: int) -> None:
+        """It goes on. ConflictError where it is not paused."""
+        self._ask(number, Rollout.resumed, "resumed", "is paused")
+
+    def abort(self, number: int, actor: str) -> None:
+        """Switches get back what they had. ConflictError where it has ended, or its policy is in force."""
+        self._ask(number, partial(Rollout.turned, reason=f"aborted by {actor}"), "aborted", "pushes to switches")
+
+    def _ask(self, number: int, change: Callable[[Rollout], Rollout], event: str, expected: str) -> None:
+        phase = self.store.rollout(number).phase
+        with self._lock:
+            is_current = self._current is not None and self._current[0] == number
+            if not is_current or not self._take(self._rollout.generation, change, needed=True):
+                now = "its policy is in force" if is_current and self._rollout.active else f"it is {phase}"
+                raise ConflictError(f"rollout {number}: {now}, expected one that {expected}")
+        log.warning("rollout id=%d event=%s", number, event)
 
     @property
     def running(self) -> int | None:
@@ -173,7 +208,7 @@ class Runner:
 
     def _begin(self, number: int, rollout: Rollout, revision_id: int) -> None:
         self._current = (number, rollout)
-        self._save()
+        self._under_way.clear()
         self._thread = threading.Thread(target=self._run, args=(revision_id,), name=f"rollout-{number}", daemon=True)
         self._thread.start()
 
@@ -196,28 +231,72 @@ class Runner:
 
     def _carry_out(self, revision: Revision) -> None:
         devices = self.store.switches()
-        started: dict[tuple[str, str], Future[None]] = {}
+        works = {"push": self._push, "restore": self._restore}
         end: float | None = None
+        look_at: float | None = None
         with self._lock:
-            while (self._rollout.phase is Phase.RUNNING or self._unstored) and not self._stop:
+            while (not self._rollout.ended or self._unstored) and not self._stop:
+                now = time.monotonic()
                 if self._unstored:
                     self._changed.wait(UNSTORED_RETRY_S)
                     self._save()
                     continue
+                if self._keep_reports_at is not None and now >= self._keep_reports_at:
+                    self._save()
+                    continue
+                if self._rollout.active and end is None:  # here or in a process before this one
+                    end = now + self.hosts_deadline_s
                 steps = self._rollout.next_steps()
                 if steps.activate:
                     self._activate(revision)
-                    end = time.monotonic() + self.hosts_deadline_s if self._rollout.active else None
                     continue
                 for what, names in (("push", steps.push), ("restore", steps.restore)):
                     for name in names:
-                        if (what, name) not in started:
-                            work = self._push if what == "push" else self._restore
-                            started[what, name] = self._pool.submit(work, devices[name], revision)
-                if end is not None and time.monotonic() >= end:
+                        self._submit(what, name, works[what], devices[name], revision)
+                if not steps.open_wave:
+                    look_at = None
+                elif look_at is None:
+                    look_at = now + self._rollout.plan.soak_s
+                if look_at is not None and now >= look_at:
+                    self._submit("look", str(self._rollout.wave), self._look, devices, revision.intent.generation)
+                if end is not None and now >= end:
                     self._take(revision.intent.generation, lambda now: now.hosts_ran_out(self.hosts_deadline_s))
                     continue
-                self._changed.wait(None if end is None else max(end - time.monotonic(), 0.01))
+                waits = [at for at in (end, look_at, self._keep_reports_at) if at is not None and at > now]
+                self._changed.wait(min(waits) - now if waits else None)
+
+    def _submit(self, what: str, name: str, work: Callable[..., None], *of: object) -> None:
+        """Has a thread do it, unless one does."""
+        if (what, name) in self._under_way:
+            return
+        future = self._under_way[what, name] = self._pool.submit(work, *of)
+        future.add_done_callback(partial(self._done, what, name))
+
+    def _done(self, what: str, name: str, future: Future[None]) -> None:
+        with self._lock:
+            if self._under_way.get((what, name)) is future:
+                del self._under_way[what, name]
+            self._changed.notify_all()
+
+    def _look(self, devices: dict[str, Switch], generation: int) -> None:
+        """Opens the next wave where all switches that confirmed still have it; else turns back."""
+        with self._lock:
+            if self._current is None or self._rollout.generation != generation:
+                return
+            wave, names = self._rollout.wave, self._rollout.switches.named(SwitchPhase.APPLIED)
+        for name in names:
+            try:
+                with self.fleet.at(devices[name]) as door:
+                    reason = door.unwell(generation)
+            except Exception as error:
+                reason = _reason(devices[name], error)
+            if reason is not None:
+                said = f"after wave {wave + 1}: {reason}"
+                self._take(generation, partial(Rollout.turned, reason=said))
+                log.warning("rollout generation=%d event=unwell reason=%r", generation, said)
+                return
+        self._take(generation, partial(Rollout.wave_opened, wave=wave))
+        log.info("rollout generation=%d event=wave-opened wave=%d", generation, wave + 2)
 
     def _activate(self, revision: Revision) -> None:
         """The policy is in force from here on; after the switches, before any host."""
@@ -228,7 +307,7 @@ class Runner:
         except StoreError as error:
             self._say_unstored(error)
             return
-        self._current = (number, rollout)
+        self._current = (number, rollout.saved())
         log.info("policy generation=%d mode=%s event=in-force", revision.policy.generation, revision.policy.mode)
 
     def _push(self, switch: Switch, revision: Revision) -> None:
@@ -236,17 +315,20 @@ class Runner:
         if not self._pushes(wanted):
             return
         try:
-            before = self.fleet.intent(switch)
-            told = None if before is None else before.to_gnmi()
-            if not self._take(wanted, lambda rollout: rollout.pushing(name, told), needed=True):
-                log.info("switch name=%s generation=%d event=not-pushed", name, wanted)
-                return
-            sent = True
-            generation = self.fleet.apply(switch, revision.intent_of(switch.role), self.switch_deadline_s)
+            with self.fleet.at(switch) as door:
+                before = door.intent()
+                told = None if before is None else before.to_gnmi()
+                if not self._take(wanted, lambda rollout: rollout.pushing(name, told), needed=True):
+                    log.info("switch name=%s generation=%d event=not-pushed", name, wanted)
+                    return
+                sent = True
+                generation = door.apply(revision.intent_of(switch.role), self.switch_deadline_s)
         except Exception as error:
-            changed = error.changed if isinstance(error, FleetError) else sent
+            changed, absent = sent, False
+            if isinstance(error, FleetError):
+                changed, absent = error.changed, error.absent and not sent
             reason = _reason(switch, error)
-            self._take(wanted, lambda rollout: rollout.push_failed(name, reason, changed=changed))
+            self._take(wanted, lambda rollout: rollout.push_failed(name, reason, changed=changed, absent=absent))
             self._observe_push(time.monotonic() - begun, False)
             log.warning("switch name=%s generation=%d event=failed reason=%r", name, wanted, reason)
             return
@@ -279,7 +361,8 @@ class Runner:
         end, pause_s = time.monotonic() + self.restore_for_s, RESTORE_RETRY_S
         while True:
             try:
-                return self.fleet.apply(switch, intent, self.switch_deadline_s)
+                with self.fleet.at(switch) as door:
+                    return door.apply(intent, self.switch_deadline_s)
             except FleetError as error:
                 if error.refused or time.monotonic() + pause_s >= end or self._ends.wait(pause_s):
                     raise
@@ -308,26 +391,33 @@ class Runner:
         assert self._current is not None
         return self._current[1]
 
-    def _take(self, generation: int, change: Callable[[Rollout], Rollout], *, needed: bool = False) -> bool:
+    def _take(
+        self, generation: int, change: Callable[[Rollout], Rollout], *, needed: bool = False, later: bool = False
+    ) -> bool:
         """Takes an outcome in, and keeps it, or has `_carry_out` do so; False where it changes nothing.
 
         `generation`: of the rollout that it is of. One that has ended, or that this process lets go of, changes no
         more, nor does the next one: a switch may answer after another one's failure has ended the rollout.
 
         `needed`: what follows must not be done before it is kept; else nothing is taken in, and StoreError.
+        `later`: it need not be kept at once, unless it ends the rollout.
         """
         with self._lock:
             if self._current is None or self._current[1].generation != generation:
                 return False
             number, before = self._current
             after = change(before)
-            if after == before:
+            if after is before:
                 return False
             if needed:
                 self.store.save_rollout(number, after.phase.value, after.to_json())
-                self._current = (number, after)
-            else:
-                self._current = (number, after)
+                after = after.saved()
+            self._current = (number, after)
+            if later and not after.ended:
+                if self._keep_reports_at is not None:
+                    return True
+                self._keep_reports_at = time.monotonic() + REPORTS_KEPT_S
+            elif not needed:
                 self._save()
             self._changed.notify_all()
             return True
@@ -338,7 +428,8 @@ class Runner:
         number, rollout = self._current
         try:
             self.store.save_rollout(number, rollout.phase.value, rollout.to_json())
-            self._unstored = False
+            self._current = (number, rollout.saved())
+            self._unstored, self._keep_reports_at = False, None
         except StoreError as error:
             self._say_unstored(error)
 

@@ -114,15 +114,30 @@ MadeRevision = shape(
 Revision = shape("RevisionAnswer", "A revision.", MadeRevision, created_at=float, created_by=str)
 
 Started = shape("StartedAnswer", "A rollout that has begun.", id=int, generation=int, revision=int)
-Rollout = shape(
-    "RolloutAnswer",
-    "A rollout, by device.",
+Asked = shape("AskedAnswer", "The rollout's phase now.", id=int, phase=rollout.Phase)
+WholeRollout = shape(
+    "WholeRolloutAnswer",
+    "A rollout but for its devices.",
     Started,
     created_at=float,
     created_by=str,
     phase=rollout.Phase,
     error=str | None,
-    switches=dict[str, derived("SwitchStepAnswer", rollout.SwitchStep, "previous")],  # type: ignore[misc]
+    wave=said(int, "how many of the plan's waves have been opened after the first"),
+    plan=derived("PlanAnswer", rollout.Plan),
+)
+CountedRollout = shape(
+    "CountedRolloutAnswer",
+    "A rollout; how many devices are in which phase.",
+    WholeRollout,
+    switches=dict[str, int],
+    hosts=dict[str, int],
+)
+Rollout = shape(
+    "RolloutAnswer",
+    "A rollout, by device.",
+    WholeRollout,
+    switches=dict[str, derived("SwitchStepAnswer", rollout.SwitchStep, "previous", "again")],  # type: ignore[misc]
     hosts=dict[str, derived("HostStepAnswer", rollout.HostStep)],  # type: ignore[misc]
 )
 

@@ -15,8 +15,8 @@ from ..ingest.recordings import Statistics
 from ..metrics import Measured
 from ..models import drift
 from ..plan.revision import propose
-from ..store.store import Host, Model, Note, StoredRevision, StoredRollout, Switch
-from . import answers, hosts, tokens
+from ..store.store import Host, Model, Note, StoredRevision, Switch
+from . import answers, hosts, rollouts, tokens
 from .access import (
     REFUSALS,
     Admin,
@@ -29,17 +29,15 @@ from .access import (
 )
 from .bodies import (
     SQLITE_MAX,
-    Body,
     HostBody,
     Label,
     ModelBody,
     RecordingBody,
     RevisionBody,
-    RolloutBody,
     SwitchBody,
     TokenBody,
 )
-from .idempotency import Keep, fingerprint, once
+from .idempotency import Keep, asked, once
 from .limits import Bounded
 from .policy_poll import PolicyPoll
 from .service import Service
@@ -93,18 +91,13 @@ def make_app(service: Service) -> FastAPI:
     )
     app.state.service = service
     answer_refusals(app)
-    for add in (_devices, hosts.add, _recordings, _models, _revisions, _rollouts, _rest):
+    for add in (_devices, hosts.add, _recordings, _models, _revisions, rollouts.add, _rest):
         add(app, service)
 
     app.add_middleware(Bounded, cache=service.cache, refusals=service.refusals)
     app.add_middleware(Measured, metrics=service.metrics)
     app.add_middleware(PolicyPoll, cache=service.cache, metrics=service.metrics)
     return app
-
-
-def _asked(request: Request, body: Body) -> str:
-    """What a request asks, as an Idempotency-Key is held to it."""
-    return fingerprint(request.method, request.url.path, body.model_dump(mode="json"))
 
 
 def _devices(app: FastAPI, service: Service) -> None:
@@ -228,7 +221,7 @@ def _models(app: FastAPI, service: Service) -> None:
             log.info("model generation=%d label=%r coverage=%s", generation, body.label, made.report["coverage"])
             return answer
 
-        return once(store, caller.name, key, _asked(request, body), make)
+        return once(store, caller.name, key, asked(request, body), make)
 
     @app.get("/v1/models", tags=["models"], **answers.of(answers.Model, many=True))
     def get_models(caller: Viewer) -> list[Model]:
@@ -273,7 +266,7 @@ def _revisions(app: FastAPI, service: Service) -> None:
                 store.note(caller.name, "make-revision", str(number))
                 return keep({"id": number, **document})
 
-        return once(store, caller.name, key, _asked(request, body), make)
+        return once(store, caller.name, key, asked(request, body), make)
 
     @app.get("/v1/revisions", tags=["rollouts"], **answers.of(answers.Revision, many=True))
     def get_revisions(caller: Viewer) -> list[Json]:
@@ -290,56 +283,6 @@ def _flat(found: StoredRevision) -> Json:
     return {"id": found.id, "created_at": found.created_at, "created_by": found.created_by, **found.document}
 
 
-def _rollouts(app: FastAPI, service: Service) -> None:
-    store = service.store
-
-    @app.post("/v1/rollouts", tags=["rollouts"], **answers.of(answers.Started, 202))
-    def post_rollout(body: RolloutBody, request: Request, caller: Operator, key: Once = None) -> Json:
-        """Begins to bring a revision into force: switches first, then hosts. One at a time (409)."""
-
-        def make(keep: Keep) -> Json:
-            begun: Json = {}
-
-            def also(number: int, generation: int) -> None:
-                store.note(caller.name, "start-rollout", f"{number} revision {body.revision}")
-                begun.update(keep({"id": number, "generation": generation, "revision": body.revision}))
-
-            service.spines.check_rollout(body.revision)
-            service.runner.start(body.revision, caller.name, also=also)
-            return begun
-
-        return once(store, caller.name, key, _asked(request, body), make)
-
-    @app.get("/v1/rollouts", tags=["rollouts"], **answers.of(answers.Rollout, many=True))
-    def get_rollouts(caller: Viewer) -> list[Json]:
-        """All rollouts."""
-        return [_shown(row) for row in store.rollouts()]
-
-    @app.get("/v1/rollouts/{number}", tags=["rollouts"], **answers.of(answers.Rollout))
-    def get_rollout(number: Id, caller: Viewer) -> Json:
-        """How far a rollout has got, by device."""
-        return _shown(store.rollout(number))
-
-
-def _shown(found: StoredRollout) -> Json:
-    document = found.document
-    switches = {
-        name: {key: value for key, value in step.items() if key != "previous"}
-        for name, step in document["switches"].items()
-    }
-    return {
-        "id": found.id,
-        "generation": found.generation,
-        "revision": found.revision,
-        "created_at": found.created_at,
-        "created_by": found.created_by,
-        "phase": found.phase,
-        "error": document["error"],
-        "switches": switches,
-        "hosts": document["hosts"],
-    }
-
-
 def _rest(app: FastAPI, service: Service) -> None:
     store = service.store
 
@@ -353,7 +296,7 @@ def _rest(app: FastAPI, service: Service) -> None:
             "recording": store.setting("recording"),
             "running_rollout": service.runner.running,
             "drift": store.setting("drift"),
-            "last_rollout": None if last is None else _shown(last),
+            "last_rollout": None if last is None else rollouts.shown(store, last),
             "switches": store.switches(),
             "hosts": store.hosts(),
             "flows_not_believed": dict(service.intake.not_believed),

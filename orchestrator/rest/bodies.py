@@ -1,9 +1,10 @@
 """Bodies of the REST requests. An unknown field is refused; a field's unit is in its name."""
 
 from dataclasses import MISSING, fields
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from itertools import pairwise
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StrictInt, StringConstraints, create_model
+from pydantic import BaseModel, ConfigDict, Field, StrictInt, StringConstraints, create_model, model_validator
 from qclimb.bigspine import UNPINNED_DSCP
 from qclimb.layout import Kind, marks_of
 from qclimb.policy import MAX_PRIORITIES, Mode, Policy
@@ -177,3 +178,15 @@ class RolloutBody(Body):
     """A revision to be brought into force."""
 
     revision: Number
+    waves: Annotated[list[Annotated[float, Field(gt=0, le=1)]], Field(max_length=20)] = []
+    """Shares of the switches after each wave, ascending, each at least one switch; the rest follows. Default: all."""
+    soak_s: Annotated[float, Field(ge=0, le=86_400)] = 0
+    """Between a wave's last confirmation and the look at its switches."""
+    absent_most: Annotated[int, Field(ge=0, le=SQLITE_MAX)] | None = None
+    """So many switches may be away; default one in twenty."""
+
+    @model_validator(mode="after")
+    def _ascending(self) -> Self:
+        if any(later <= sooner for sooner, later in pairwise(self.waves)):
+            raise ValueError(f"waves: {self.waves} do not ascend, expected each share above the one before")
+        return self

@@ -11,6 +11,9 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from fastapi import Request
+from pydantic import BaseModel
+
 from ..errors import ConflictError, ReusedKeyError
 from ..store.store import Store
 
@@ -30,11 +33,16 @@ def fingerprint(*asked: Any) -> str:
     return made.hexdigest()
 
 
-def once(store: Store, caller: str, key: str | None, asked: str, make: Callable[[Keep], Json]) -> Json:
+def asked(request: Request, body: BaseModel) -> str:
+    """What a request asks, as a key is held to it."""
+    return fingerprint(request.method, request.url.path, body.model_dump(mode="json"))
+
+
+def once(store: Store, caller: str, key: str | None, wanted: str, make: Callable[[Keep], Json]) -> Json:
     """With an Idempotency-Key the same answer a second time, without doing it again.
 
-    asked  what is asked, as `fingerprint` has it
-    make   does it, and has the answer kept (`Keep` returns it) in the transaction that does: both or neither
+    wanted  what is asked, as `fingerprint` has it
+    make    does it, and has the answer kept (`Keep` returns it) in the transaction that does: both or neither
 
     Raises ReusedKeyError where the key came with another request, ConflictError while the first request with it is
     under way (a client that gave up waiting asks again).
@@ -49,8 +57,8 @@ def once(store: Store, caller: str, key: str | None, asked: str, make: Callable[
     try:
         found = store.answer(place[1])
         if found is None:
-            return make(lambda answer: store.keep_answer(place[1], asked, answer))
-        if found[0] != asked:
+            return make(lambda answer: store.keep_answer(place[1], wanted, answer))
+        if found[0] != wanted:
             raise ReusedKeyError(key)
         return dict(found[1])
     finally:

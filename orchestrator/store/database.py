@@ -14,12 +14,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event, insert, inspect, select
+from sqlalchemy import Connection, Engine, create_engine, event, insert, inspect, select, update
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import SQLAlchemyError
 
 from ..errors import StoreError
-from . import tables
+from . import rollouts, tables
 
 WAIT_S = 10.0
 """For one's turn to write, and then for another process that writes, such as an operator's sqlite3: of those who wait
@@ -63,7 +63,7 @@ class Database:
                 f"database {self.path}: holds tables that are not qclimb's, expected an empty or a qclimb database"
             )
         found = self._version() if present else None
-        if found not in (None, tables.VERSION):
+        if found not in (None, 1, tables.VERSION):
             raise StoreError(
                 f"database {self.path}: schema version is {found}, this qclimb-orchestrator expects {tables.VERSION}"
             )
@@ -71,6 +71,10 @@ class Database:
             tables.metadata.create_all(connection)
             if found is None:
                 connection.execute(insert(tables.settings).values(key="schema_version", value=tables.VERSION))
+            elif found == 1:
+                rollouts.split(connection)
+                of_it = tables.settings.c.key == "schema_version"
+                connection.execute(update(tables.settings).where(of_it).values(value=tables.VERSION))
 
     def _check_pages(self) -> None:
         """Every page, before anybody relies on one: damage in a table that is seldom read would show years later."""

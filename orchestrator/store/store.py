@@ -14,6 +14,7 @@ from sqlalchemy.dialects.sqlite import insert as upsert
 from ..errors import MissingError
 from . import generations, tables
 from .database import Database
+from .rollouts import KINDS, write_rollout
 
 Json = dict[str, Any]
 Found = TypeVar("Found")
@@ -79,7 +80,7 @@ class StoredRevision:
 
 @dataclass(frozen=True)
 class StoredRollout:
-    """Where a rollout of a revision has got to (fabric.rollout)."""
+    """Where a rollout of a revision has got to (fabric.rollout), but for its devices."""
 
     id: int
     revision: int
@@ -250,34 +251,54 @@ class Store(Database):
     def add_rollout(self, revision: int, actor: str, document: Json) -> int:
         """Keeps a new rollout in phase running; returns its id."""
         with self.writing() as connection:
-            values = {"revision": revision, "phase": "running", "created_by": actor, "document": document}
-            return _key(connection.execute(insert(tables.rollouts).values(created_at=time.time(), **values)))
+            values = {"revision": revision, "phase": "running", "created_by": actor, "document": {}}
+            number = _key(connection.execute(insert(tables.rollouts).values(created_at=time.time(), **values)))
+            write_rollout(connection, number, "running", document)
+            return number
 
     def save_rollout(self, number: int, phase: str, document: Json) -> None:
-        """Keeps where a rollout has got to."""
+        """Keeps where a rollout has got to; of its switches and hosts those that `document` has are written."""
         with self.writing(cached=False) as connection:
-            change = update(tables.rollouts).where(tables.rollouts.c.id == number)
-            connection.execute(change.values(phase=phase, document=document))
+            write_rollout(connection, number, phase, document)
 
     def activate(self, policy: Json, number: int, phase: str, document: Json) -> None:
         """Puts a policy in force, and keeps that its rollout has got there: both or neither."""
-        with self.writing() as connection:
-            row = upsert(tables.settings).values(key="policy", value=policy)
-            connection.execute(row.on_conflict_do_update(index_elements=["key"], set_={"value": policy}))
-            change = update(tables.rollouts).where(tables.rollouts.c.id == number)
-            connection.execute(change.values(phase=phase, document=document))
+        with self.writing():
+            self.set_setting("policy", policy)
+            self.save_rollout(number, phase, document)
 
     def rollout(self, number: int) -> StoredRollout:
         """A rollout; MissingError when there is none."""
         return self._one(StoredRollout, tables.rollouts, tables.rollouts.c.id, number)
 
     def last_rollout(self) -> StoredRollout | None:
-        """The latest rollout alone: each one holds what its switches had before."""
+        """The latest rollout alone."""
         return next(iter(self._all(StoredRollout, tables.rollouts, tables.rollouts.c.id.desc(), 1)), None)
 
     def rollouts(self) -> list[StoredRollout]:
         """All rollouts, the latest last."""
         return self._all(StoredRollout, tables.rollouts, tables.rollouts.c.id)
+
+    def steps(self, number: int) -> dict[str, dict[str, Json]]:
+        """A rollout's devices by kind ("switches", "hosts") and name."""
+        columns = tables.steps.c
+        query = select(columns.kind, columns.name, columns.step).where(columns.rollout == number)
+        found: dict[str, dict[str, Json]] = {kind: {} for kind in KINDS}
+        with self.reading() as connection:
+            for row in connection.execute(query.order_by(columns.name)):
+                found[row.kind][row.name] = row.step
+        return found
+
+    def counted_steps(self) -> dict[int, dict[str, dict[str, int]]]:
+        """For each rollout and kind, how many devices are in which phase."""
+        columns = tables.steps.c
+        by = (columns.rollout, columns.kind, columns.phase)
+        found: dict[int, dict[str, dict[str, int]]] = {}
+        with self.reading() as connection:
+            for row in connection.execute(select(*by, func.count().label("devices")).group_by(*by)):
+                of_it = found.setdefault(row.rollout, {kind: {} for kind in KINDS})
+                of_it[row.kind][row.phase] = row.devices
+        return found
 
     def _one(self, kind: type[Found], table: Any, column: Any, number: int) -> Found:
         with self.reading() as connection:

@@ -2,7 +2,7 @@
 
 from sqlalchemy import JSON, Boolean, Column, Float, Integer, LargeBinary, MetaData, String, Table
 
-VERSION = 1
+VERSION = 2
 """Written into a new database, and compared at each start."""
 
 metadata = MetaData()
@@ -92,6 +92,17 @@ rollouts = Table(
     Column("created_by", String, nullable=False),
     Column("document", JSON, nullable=False),
 )
+
+steps = Table(
+    "rollout_steps",
+    metadata,
+    Column("rollout", Integer, primary_key=True),
+    Column("kind", String, primary_key=True),
+    Column("name", String, primary_key=True),
+    Column("phase", String, nullable=False),
+    Column("step", JSON, nullable=False),
+)
+"""How far a rollout is at a device; `kind` is "switches" or "hosts"."""
 
 answers = Table(
     "answers",

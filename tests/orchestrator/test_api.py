@@ -287,6 +287,14 @@ def test_a_rollout_ends_when_the_host_has_reported_and_the_policys_etag_is_its_g
     assert admin.get("/v1/hosts/h1/policy", headers={"If-None-Match": '"0"'}).status_code == 200
     assert admin.get(f"/v1/rollouts/{number}").json()["phase"] == "running"
     assert "is still running" in detail(admin.post("/v1/rollouts", json={"revision": 1}), 409)
+    refused = {"waves": [0.5, 0.1]}, {"waves": [0]}, {"soak_s": -1}, {"absent_most": -1}
+    for wrong in refused:
+        assert next(iter(wrong)) in detail(admin.post("/v1/rollouts", json={"revision": 1, **wrong}), 422)
+    assert "its policy is in force" in detail(admin.post(f"/v1/rollouts/{number}/abort"), 409)
+    assert "ask" in detail(admin.post(f"/v1/rollouts/{number}/explode"), 422)
+    assert "there is no 99" in detail(admin.post("/v1/rollouts/99/pause"), 404)
+    (listed,) = admin.get("/v1/rollouts").json()
+    assert (listed["switches"], listed["hosts"]) == ({}, {"waiting": 1})
     deliver(admin, [], policy_generation=number)
     found = admin.get(f"/v1/rollouts/{number}").json()
     assert (found["phase"], found["hosts"]["h1"]["phase"]) == ("done", "applied")

@@ -93,7 +93,7 @@ def test_answers_have_the_fields_that_the_document_says_and_no_other(admin, reco
     wanted = {"mode": "qclimb", "label": "monday", "model": 1, "optax": True, "deadline_step_us": 5}
     hold("POST", "/v1/revisions", json=wanted)
     hold("GET", "/v1/revisions/1", "/v1/revisions/{number}")
-    hold("POST", "/v1/rollouts", json={"revision": 1})
+    hold("POST", "/v1/rollouts", json={"revision": 1, "waves": [0.1, 0.5], "soak_s": 1, "absent_most": 2})
     end = time.monotonic() + 120
     while hold("GET", "/v1/rollouts/1", "/v1/rollouts/{number}")["phase"] == "running":
         assert time.monotonic() < end

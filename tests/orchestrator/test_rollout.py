@@ -4,17 +4,34 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orchestrator.fabric.rollout import HostPhase, HostStep, Phase, Rollout, Steps, SwitchPhase, SwitchStep
+from orchestrator.fabric.devices import Devices
+from orchestrator.fabric.rollout import (
+    OPEN,
+    HostPhase,
+    HostStep,
+    Pace,
+    Phase,
+    Plan,
+    Rollout,
+    Steps,
+    SwitchPhase,
+    SwitchStep,
+)
 
 OLD = {"qclimb:qclimb": {"config": {"generation": "6"}}}
 
 
-def fresh(switches: int = 2, hosts: int = 2) -> Rollout:
+def fresh(switches: int = 2, hosts: int = 2, plan: Plan | None = None) -> Rollout:
     return Rollout(
         7,
-        switches={f"s{n}": SwitchStep() for n in range(switches)},
-        hosts={f"h{n}": HostStep() for n in range(hosts)},
+        plan=plan or Plan(),
+        switches=Devices.of({f"s{n}": SwitchStep() for n in range(switches)}),
+        hosts=Devices.of({f"h{n}": HostStep() for n in range(hosts)}),
     )
+
+
+def phases(rollout: Rollout) -> list[SwitchPhase]:
+    return [rollout.switches[name].phase for name in sorted(rollout.switches.steps)]
 
 
 def test_switches_come_first_and_hosts_only_when_all_have_confirmed():
@@ -24,7 +41,7 @@ def test_switches_come_first_and_hosts_only_when_all_have_confirmed():
     assert rollout.next_steps() == Steps()
     rollout = rollout.pushed("s1", 7)
     assert rollout.next_steps() == Steps(activate=True)
-    assert all(host.phase is HostPhase.PENDING for host in rollout.hosts.values())
+    assert rollout.hosts.count(HostPhase.PENDING) == 2
     rollout = rollout.activated()
     assert rollout.next_steps() == Steps()
     rollout = rollout.host_reported("h0", 6).host_reported("h0", 7)
@@ -40,11 +57,7 @@ def test_after_a_refusal_the_others_get_back_what_they_had_and_no_host_hears_of_
     assert rollout.next_steps() == Steps(restore=("s0",))
     rollout = rollout.restoring("s0").restored("s0", 6)
     assert (rollout.phase, rollout.error, rollout.active) == (Phase.ROLLED_BACK, "no", False)
-    assert [step.phase for step in rollout.switches.values()] == [
-        SwitchPhase.RESTORED,
-        SwitchPhase.FAILED,
-        SwitchPhase.PENDING,
-    ]
+    assert phases(rollout) == [SwitchPhase.RESTORED, SwitchPhase.FAILED, SwitchPhase.PENDING]
     assert rollout.switches["s0"].applied_generation == 6
 
 
@@ -74,62 +87,155 @@ def test_without_devices_it_is_done_at_once():
     assert fresh(0, 0).activated().phase is Phase.DONE
 
 
-def test_a_restart_while_switches_change_turns_back():
-    rollout = fresh(3).pushing("s0", OLD).pushed("s0", 7).pushing("s1", OLD).interrupted()
-    assert rollout.next_steps() == Steps(restore=("s0", "s1"))
-    assert "restarted" in rollout.error
-    assert fresh().interrupted().phase is Phase.ROLLED_BACK
+def test_a_restart_goes_on_and_keeps_what_a_switch_had_before_the_first_push():
+    rollout = fresh(3).pushing("s0", OLD).pushed("s0", 7).pushing("s1", OLD).restarted()
+    assert phases(rollout) == [SwitchPhase.APPLIED, SwitchPhase.PENDING, SwitchPhase.PENDING]
+    assert rollout.next_steps() == Steps(push=("s1", "s2"))
+    rollout = rollout.pushing("s1", {"qclimb:qclimb": {"config": {"generation": "7"}}})
+    assert rollout.switches["s1"].previous == OLD
+    failed = rollout.push_failed("s1", "no", changed=False)  # the process before may have had it taken
+    assert failed.next_steps() == Steps(restore=("s0", "s1"))
 
 
-def test_a_restart_while_hosts_fetch_leaves_the_policy_in_force_and_says_so():
-    rollout = fresh(0).activated().interrupted()
-    assert (rollout.phase, rollout.active) == (Phase.FAILED, True)
-    assert "in force" in rollout.error
-    done = fresh(0, 0).activated()
-    assert done.interrupted() is done
+def test_a_restart_while_switches_are_given_back_gives_them_back():
+    rollout = fresh(2).pushing("s0", OLD).pushed("s0", 7).pushing("s1", OLD).push_failed("s1", "no", changed=True)
+    assert rollout.restoring("s0").restarted().next_steps() == Steps(restore=("s0", "s1"))
+    under_way = fresh(2).pushing("s0", OLD).pushing("s1", OLD).push_failed("s1", "no", changed=False)
+    assert under_way.restarted().next_steps() == Steps(restore=("s0",))
 
 
-@settings(max_examples=200, deadline=None)
+def test_a_restart_while_hosts_fetch_awaits_them():
+    rollout = fresh(0).activated().host_reported("h0", 7).restarted()
+    assert (rollout.phase, rollout.active, rollout.next_steps()) == (Phase.RUNNING, True, Steps())
+    assert rollout.host_reported("h1", 7).phase is Phase.DONE
+
+
+def test_absent_switches_are_left_out_as_many_as_the_plan_allows():
+    rollout = fresh(3, plan=Plan(absent_most=1)).push_failed("s1", "no route", changed=False, absent=True)
+    assert phases(rollout) == [SwitchPhase.PENDING, SwitchPhase.ABSENT, SwitchPhase.PENDING]
+    rollout = rollout.pushing("s0", OLD).pushed("s0", 7)
+    assert rollout.pushing("s2", OLD).pushed("s2", 7).next_steps() == Steps(activate=True)
+    back = rollout.push_failed("s2", "no route", changed=False, absent=True)
+    assert (back.turned_back, back.next_steps()) == (True, Steps(restore=("s0",)))
+
+
+def test_waves_open_one_after_the_other_and_only_when_the_last_has_settled():
+    rollout = fresh(5, plan=Plan(waves=(1, 3)))
+    assert rollout.next_steps() == Steps(push=("s0",))
+    rollout = rollout.pushing("s0", OLD)
+    assert rollout.next_steps() == Steps()
+    rollout = rollout.pushed("s0", 7)
+    assert rollout.next_steps() == Steps(open_wave=True)
+    rollout = rollout.wave_opened(0)
+    assert rollout.wave_opened(0) is rollout  # said twice
+    assert rollout.next_steps() == Steps(push=("s1", "s2"))
+    rollout = rollout.pushing("s1", OLD).pushing("s2", OLD).pushed("s1", 7).pushed("s2", 7).wave_opened(1)
+    assert rollout.next_steps() == Steps(push=("s3", "s4"))
+
+
+def test_a_canary_that_is_away_is_no_canary():
+    rollout = fresh(3, plan=Plan(waves=(1,), absent_most=1)).push_failed("s0", "away", changed=False, absent=True)
+    assert rollout.next_steps() == Steps(push=("s1",))
+
+
+def test_what_is_paused_begins_nothing_and_may_be_resumed_or_aborted():
+    rollout = fresh(2).pushing("s0", OLD).paused()
+    assert (rollout.phase, rollout.next_steps()) == (Phase.PAUSED, Steps())
+    assert rollout.pushing("s1", OLD) is rollout
+    rollout = rollout.pushed("s0", 7)
+    assert rollout.resumed().next_steps() == Steps(push=("s1",))
+    aborted = rollout.turned("aborted by root")
+    assert (aborted.phase, aborted.error) == (Phase.RUNNING, "aborted by root")
+    assert aborted.next_steps() == Steps(restore=("s0",))
+    active = fresh(0).activated()
+    assert active.paused() is active and active.turned("aborted by root") is active
+
+
+@pytest.mark.parametrize(
+    ("shares", "switches", "waves"),
+    [((0.01, 0.1, 0.5), 1000, (10, 100, 500)), ((0.01, 0.1), 8, (1,)), ((0.5, 1), 4, (2,)), ((), 4, ())],
+)
+def test_waves_are_shares_of_the_switches_each_at_least_one(shares, switches, waves):
+    assert Pace(waves=shares).plan(switches).waves == waves
+
+
+def test_one_switch_in_twenty_may_be_away_unless_it_is_said():
+    assert [Pace().plan(n).absent_most for n in (0, 19, 20, 100)] == [0, 0, 1, 5]
+    assert Pace(absent_most=3).plan(4).absent_most == 3
+
+
+def test_only_devices_that_changed_are_written_again():
+    rollout = fresh(1000, 1000).saved().pushing("s7", OLD)
+    document = rollout.to_json()
+    assert (list(document["switches"]), list(document["hosts"])) == (["s7"], [])
+    assert rollout.saved().to_json()["switches"] == {}
+
+
+@settings(max_examples=300, deadline=None)
 @given(data=st.data(), switches=st.integers(0, 4), hosts=st.integers(0, 3))
 def test_every_course_ends_and_keeps_its_promises(data, switches, hosts):
-    """Whatever fails or restarts: an end is reached, hosts are told only when all switches have confirmed."""
-    rollout = fresh(switches, hosts)
+    """Whatever fails, restarts or is asked: an end is reached; hosts are told only when all switches have confirmed."""
+    waves = data.draw(st.lists(st.floats(0.01, 1), max_size=3).map(sorted))
+    rollout = fresh(switches, hosts, Pace(tuple(waves), absent_most=data.draw(st.integers(0, 2))).plan(switches))
+    kept = {"switches": {}, "hosts": {}}
     under_way: list[tuple[str, str]] = []
-    for turn in range(100):
-        assert Rollout.from_json(rollout.to_json()) == rollout
+    for turn in range(200):
+        document = rollout.to_json()
+        for kind, of in kept.items():
+            of.update(document[kind])
+        rollout = rollout.saved()
+        assert Rollout.from_json({**document, **kept}) == rollout
+        assert all(rollout.switches.count(phase) == phases(rollout).count(phase) for phase in SwitchPhase)
         if rollout.active:
-            assert all(step.phase is SwitchPhase.APPLIED for step in rollout.switches.values())
-        if rollout.phase is not Phase.RUNNING:
+            away = rollout.switches.count(SwitchPhase.ABSENT)
+            assert rollout.switches.count(SwitchPhase.APPLIED) + away == switches
+            assert away <= rollout.plan.absent_most
+        if rollout.ended:
             break
         steps = rollout.next_steps()
+        if not rollout.turned_back and not rollout.active:
+            begun = rollout.switches.count(SwitchPhase.PUSHING, SwitchPhase.APPLIED) + len(steps.push)
+            assert begun <= (*rollout.plan.waves, switches)[rollout.wave]
         under_way += [("push", name) for name in steps.push if ("push", name) not in under_way]
         under_way += [("restore", name) for name in steps.restore if ("restore", name) not in under_way]
-        if steps.activate:
+        happens = data.draw(st.integers(0, 11)) if turn < 100 else 11
+        if happens == 0:
+            rollout, under_way = rollout.restarted(), []
+        elif happens == 1:
+            rollout = rollout.paused()
+        elif happens == 2 and data.draw(st.booleans()):
+            rollout = rollout.turned("a person")
+        elif rollout.phase is Phase.PAUSED:
+            rollout = rollout.resumed()
+        elif steps.activate:
             rollout = rollout.activated()
+        elif steps.open_wave:
+            good = data.draw(st.integers(0, 3))
+            rollout = rollout.wave_opened(rollout.wave) if good else rollout.turned("unwell")
         elif rollout.active:
-            host = data.draw(st.sampled_from(["late", *rollout.hosts]))
+            host = data.draw(st.sampled_from(["late", *rollout.hosts.steps]))
             rollout = rollout.hosts_ran_out(1) if host == "late" or turn > 50 else rollout.host_reported(host, 7)
-        elif data.draw(st.integers(0, 9)) == 0:
-            rollout = rollout.interrupted()
-            under_way = []
         elif under_way:
             what, name = under_way.pop(data.draw(st.integers(0, len(under_way) - 1)))
-            good = data.draw(st.booleans())
-            if what == "push":
-                if rollout.turned_back:
-                    continue
-                rollout = rollout.pushing(name, OLD)
-                rollout = (
-                    rollout.pushed(name, 7)
-                    if good
-                    else rollout.push_failed(name, "x", changed=data.draw(st.booleans()))
-                )
-            else:
-                rollout = rollout.restoring(name)
-                rollout = rollout.restored(name, 6) if good else rollout.restore_failed(name, "y")
+            rollout = _comes_of(data, rollout, what, name)
     else:
         pytest.fail(f"no end: {rollout}")
-    left = {step.phase for step in rollout.switches.values()}
+    left = set(phases(rollout))
+    assert rollout.phase not in OPEN
     assert not left & {SwitchPhase.PUSHING, SwitchPhase.RESTORING, SwitchPhase.UNSURE}
     if rollout.phase is Phase.ROLLED_BACK:
         assert SwitchPhase.APPLIED not in left
+
+
+def _comes_of(data, rollout: Rollout, what: str, name: str) -> Rollout:
+    good = data.draw(st.booleans())
+    if what == "restore":
+        rollout = rollout.restoring(name)
+        return rollout.restored(name, 6) if good else rollout.restore_failed(name, "y")
+    if rollout.turned_back:
+        return rollout
+    if not data.draw(st.integers(0, 4)):
+        return rollout.push_failed(name, "away", changed=False, absent=True)
+    rollout = rollout.pushing(name, OLD)
+    changed = data.draw(st.booleans())
+    return rollout.pushed(name, 7) if good else rollout.push_failed(name, "x", changed=changed)

@@ -23,6 +23,7 @@ FROM_OUTSIDE = {
     "lab/cli/model": {"models"},
     "lab/models": {"models", "errors"},
     "bench": {"models", "plan"},
+    "bench/rollout": {"fabric", "store"},
     "lab/figures/pages/pfabric": {"plan"},
 }
 """Who may import which rooms of it; everybody else meets it by processes and REST."""

@@ -25,7 +25,8 @@ def test_metrics_tell_whether_what_switches_applied_is_seen(store: Store, pki: P
         with running_daemon(server.url, Pki(pki), tmp_path / "log") as daemon:
             store.put_switch("l1", f"127.0.0.1:{daemon.port}", "leaf", None)
             store.put_switch("l2", "127.0.0.1:1", "leaf", None)
-            fleet.apply(store.switches()["l1"], SwitchIntent(3, "enabled", (QueueClass(0, 47, 7),)), 60)
+            with fleet.at(store.switches()["l1"]) as door:
+                door.apply(SwitchIntent(3, "enabled", (QueueClass(0, 47, 7),)), 60)
             watch.look()
             text = metrics.render().decode()
     assert 'qclimb_switch_seen{switch="l1"} 0.0' in text  # there is no ASIC_DB: written, not verified

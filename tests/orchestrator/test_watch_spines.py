@@ -1,6 +1,10 @@
 """A spine dies and comes back: the watch decides anew and rolls out; and what the fabric forbids is refused."""
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -43,12 +47,15 @@ class Fabric:
         }
         return SwitchState(self.backend, self.most, told)
 
-    def intent(self, switch: Switch) -> SwitchIntent | None:
+    @contextmanager
+    def at(self, switch: Switch) -> Iterator[Any]:
         self._meet(switch)
+        yield SimpleNamespace(intent=partial(self.intent, switch), apply=partial(self.apply, switch))
+
+    def intent(self, switch: Switch) -> SwitchIntent | None:
         return self.given.get(switch.name)
 
     def apply(self, switch: Switch, intent: SwitchIntent | None, deadline_s: float) -> int:
-        self._meet(switch)
         self.given[switch.name] = intent
         return 0 if intent is None else intent.generation
 
