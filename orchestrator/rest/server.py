@@ -1,13 +1,11 @@
-"""The HTTP server: uvicorn, and what it has no limits for: silent clients, and heads that do not end.
+"""The HTTP server: uvicorn behind door.py, and what it has no limits for: silent clients, heads that do not end.
 
 uvicorn limits a kept connection's idle time, and nothing before a request's head is whole. A client that says nothing,
 or a head byte by byte, would keep its connection, and a thousand of them the door.
 """
 
 import asyncio
-import itertools
 import logging
-import resource
 import socket
 from collections.abc import Callable
 from typing import Any
@@ -15,50 +13,29 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from . import door
+
 log = logging.getLogger(__name__)
 
 HEAD_S = 10.0
 """For a request's head, from the connection's begin or its first byte on."""
 HEAD_BYTES = 64 << 10
-HANDSHAKE_S = 5.0
-"""For TLS's."""
-FILES_MOST = 65_536
-FILES_APART = 128
-"""Of the files that the process may have open: not for connections."""
-
-
-def connections_most() -> int:
-    """Raises the limit of open files as far as it goes; what is left of it for connections."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = FILES_MOST if hard == resource.RLIM_INFINITY else min(hard, FILES_MOST)
-    if wanted > soft:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-    return max(wanted, soft) - FILES_APART
 
 
 class Protocol(HttpToolsProtocol):
-    """One connection. Where there are too many, the one goes that has been silent for longest."""
-
-    most = FILES_MOST
-    _turns = itertools.count()
-    """Who waits for longer: the loop's clock stands still for all that it does at once."""
+    """One connection."""
 
     def __init__(self, *words: Any, **named: Any) -> None:
         super().__init__(*words, **named)
         self._head_bytes = 0
         self._in_head = False
         self._late: asyncio.TimerHandle | None = None
-        self._turn = 0
+        self.turn = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """A client is there, behind TLS."""
         super().connection_made(transport)
         self._await_head()
-        if len(self.connections) > self.most:
-            silent = [each for each in self.connections if isinstance(each, Protocol) and each._late is not None]
-            oldest = min(silent, key=lambda each: each._turn)
-            oldest.transport.abort()
-            self.connections.discard(oldest)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """It is gone."""
@@ -89,8 +66,18 @@ class Protocol(HttpToolsProtocol):
         self._forget_head()
         super().on_headers_complete()
 
+    @property
+    def is_silent(self) -> bool:
+        """Its client owes a request's head."""
+        return self._late is not None
+
+    def make_room(self) -> None:
+        """Ends it at once."""
+        self.transport.abort()
+        self.connections.discard(self)
+
     def _await_head(self) -> None:
-        self._turn = next(self._turns)
+        self.turn = next(door.turns)
         self._late = self.loop.call_later(HEAD_S, self._end, f"no whole head of a request within {HEAD_S:g} s")
 
     def _forget_head(self) -> None:
@@ -107,28 +94,28 @@ class Protocol(HttpToolsProtocol):
 class Server(uvicorn.Server):
     """Serves an open socket; says so once connections are taken."""
 
-    def __init__(self, config: uvicorn.Config, door: socket.socket, ready: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, listening: socket.socket, ready: Callable[[], None]) -> None:
         super().__init__(config)
-        self._door, self._ready = door, ready
+        self._listening, self._ready = listening, ready
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """As uvicorn's, with a limit to TLS handshakes."""
+        """As uvicorn's, behind a door of ours."""
         await self.lifespan.startup()
         if self.lifespan.should_exit:
             raise SystemExit(3)
-        Protocol.most = connections_most()
-        loop = asyncio.get_running_loop()
-        self.servers = [
-            await loop.create_server(
-                self._connection,
-                sock=self._door,
-                ssl=self.config.ssl,
-                backlog=self.config.backlog,
-                ssl_handshake_timeout=HANDSHAKE_S if self.config.ssl else None,
-            )
-        ]
+        connections = self.server_state.connections
+        opened = door.Door(
+            self._listening, self.config.ssl, self._connection, lambda: len(connections), self._silent_longest
+        )
+        opened.open(self.config.backlog)
+        self.servers = [opened]  # type: ignore[list-item]
         self.started = True
         self._ready()
 
     def _connection(self) -> Protocol:
         return Protocol(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
+
+    def _silent_longest(self) -> tuple[int, Callable[[], None]] | None:
+        silent = (each for each in self.server_state.connections if isinstance(each, Protocol) and each.is_silent)
+        oldest = min(silent, key=lambda each: each.turn, default=None)
+        return (oldest.turn, oldest.make_room) if oldest else None

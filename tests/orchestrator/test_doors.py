@@ -3,15 +3,17 @@
 import asyncio
 import http.client
 import socket
+import ssl
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 import httpx
 import pytest
 import uvicorn
 
-from orchestrator.rest import limits, server, tokens
+from orchestrator.rest import door, limits, server, tokens
 from orchestrator.rest.app import make_app
 from orchestrator.rest.tokens import Role
 
@@ -80,14 +82,21 @@ def test_nobodys_body_is_read(service, admin):
 
 
 @pytest.fixture
-def serving(service, admin, monkeypatch) -> Iterator[server.Server]:
+def tls() -> dict[str, Any]:
+    """How uvicorn is told of certificates; a test may."""
+    return {}
+
+
+@pytest.fixture
+def serving(service, admin, monkeypatch, tls) -> Iterator[server.Server]:
     """The service as it is served, for few connections and little patience."""
     monkeypatch.setattr(server, "HEAD_S", 0.5)
-    monkeypatch.setattr(server, "connections_most", lambda: 8)
-    door = socket.create_server(("127.0.0.1", 0), backlog=2048)
+    monkeypatch.setattr(door, "connections_most", lambda: 8)
+    listening = socket.create_server(("127.0.0.1", 0), backlog=2048)
     ready = threading.Event()
-    config = uvicorn.Config(make_app(service), log_config=None, lifespan="off", timeout_graceful_shutdown=1)
-    serving = server.Server(config, door, ready.set)
+    config = uvicorn.Config(make_app(service), log_config=None, lifespan="off", timeout_graceful_shutdown=1, **tls)
+    config.load()
+    serving = server.Server(config, listening, ready.set)
     thread = threading.Thread(target=serving.run, daemon=True)
     thread.start()
     assert ready.wait(DEADLINE_S)
@@ -140,6 +149,29 @@ def test_silent_connections_make_room_for_others_and_never_those_that_were_asked
     assert is_ended(held[0])
     for each in held:
         each.close()
+
+
+class TestBehindTls:
+    """Who makes no handshake counts, too."""
+
+    @pytest.fixture
+    def tls(self, pki) -> dict[str, Any]:
+        return {"ssl_certfile": pki / "server.pem", "ssl_keyfile": pki / "server.key"}
+
+    def test_silent_ones_make_room(self, port, pki, monkeypatch):
+        monkeypatch.setattr(door, "HANDSHAKE_S", 3600.0)
+        trusting = ssl.create_default_context(cafile=pki / "ca.pem")
+
+        def asked() -> http.client.HTTPSConnection:
+            return http.client.HTTPSConnection("127.0.0.1", port, timeout=DEADLINE_S, context=trusting)
+
+        host = asked()
+        assert answered(host) == 204
+        held = [silent(port) for _ in range(40)]
+        assert [answered(each) for each in (asked(), host)] == [204, 204]
+        assert is_ended(held[0])
+        for each in held:
+            each.close()
 
 
 def test_who_comes_last_stays_though_all_came_at_one_moment(serving, port, monkeypatch):

@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -44,6 +44,7 @@ class Orchestrator:
     certificate: str = "orchestrator"
     hosts_deadline_s: int = 120
     more: dict[str, Any] = field(default_factory=dict)
+    prefix: tuple[str, ...] = ()
 
     def start(self) -> "Orchestrator":
         certificate = self.pki / self.certificate
@@ -64,7 +65,7 @@ class Orchestrator:
         words = [str(word) for pair in options.items() for word in pair]
         self.log = self.folder / f"log-{time.monotonic_ns()}"
         with self.log.open("w") as stderr:
-            command = [sys.executable, "-m", "orchestrator.cli", "serve", *words]
+            command = [*self.prefix, sys.executable, "-m", "orchestrator.cli", "serve", *words]
             self.process = subprocess.Popen(command, stderr=stderr)
         ready = wait_for(
             lambda: (
@@ -395,3 +396,24 @@ def test_what_leaves_tell_of_spines_is_read_again_and_again(stand):
     stand.daemons[0].process.wait()
     wait_for(lambda: "switch l1" in (seen("l1")["error"] or ""), "l1 is missed")
     assert seen("l2")["error"] is None
+
+
+@pytest.mark.skipif(shutil.which("prlimit") is None, reason="prlimit (util-linux) is not installed")
+def test_more_silent_clients_than_it_may_have_files_keep_nobody_out(tmp_path, pki):
+    """Some before TLS's handshake, some behind it."""
+    one = Orchestrator(tmp_path, pki, prefix=("prlimit", "--nofile=320:320")).start()
+    address = one.http.base_url.host, one.http.base_url.port
+    trusting = ssl.create_default_context(cafile=pki / "ca.pem")
+    with ExitStack() as held:
+        try:
+            for number in range(700):
+                plain = held.enter_context(socket.create_connection(address, DEADLINE_S))
+                if number % 7 == 0:
+                    with suppress(OSError):  # ended already: it was the one that waited for longest
+                        held.enter_context(trusting.wrap_socket(plain, server_hostname="127.0.0.1"))
+                if number % 50 == 0:
+                    with httpx.Client(base_url=one.http.base_url, verify=trusting, timeout=DEADLINE_S) as late:
+                        assert late.get("/healthz").status_code == 204
+            assert one.ask("GET", "/v1/state")["policy"] is None
+        finally:
+            one.kill()
