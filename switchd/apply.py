@@ -10,7 +10,7 @@ wrote to QCLIMB_* (`follow`), and our gNMI servers (`edit`), which plan before t
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -92,6 +92,11 @@ class Switch:
     def snapshot(self) -> Snapshot:
         """What readers may see now."""
         return self.board.snapshot
+
+    def touched(self, rows: Collection[tuple[str, str]]) -> None:
+        """Somebody, perhaps we, wrote these rows, (table, key): the ASIC is looked at for what they concern."""
+        with self._lock:
+            self._asic.touched(rows)
 
     def follow(self) -> bool:
         """Bring the QoS tables to the intent rows; True if anything had to be changed. Raises DatabaseLost only."""
@@ -242,7 +247,7 @@ class Switch:
         ports = ports_meant(intent.ports, rows) if intent is not None and intent.admin_state == "enabled" else []
         was_new = self._written is not None and self._written.is_new
         self._written = Written(intent, status, now, ports, planned.refused, was_new or bool(planned.changes))
-        self._asic.expect(now, planned.changes)
+        self._asic.expect(rows, now, planned.changes)
         if self._steerer is not None:
             self._steerer.want(intent, rows)
         self._judge()
@@ -298,6 +303,10 @@ class Switch:
         status = done.status.applied(self._now_s() if done.is_new else None, verified)
         if not (self._asic.reason or self._asic.progress.waits):
             status = replace(status, schedulers=digest(done.rows))
+        if (status.applied_generation, verified) != (done.status.applied_generation, done.status.verified):
+            log.info(
+                "%s generation=%s ports=%d", verified.partition(",")[0], status.applied_generation, len(done.ports)
+            )
         done.is_new = bool(self._asic.progress.waits)
         done.status = status
         self._publish(done.intent, status, state.class_rows(done.intent), ports)

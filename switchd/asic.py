@@ -34,6 +34,7 @@ class AsicView:
         self._whole_at_s = self._look_at_s = 0.0
         self._pause_s = LOOK_S[0]
         self._ports: Row = {}
+        self._touched: set[tuple[str, str]] = set()
         self._members, self._baselines = Members(), dict[Content, Baseline]()
 
     def look(self, rows: Rows, ports: Collection[str], has_queues: bool, is_whole: bool = False) -> None:
@@ -75,7 +76,7 @@ class AsicView:
             stood = baseline(rows, self._readback.read(rows, (), has_queues=True))
             self._baselines |= {content_of(row): stood for row in made}
 
-    def expect(self, rows: Rows, changes: Collection[Change]) -> None:
+    def expect(self, before: Rows, rows: Rows, changes: Collection[Change]) -> None:
         """References that were just written wait until a look sees them: whoever wrote them does not look himself.
 
         Where ASIC_DB could not be read it is tried at once: that costs little, and nobody can look later.
@@ -84,23 +85,38 @@ class AsicView:
             self.look(rows, (), has_queues=True)
             return
         now_s, is_waiting = time.monotonic(), bool(self.progress.waits)
-        self.progress.expect(rows, {(one.table, one.key) for one in changes}, now_s)
+        self.progress.expect(before, rows, {(one.table, one.key) for one in changes}, now_s)
         self._pause_s = LOOK_S[0]
         self._look_at_s = min(self._look_at_s if is_waiting else now_s + LOOK_S[0], now_s + LOOK_S[0])
 
+    def touched(self, rows: Collection[tuple[str, str]]) -> None:
+        """Rows, (table, key), that somebody wrote: what they are now may be what they were, and the ASIC's not.
+
+        A row that is deleted and set again reads as before, and orchagent may not have taken it again.
+        """
+        new = {(table, key) for table, key in rows if table in FIELDS or (table in OBJECT_TABLES and is_own(key))}
+        if new and not self.reason:
+            self._touched |= new
+            soon_s = time.monotonic() + LOOK_S[0]
+            self._look_at_s = min(self._look_at_s, soon_s) if self.progress.waits else soon_s
+
     def due_in_s(self) -> float:
         """Seconds until the next look."""
-        at_s = min(self._whole_at_s, self._look_at_s) if self.reason or self.progress.waits else self._whole_at_s
+        is_awaited = self.reason or self.progress.waits or self._touched
+        at_s = min(self._whole_at_s, self._look_at_s) if is_awaited else self._whole_at_s
         return max(0.0, at_s - time.monotonic())
 
     def look_if_due(self, rows: Rows) -> bool:
         """Look at what waits, or at everything when it is time; whether it was."""
         if self.due_in_s() > 0:
             return False
-        waits = self.progress.waits
-        ports = {key.partition("|")[0] for _, key, _ in waits}
-        is_whole = time.monotonic() >= self._whole_at_s
-        self.look(rows, ports, any(field == "scheduler" for _, _, field in waits), is_whole)
+        waits, touched = self.progress.waits, self._touched
+        self._touched = set()
+        ports = {port for _, key in touched for port in key.partition("|")[0].split(",")}
+        ports |= {key.partition("|")[0] for _, key, _ in waits}
+        is_whole = time.monotonic() >= self._whole_at_s or any(table in OBJECT_TABLES for table, _ in touched)
+        has_queues = any(field == "scheduler" for _, _, field in waits) or any(table == "QUEUE" for table, _ in touched)
+        self.look(rows, ports, has_queues, is_whole)
         return True
 
     def bound(self, rows: Rows) -> Bound:

@@ -76,6 +76,7 @@ def settle(switch: Switch, watch: Watch, stop: threading.Event) -> None:
 def heard(switch: Switch, watch: Watch, timeout_s: float) -> bool:
     """Whether rows that matter changed; whoever changes others may be patching all of CONFIG_DB."""
     changes = watch.poll(timeout_s)
+    switch.touched({(one.table, one.key) for one in changes})
     if watch.has_others:
         switch.quiet.disturbed()
     return bool(changes)

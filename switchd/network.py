@@ -1,13 +1,15 @@
-"""Reads from APPL_DB and STATE_DB what `paths` decides by: links, neighbours, routes, and our own ACL rows.
+"""Reads what `paths` decides by: links, neighbours, routes, our own ACL rows, and what the ASIC has of them.
 
 A real APPL_DB holds every route: it is searched for what is new only once in a while, in steps; what is known is read
 again by its keys each time.
 """
 
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from ipaddress import ip_address
 
 from switchd.db import APPL, STATE, Database
+from switchd.entries import Entries
 from switchd.paths import APPL_TABLES, RULES, TABLES, Network, is_own
 from switchd.routes import OWN_INTERFACES, Hop, IPNetwork, Route, network, route_of
 from switchd.rows import Row, Rows, applied
@@ -25,14 +27,16 @@ MOST_ROUTES = 500
 class NetworkReader:
     """Remembers the keys that were found, and the routes that have no uplink."""
 
-    def __init__(self, db: Database) -> None:
+    def __init__(self, db: Database, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._db = db
         self._keys: dict[str, set[str]] = {table: set() for table in SEARCHED}
         self._others: dict[IPNetwork, Route] = {}
         self._searched: dict[IPNetwork, Route] = {}
+        self._entries = Entries(db, clock_s)
 
     def search(self, uplinks: Uplinks) -> int:
-        """Look for keys that are new; how many there are. Raises DatabaseLost."""
+        """Look for keys that are new; how many there are. What the ASIC has is read anew. Raises DatabaseLost."""
+        self._entries.forget()
         links = {link for of in uplinks.of.values() for link in of}
         self._keys = {table: set() for table in SEARCHED}
         for found in self._db.scan(APPL, PATTERN):
@@ -49,8 +53,8 @@ class NetworkReader:
         }
         return count
 
-    def read(self, uplinks: Uplinks) -> Network:
-        """What is now. Raises DatabaseLost."""
+    def read(self, uplinks: Uplinks, has_shares: bool = False) -> Network:
+        """What is now; next-hop groups where there are shares to be compared. Raises DatabaseLost."""
         links = sorted({link for of in uplinks.of.values() for link in of})
         lags, ports = (self._rows(table, links) for table in ("LAG_TABLE", "PORT_TABLE"))
         up = {name for name in links if (lags.get(name) or ports.get(name, {})).get("oper_status") == "up"}
@@ -64,6 +68,8 @@ class NetworkReader:
             {**self._others, **self._routes()} if self._is_few else self._searched,
             acl,
             {name: row.get("status", "") for name, row in zip(names, told, strict=True) if row},
+            self._entries.unseen(acl.get(RULES, {})),
+            tuple(self._entries.groups()) if has_shares and self._entries.interfaces else None,
         )
 
     @property

@@ -46,6 +46,8 @@ class Network:
     routes      by prefix, interfaces' own prefixes with them
     acl         rows of ours by table and key, also those on their way to orchagent
     status      what orchagent says of them: `<table>` or `<table>|<rule>` -> its word
+    unseen      rules of ours that the ASIC does not have, with the reason; None: nobody can tell
+    groups      next-hop groups of the ASIC: members (`<address>@<interface>`) with their weights; None: not asked for
     """
 
     up: frozenset[str] = frozenset()
@@ -53,6 +55,8 @@ class Network:
     routes: Mapping[IPNetwork, Route] = field(default_factory=dict)
     acl: Rows = field(default_factory=dict)
     status: Mapping[str, str] = field(default_factory=dict)
+    unseen: Mapping[str, str] | None = field(default_factory=dict)
+    groups: tuple[Mapping[str, int], ...] | None = None
 
     @cached_property
     def hops(self) -> frozenset[tuple[str, str]]:
@@ -86,12 +90,14 @@ class Steering:
              that count their packets
     spines   every one that a link leads to: status (up, unresolved, down), reason, interfaces, next hops, rules
     waits    keys of rules that orchagent does not have
+    differences  rules that orchagent calls active and the ASIC does not have: status, wanted, found, reason
     """
 
     changes: tuple[Change, ...] = ()
     classes: Mapping[str, Row] = field(default_factory=dict)
     spines: Mapping[str, Row] = field(default_factory=dict)
     waits: frozenset[str] = frozenset()
+    differences: Mapping[str, Row] = field(default_factory=dict)
 
 
 def is_own(key: str) -> bool:
@@ -123,7 +129,7 @@ def steer(intent: SwitchIntent | None, uplinks: Uplinks, now: Network, again: fr
         spines[one.path]["rules"] = ",".join(
             filter(None, (spines[one.path].get("rules"), classes[str(one.priority)]["rules"]))
         )
-    return Steering(changes, classes, spines, waits)
+    return Steering(changes, classes, spines, waits, dict(_differences(rules, now)))
 
 
 def way_of(version: int, spine: str, uplinks: Uplinks, now: Network) -> Way:
@@ -223,8 +229,18 @@ def _named(wanted: Mapping[Match, Row], now: Network) -> dict[str, Row]:
 
 
 def _status(key: str, now: Network) -> str:
-    """What orchagent says of a rule, by its key in APPL_DB."""
-    return now.status.get(key.replace(":", "|"), "")
+    """What orchagent says of a rule, by its key in APPL_DB; Active only where the ASIC has it too."""
+    said = now.status.get(key.replace(":", "|"), "")
+    missing = (now.unseen or {}).get(key) if said == ACTIVE else None
+    return f"{said}, but {missing}" if missing else said
+
+
+def _differences(rules: Mapping[str, Row], now: Network) -> Iterator[tuple[str, Row]]:
+    for key, missing in (now.unseen or {}).items():
+        if key in rules and now.status.get(key.replace(":", "|")) == ACTIVE:
+            wanted = ", ".join(f"{name} {value}" for name, value in sorted(rules[key].items()))
+            told = {"status": PENDING, "wanted": wanted, "found": missing, "reason": "STATE_DB says Active"}
+            yield f"{RULES}|{key}|entry", told
 
 
 def _content(row: Mapping[str, str]) -> Row:
@@ -288,6 +304,8 @@ def _class_row(one: QueueClass, rules: Mapping[str, Row], ways: Mapping[int, Map
     elif waiting:
         status = PENDING
         reasons.append(f"{RULES}:{waiting[0]}: orchagent says {_status(waiting[0], now) or 'nothing of it yet'}")
+    elif now.unseen is None:
+        reasons.append("written, not verified: ASIC_DB can't be read")
     return {"status": status, "rules": ",".join(own), **({"reason": "; ".join(reasons)} if reasons else {})}
 
 

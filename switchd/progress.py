@@ -50,14 +50,18 @@ class Progress:
         self._at: dict[Place, str] = {}  # the name that the ASIC was last seen to have there
         self._spoiled: set[str] = set()  # names that were given up; until nothing waits
 
-    def expect(self, rows: RowsNow, written: Collection[tuple[str, str]], now_s: float) -> None:
-        """References in rows that were just written, (table, key): nothing was seen of them yet."""
+    def expect(self, before: RowsNow, rows: RowsNow, written: Collection[tuple[str, str]], now_s: float) -> None:
+        """References in rows that were just written, (table, key): nothing was seen of them yet.
+
+        before  the rows until then: what was seen counts for a reference that stood all the while
+        """
         self._keep_standing(rows)
         for table, key in written:
             for field in FIELDS.get(table, ()):
                 name = rows.get(table, {}).get(key, {}).get(field, "")
                 old = self.waits.get((table, key, field))
-                is_there = self._at.get((table, key, field)) == name and not old
+                stood = before.get(table, {}).get(key, {}).get(field) == name
+                is_there = stood and self._at.get((table, key, field)) == name and not old
                 if not is_own(name) or is_there or (old and old.name == name):
                     continue
                 verdict = Verdict(PENDING, "written, not looked at yet")

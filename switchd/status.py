@@ -161,11 +161,13 @@ class Steered:
     classes  fields of pinned classes' rows, by priority: status, reason, rules that count their packets
     spines   by name: status, reason, interfaces, next_hops, rules
     paths    spines with a share, by name: share, status, reason, frr
+    differences  rules that the ASIC does not have though orchagent calls them active
     """
 
     classes: Mapping[str, Row] = field(default_factory=dict)
     spines: Mapping[str, Row] = field(default_factory=dict)
     paths: Mapping[str, Row] = field(default_factory=dict)
+    differences: Mapping[str, Row] = field(default_factory=dict)
 
     def over(self, rows: Mapping[str, Row]) -> dict[str, Row]:
         """QCLIMB_CLASS_STATE rows with what became of pinned ones; what waits for its queue goes on waiting."""
@@ -189,7 +191,7 @@ def state_rows(
         STATUS_TABLE: {STATUS_KEY: status.to_row()},
         CLASS_STATE_TABLE: dict(classes),
         PORT_STATE_TABLE: dict(ports),
-        ASIC_STATE_TABLE: dict(differences),
+        ASIC_STATE_TABLE: {**differences, **steered.differences},
         SPINE_STATE_TABLE: dict(steered.spines),
         PATH_STATE_TABLE: dict(steered.paths),
     }

@@ -30,7 +30,7 @@ class Steerer:
     """One switch's redirects. Not shared between threads."""
 
     def __init__(self, db: Database, holder: Holder) -> None:
-        self._db, self._holder, self._reader = db, holder, NetworkReader(db)
+        self._db, self._holder, self._reader = db, holder, NetworkReader(db, lambda: time.monotonic())
         self._intent: SwitchIntent | None = None
         self._uplinks = Uplinks()
         self._look_at_s = self._search_at_s = 0.0
@@ -61,15 +61,16 @@ class Steerer:
         if now_s >= self._search_at_s:
             count = self._reader.search(self._uplinks)
             self._search_at_s = now_s + max(SEARCH_S, count / KEYS_A_SECOND) * (1 if self.told.classes else IDLE)
-        network = self._reader.read(self._uplinks)
+        shares = self._intent.path_weights if self._intent and self._intent.admin_state == "enabled" else None
+        network = self._reader.read(self._uplinks, shares is not None)
         due = frozenset(key for key, (at_s, _) in self._waits.items() if now_s >= at_s)
         found = steer(self._intent, self._uplinks, network, due)
         self._write(found)
         self._remember(found, due, now_s)
         self._is_clean = not any(network.acl.get(table) for table in APPL_TABLES) and not found.changes
         self._look_at_s = now_s + (LOOK_S if found.classes else IDLE_LOOK_S)
-        shares = self._intent.path_weights if self._intent and self._intent.admin_state == "enabled" else None
-        told = Steered(found.classes, found.spines, weights.path_rows(shares, self._uplinks, found.spines, network))
+        paths = weights.path_rows(shares, self._uplinks, found.spines, network)
+        told = Steered(found.classes, found.spines, paths, found.differences)
         has_changed, self.told = told != self.told, told
         return has_changed
 

@@ -5,7 +5,7 @@ compared with the weights that ROUTE_TABLE has, and said in FRR's words: the ban
 zebra weighs next hops (FRR's "set extcommunity bandwidth"; weights have 8 bits).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from qclimb.intent import PathWeights
 
@@ -64,7 +64,21 @@ def why_not(shares: Mapping[str, float], uplinks: Uplinks, now: Network) -> str:
         if is_far:
             told = ", ".join(f"{spine} {weight / total:.3f}" for spine, weight in has.items())
             return f"the routes are FRR's, and {to} has {told}; `show qclimb frr` tells what to configure there"
+        members = {f"{hop.address}@{hop.interface}": hop.weight or 1 for hop in hops}
+        if now.groups is not None and len(hops) == len(route.hops) and not _is_grouped(members, now.groups):
+            return f"the ASIC has no next-hop group for {to} with these weights"
     return "" if seen else "APPL_DB has no route by several of these spines"
+
+
+def _is_grouped(members: Mapping[str, int], groups: Iterable[Mapping[str, int]]) -> bool:
+    """Whether a group of the ASIC has just these members, and shares among them as near as routes must have them."""
+    total = sum(members.values())
+    for group in groups:
+        whole = sum(group.values())
+        is_same = whole and group.keys() == members.keys()
+        if is_same and all(abs(weight / whole - members[hop] / total) <= TOLERANCE for hop, weight in group.items()):
+            return True
+    return False
 
 
 def snippet(spine: str, share: float, addresses: list[str]) -> list[str]:

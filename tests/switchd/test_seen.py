@@ -277,7 +277,7 @@ def test_what_was_written_waits_until_it_is_looked_at() -> None:
     assert not progress.waits
     fresh = "QCLIMB_D_00000000_7"
     rows = {"DSCP_TO_TC_MAP": {fresh: {"0": "1"}}, "PORT_QOS_MAP": {"Ethernet0": {"dscp_to_tc_map": fresh}}}
-    progress.expect(rows, {("PORT_QOS_MAP", "Ethernet0"), ("DSCP_TO_TC_MAP", fresh)}, 1.0)
+    progress.expect(rows, rows, {("PORT_QOS_MAP", "Ethernet0"), ("DSCP_TO_TC_MAP", fresh)}, 1.0)
     assert progress.ports(1.0) == ({}, {"Ethernet0": ("pending", "written, not looked at yet")})
     assert progress.bound(rows, 1.0).held == {"QCLIMB_D_00000000_0"}
     progress.learn(rows, compared(rows, asic(), ["Ethernet0"], {}), 1.1)

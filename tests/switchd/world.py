@@ -161,6 +161,10 @@ class World(Database):
             return {"status": self.machine.state_db[key]}
         if number == COUNTERS and key == "COUNTERS_PORT_NAME_MAP":
             return {name: port.oid for name, port in ports.items()}
+        if number == COUNTERS and key == "ACL_COUNTER_RULE_MAP":
+            return {f"{table.name}:{rule.name}": rule.counter for table, rule in self.machine.acl.standing()}
+        if number == COUNTERS and key == "COUNTERS_LAG_NAME_MAP":
+            return {}
         if number == COUNTERS:
             return {f"{name}:{q}": oid for name, port in ports.items() for q, oid in enumerate(port.queues)}
         if number == ASIC:
