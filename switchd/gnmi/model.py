@@ -21,6 +21,7 @@ from switchd.status import NOT_VERIFIED, Status
 
 MODULE = "qclimb"
 COUNTERS_AT = (("qclimb", "classes", "class", "state"), ("qclimb", "spines", "spine", "state"))
+COUNTERS = frozenset({"packets", "bytes", "dropped-packets"})
 PREFIX = f"{MODULE}:"
 
 
@@ -30,6 +31,7 @@ class Model:
     def __init__(self) -> None:
         self.schema: Schema = load(MODULE)
         self.root = self.schema.root
+        self._last: tuple[Snapshot, Tree] | None = None
 
     def config(self, intent: SwitchIntent | None) -> Tree:
         """The configuration as a tree; {} when nothing was ever set."""
@@ -51,6 +53,13 @@ class Model:
             return SwitchIntent.from_gnmi(obj)
         except IntentError as error:
             raise invalid(str(error)) from error
+
+    def uncounted(self, snapshot: Snapshot) -> Tree:
+        """Configuration and state of a snapshot without counters, made once for all who read it; not to be changed."""
+        last = self._last
+        if last is None or last[0] is not snapshot:
+            self._last = last = (snapshot, self.data(snapshot))
+        return last[1]
 
     def data(
         self,

@@ -18,10 +18,11 @@ from pygnmi.spec.v080 import gnmi_pb2 as pb
 from qclimb.intent import SwitchIntent
 
 from switchd.apply import Switch
+from switchd.board import Snapshot
 from switchd.counters import rule_totals, totals
 from switchd.db import DatabaseLost, RowsChanged
 from switchd.gnmi import get, set, subscribe
-from switchd.gnmi.access import Client, client_of
+from switchd.gnmi.access import Client, Known, client_of
 from switchd.gnmi.errors import ABORTED, FAILED_PRECONDITION, UNAVAILABLE, RpcError, invalid, sendable
 from switchd.gnmi.limits import Limits, Requests, Streams, check_awaited
 from switchd.gnmi.model import Model, counts
@@ -143,6 +144,7 @@ class Servicer:
             abort(context, error)
 
     def _subscribed(self, requests: Requests, context: grpc.ServicerContext) -> Iterator[pb.SubscribeResponse]:
+        known = Known(self.switch.db, self.plain)
         first = requests.next(self.limits.first_message_s, "SubscriptionList")
         if first is None:
             return
@@ -152,25 +154,35 @@ class Servicer:
                 self.model,
                 wanted,
                 self.switch.snapshot,
-                lambda version: self.switch.board.wait_newer(version, STREAM_WAKE_S),
-                lambda: context.is_active() and not self.closing.is_set() and requests.none_came(),
+                lambda version, left_s: self.switch.board.wait_newer(version, min(left_s, STREAM_WAKE_S)),
+                self._data,
+                lambda: self._goes_on(context, known) and requests.none_came(),
             )
             return
         counted = any(counts(place) for place in wanted.places)
-        yield from subscribe.initial(self.model, wanted, self.data(counted))[1]
+        yield from subscribe.initial(self.model, wanted, self.data(counted))
         while wanted.mode == pb.SubscriptionList.POLL and not self.closing.is_set():
             message = requests.next(self.limits.poll_idle_s, "Poll")
             if message is None:
                 return
             if parsed(pb.SubscribeRequest, message).WhichOneof("request") != "poll":
                 raise invalid("a POLL subscription expects Poll messages after its first")
-            yield from subscribe.initial(self.model, wanted, self.data(counted))[1]
+            known.check(context)
+            yield from subscribe.initial(self.model, wanted, self.data(counted))
+
+    def _goes_on(self, context: grpc.ServicerContext, known: Known) -> bool:
+        if not context.is_active() or self.closing.is_set():
+            return False
+        known.check(context)
+        return True
 
     def data(self, counted: bool) -> Tree:
         """Configuration and state now, with the queues' counters if they are asked for. Raises DatabaseLost."""
-        snapshot = self.switch.snapshot
+        return self._data(self.switch.snapshot, counted)
+
+    def _data(self, snapshot: Snapshot, counted: bool) -> Tree:
         if not counted or not (snapshot.classes or snapshot.steered.spines):
-            return self.model.data(snapshot)
+            return self.model.uncounted(snapshot)
         queues = {int(row["queue"]) for row in snapshot.classes.values()}
         ports = snapshot.intent.ports if snapshot.intent else ()
         redirected = rule_totals(self.switch.db, rules_in(snapshot))

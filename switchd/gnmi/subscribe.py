@@ -1,30 +1,26 @@
-"""Subscribe: ONCE, POLL, and STREAM by ON_CHANGE (gNMI specification 3.5).
+"""Subscribe: ONCE, POLL and STREAM (gNMI specification 3.5).
 
-Leaf values only, each in an Update of its own.
-TARGET_DEFINED means ON_CHANGE here; SAMPLE is refused by name. Readers see committed snapshots only.
+Leaf values only, each in an Update of its own. Readers see committed snapshots only.
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from pygnmi.spec.v080 import gnmi_pb2 as pb
 
 from switchd.board import Snapshot
+from switchd.db import DatabaseLost
 from switchd.gnmi.errors import UNIMPLEMENTED, RpcError, invalid
 from switchd.gnmi.get import path_of
 from switchd.gnmi.limits import MAX_PATHS, check_count
 from switchd.gnmi.model import MODULE, Model
-from switchd.gnmi.paths import Place, Step, resolve
+from switchd.gnmi.paths import Place, resolve
 from switchd.gnmi.schema import Node
 from switchd.gnmi.set import check_known, check_models
+from switchd.gnmi.stream import Leaves, Part, Steps, part_of, told_by, watched
 from switchd.gnmi.tree import Tree, instances, leaves, to_json
 from switchd.gnmi.values import check_encoding, encoded
-
-Steps = tuple[Step, ...]
-Leaves = dict[Steps, tuple[tuple[Node, ...], Any]]
-"""by exact steps: the schema nodes on the way, and the JSON value"""
 
 
 @dataclass(frozen=True)
@@ -36,6 +32,8 @@ class Subscription:
     encoding: int
     mode: int
     updates_only: bool
+    parts: tuple[Part, ...] = ()
+    """of a STREAM"""
 
 
 def checked(model: Model, request: pb.SubscribeRequest) -> Subscription:
@@ -53,24 +51,11 @@ def checked(model: Model, request: pb.SubscribeRequest) -> Subscription:
     check_count(wanted.subscription, MAX_PATHS, "subscriptions")
     if wanted.use_aliases:
         raise RpcError(UNIMPLEMENTED, "use_aliases is not supported")
-    places = []
-    for one in wanted.subscription:
-        place = resolve(model.root, MODULE, wanted.prefix, one.path)
-        if wanted.mode == pb.SubscriptionList.STREAM:
-            _check_stream(one, str(place))
-        places.append(place)
-    return Subscription(tuple(places), wanted.prefix, wanted.encoding, wanted.mode, wanted.updates_only)
-
-
-def _check_stream(one: pb.Subscription, path: str) -> None:
-    if one.mode not in pb.SubscriptionMode.values():
-        raise invalid(f"{path}: mode is {one.mode}, expected ON_CHANGE or TARGET_DEFINED")
-    if one.mode == pb.SAMPLE:
-        raise RpcError(UNIMPLEMENTED, f"{path}: SAMPLE is not supported yet, expected ON_CHANGE or TARGET_DEFINED")
-    if one.sample_interval:
-        raise invalid(f"{path}: a sample_interval without SAMPLE")
-    if one.heartbeat_interval:
-        raise RpcError(UNIMPLEMENTED, f"{path}: heartbeat_interval is not supported yet")
+    places = tuple(resolve(model.root, MODULE, wanted.prefix, one.path) for one in wanted.subscription)
+    parts: tuple[Part, ...] = ()
+    if wanted.mode == pb.SubscriptionList.STREAM:
+        parts = tuple(part_of(one, place) for one, place in zip(wanted.subscription, places, strict=True))
+    return Subscription(places, wanted.prefix, wanted.encoding, wanted.mode, wanted.updates_only, parts)
 
 
 def leaves_of(model: Model, places: tuple[Place, ...], data: Tree, wide_as_text: bool) -> Leaves:
@@ -91,42 +76,64 @@ def _nodes(root: Node, steps: Steps) -> tuple[Node, ...]:
     return tuple(nodes)
 
 
-def difference(before: Leaves, after: Leaves, wanted: Subscription) -> pb.Notification | None:
-    """One Notification of what changed, None if nothing did."""
+def notification(
+    update: Leaves, delete: Mapping[Steps, tuple[Node, ...]], wanted: Subscription
+) -> Iterator[pb.SubscribeResponse]:
+    """One message with these, none if there is nothing."""
     prefix = wanted.prefix
-    delete = [path_of(steps, nodes, prefix) for steps, (nodes, _) in before.items() if steps not in after]
-    update = [
-        pb.Update(path=path_of(steps, nodes, prefix), val=encoded(value, wanted.encoding))
-        for steps, (nodes, value) in after.items()
-        if steps not in before or before[steps][1] != value
-    ]
-    if not delete and not update:
-        return None
-    return pb.Notification(timestamp=time.time_ns(), prefix=prefix, update=update, delete=delete)
+    if update or delete:
+        updates = [
+            pb.Update(path=path_of(steps, nodes, prefix), val=encoded(value, wanted.encoding))
+            for steps, (nodes, value) in update.items()
+        ]
+        deletes = [path_of(steps, nodes, prefix) for steps, nodes in delete.items()]
+        told = pb.Notification(timestamp=time.time_ns(), prefix=prefix, update=updates, delete=deletes)
+        yield pb.SubscribeResponse(update=told)
 
 
-def initial(model: Model, wanted: Subscription, data: Tree) -> tuple[Leaves, list[pb.SubscribeResponse]]:
-    """The state now, and the messages that tell it: everything, then exactly one sync_response."""
-    now = leaves_of(model, wanted.places, data, wanted.encoding == pb.JSON_IETF)
-    first = None if wanted.updates_only else difference({}, now, wanted)
-    messages = [pb.SubscribeResponse(update=first)] if first else []
-    return now, [*messages, pb.SubscribeResponse(sync_response=True)]
+def initial(model: Model, wanted: Subscription, data: Tree) -> Iterator[pb.SubscribeResponse]:
+    """The messages that tell the state now: everything, then exactly one sync_response."""
+    if not wanted.updates_only:
+        yield from notification(leaves_of(model, wanted.places, data, wanted.encoding == pb.JSON_IETF), {}, wanted)
+    yield pb.SubscribeResponse(sync_response=True)
 
 
 def stream(
-    model: Model, wanted: Subscription, first: Snapshot, newer: Callable[[int], Snapshot], active: Callable[[], bool]
+    model: Model,
+    wanted: Subscription,
+    first: Snapshot,
+    newer: Callable[[int, float], Snapshot],
+    read: Callable[[Snapshot, bool], Tree],
+    active: Callable[[], bool],
 ) -> Iterator[pb.SubscribeResponse]:
-    """ON_CHANGE until the client is gone, without counters. `newer(version)` waits for a snapshot past `version`."""
-    known, messages = initial(model, wanted, model.data(first))
-    yield from messages
-    version = first.version
+    """What the client wanted, until it is gone.
+
+    newer(version, seconds)   waits so long for a snapshot past `version`, and answers the one that is there
+    read(snapshot, counted)   its data, with counters
+    """
+    watch, version = watched(wanted.parts), first.version
+    data = read(first, any(one.needs_counters for one in watch))
+
+    def told(place: Place, data: Tree) -> Leaves:
+        return leaves_of(model, (place,), data, wanted.encoding == pb.JSON_IETF)
+
+    for one in watch:
+        one.begin(told(one.part.place, data), time.monotonic())
+    yield from initial(model, wanted, data)
     while active():
-        snapshot = newer(version)
-        if snapshot.version == version:
-            continue
+        left_s = min(one.due_s() for one in watch) - time.monotonic()
+        snapshot = newer(version, max(left_s, 0.0))
+        now_s, is_newer = time.monotonic(), snapshot.version != version
         version = snapshot.version
-        now = leaves_of(model, wanted.places, model.data(snapshot), wanted.encoding == pb.JSON_IETF)
-        change = difference(known, now, wanted)
-        known = now
-        if change:
-            yield pb.SubscribeResponse(update=change)
+        due = [one for one in watch if one.is_due(now_s, is_newer)]
+        try:
+            data_of = {counted: read(snapshot, counted) for counted in {one.needs_counters for one in due}}
+        except DatabaseLost:  # counters can't be read: what needs none goes on
+            for one in due:
+                if one.needs_counters:
+                    one.put_off(now_s)
+            data_of = {False: read(snapshot, False)}
+        looked = [
+            (one, told(one.part.place, data_of[one.needs_counters])) for one in due if one.needs_counters in data_of
+        ]
+        yield from notification(*told_by(looked, now_s), wanted)

@@ -68,7 +68,7 @@ def ask(switch: Switch) -> None:
     once = pb.SubscriptionList(mode=pb.SubscriptionList.ONCE, subscription=[pb.Subscription(path=pb.Path())])
     once.encoding = pb.JSON_IETF
     wanted = subscribe.checked(servicer.model, pb.SubscribeRequest(subscribe=once))
-    for message in subscribe.initial(servicer.model, wanted, servicer.data(True))[1]:
+    for message in subscribe.initial(servicer.model, wanted, servicer.data(True)):
         message.SerializeToString()
 
 

@@ -86,9 +86,9 @@ BAD_SUBSCRIPTIONS: dict[str, tuple[list[pb.SubscribeRequest], str, str]] = {
     "not in the schema": ([subscription("/colour", ONCE)], "INVALID_ARGUMENT", "/colour: no 'colour'"),
     "a mode that is none": ([subscription("/qclimb", 7)], "INVALID_ARGUMENT", "mode is 7"),
     "a stream's mode that is none": ([subscription("/qclimb", STREAM, mode=7)], "INVALID_ARGUMENT", "/qclimb: mode is 7"),
-    "SAMPLE": ([subscription("/qclimb/state", STREAM, mode=pb.SAMPLE)], "UNIMPLEMENTED", "/qclimb/state: SAMPLE is not supported yet"),
+    "a sample too soon": ([subscription("/qclimb/state", STREAM, mode=pb.SAMPLE, sample_interval=10**6)], "INVALID_ARGUMENT", "/qclimb/state: sample_interval is 1000000 ns, expected at least 1000000000 ns"),
     "TARGET_DEFINED with an interval": ([subscription("/qclimb", STREAM, sample_interval=10**9)], "INVALID_ARGUMENT", "a sample_interval without SAMPLE"),
-    "a heartbeat": ([subscription("/qclimb", STREAM, mode=pb.ON_CHANGE, heartbeat_interval=10**9)], "UNIMPLEMENTED", "heartbeat_interval"),
+    "a heartbeat too soon": ([subscription("/qclimb", STREAM, mode=pb.ON_CHANGE, heartbeat_interval=1)], "INVALID_ARGUMENT", "/qclimb: heartbeat_interval is 1 ns"),
     "BYTES": ([pb.SubscribeRequest(subscribe=pb.SubscriptionList(encoding=pb.BYTES, subscription=[pb.Subscription()]))], "UNIMPLEMENTED", "encoding BYTES"),
 }  # fmt: skip
 
