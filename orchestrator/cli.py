@@ -193,6 +193,14 @@ def init_command(
     help="How long hosts may take to report a policy before the rollout counts as failed.",
 )
 @click.option(
+    "--on-switch-drift",
+    type=click.Choice(["show", "repair"]),
+    default="show",
+    show_default=True,
+    help="Towards a switch that holds another intent than the one in force. One that was away during its rollout is "
+    "told when it answers, with both.",
+)
+@click.option(
     "--on-drift",
     type=click.Choice(["flag", "offer", "rollout"]),
     default="offer",
@@ -253,6 +261,7 @@ def serve(
     switch_deadline_s: float,
     hosts_deadline_s: float,
     on_drift: str,
+    on_switch_drift: str,
     model_max_age_days: float,
     keep_bounds: bool,
     drift_every_s: float,
@@ -318,7 +327,10 @@ def serve(
     watch = Watch(store, recordings, runner, trainer, OnDrift(on_drift), drift_every_s, max_age_s=max_age_s)
     times = (spines_every_s, spine_down_s, spine_up_s)
     spines = SpineWatch(store, recordings, runner, fleet, *times, observe=metrics.spines)
-    service = Service(store, recordings, runner, trainer, metrics, watch, spines, records_per_s, host_link_gbps)
+    switches = SwitchWatch(store, runner, metrics, repairs=on_switch_drift == "repair")
+    service = Service(
+        store, recordings, runner, trainer, metrics, watch, spines, switches, records_per_s, host_link_gbps
+    )
     config = uvicorn.Config(
         make_app(service),
         ssl_certfile=tls_cert,
@@ -338,10 +350,9 @@ def serve(
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)  # uvicorn raises it once more when it has shut down; the end is ours
-    switch_watch = SwitchWatch(store, fleet, metrics)
-    switch_watch.start()
+    switches.start()
     Server(config, door, ready).run()
-    switch_watch.close()
+    switches.close()
     store.close()
 
 

@@ -8,8 +8,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from qclimb.switch_state import SwitchState
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from .fabric.door import Told
 from .fabric.rollout import Phase
-from .fabric.switches import Told
 from .store.store import Store
 
 PORT_STATUSES = ("applied", "pending", "unverified", "refused")
@@ -43,6 +43,8 @@ class Metrics:
         self._off = Gauge("qclimb_bounds_off", "1 where the model's bounds were switched off", registry=on)
         self._behind = Gauge("qclimb_hosts_behind", "Hosts whose last report is of another generation", registry=on)
         self._silent = Gauge("qclimb_host_silent_seconds", "Since a host's last report", ["host"], registry=on)
+        self._drift = Gauge("qclimb_switch_drift", "1 where a switch holds another intent", ["switch"], registry=on)
+        self._drifts: dict[str, str | None] = {}
         self._switch = Gauge("qclimb_switch_applied_generation", "Last confirmed generation", ["switch"], registry=on)
         self._spine_up = Gauge(
             "qclimb_spine_up", "1 where a leaf can send packets to a spine", ["switch", "spine"], registry=on
@@ -82,9 +84,9 @@ class Metrics:
         """A switch took its intent, or did not."""
         self._push.labels("applied" if good else "failed").observe(seconds)
 
-    def switch_told(self, name: str, told: Told | None) -> None:
-        """A switch was asked how far its ASIC is; None: it did not answer."""
-        self._told[name] = told
+    def switch_told(self, name: str, told: Told | None, drift: str | None = None) -> None:
+        """A switch was asked how far its ASIC is, None: it did not answer; `drift`: how it differs from its intent."""
+        self._told[name], self._drifts[name] = told, drift
 
     def trained(self, seconds: float) -> None:
         """A model was made."""
@@ -120,9 +122,11 @@ class Metrics:
                 self._silent.labels(name).set(time.time() - host.seen_at)
         self._seen.clear()
         self._ports.clear()
+        self._drift.clear()
         for name, switch in self._store.switches().items():
             self._switch.labels(name).set(switch.applied_generation)
             told = self._told.get(name)
+            self._drift.labels(name).set(self._drifts.get(name) is not None)
             if told is not None:
                 self._seen.labels(name).set(told.verification == "seen")
                 for status in {*PORT_STATUSES, *told.ports}:

@@ -5,7 +5,9 @@ when the switch reads back its generation. Every failure is a FleetError: one se
 """
 
 import time
+from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from qclimb.errors import IntentError
@@ -18,6 +20,18 @@ ROOT = "/qclimb:qclimb"
 APPLIED = f"{ROOT}/state/applied-generation"
 LAST_ERROR = f"{ROOT}/state/last-error"
 POLL_S = 0.05
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a switch says of itself.
+
+    verification  how it knows that the applied generation holds: seen, pending, unverified; empty: it does not say
+    ports         how many ports have each status
+    """
+
+    verification: str
+    ports: Mapping[str, int]
 
 
 class Door:
@@ -55,6 +69,15 @@ class Door:
             said = f"switch {self.switch.name}: Set {ROOT}: {reason_of(error)}"
             raise FleetError(said, changed=unsure, refused=not unsure) from error
         return self._await_applied(intent.generation, deadline_s)
+
+    def told(self) -> Told:
+        """How far the switch's ASIC has come with what it was last told. Raises FleetError."""
+        verification = get(self.switch, self._session, f"{ROOT}/state/verification", "state")
+        found = get(self.switch, self._session, f"{ROOT}/ports", "state")
+        entries: list[Any] = [] if not isinstance(found, dict) else next(iter(found.values()), [])
+        states = [local(one).get("state", {}) for one in entries if isinstance(one, dict)]
+        statuses = Counter(str(local(state).get("status", "")) for state in states if isinstance(state, dict))
+        return Told(str(verification or ""), dict(statuses))
 
     def unwell(self, generation: int) -> str | None:
         """Why the switch does not follow that generation, None where it does."""

@@ -3,10 +3,8 @@
 import json
 import socket
 import ssl
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,22 +14,10 @@ from qclimb.switch_state import SwitchState
 
 from ..errors import FleetError
 from ..store.store import Switch
-from .door import ROOT, Door, get, local, reason_of
+from .door import ROOT, Door, get, reason_of
 
 CALL_TIMEOUT_S = 10
 ALERT_S = 0.5
-
-
-@dataclass(frozen=True)
-class Told:
-    """What a switch says of itself.
-
-    verification  how it knows that the applied generation holds: seen, pending, unverified; empty: it does not say
-    ports         how many ports have each status
-    """
-
-    verification: str
-    ports: Mapping[str, int]
 
 
 class Fleet:
@@ -61,16 +47,6 @@ class Fleet:
             del self._kept[key]
             client.close()
             raise
-
-    def told(self, switch: Switch) -> Told:
-        """How far the switch's ASIC has come with what it was last told. Raises FleetError."""
-        with self._session(switch) as session:
-            verification = get(switch, session, f"{ROOT}/state/verification", "state")
-            found = get(switch, session, f"{ROOT}/ports", "state")
-        entries: list[Any] = [] if not isinstance(found, dict) else next(iter(found.values()), [])
-        states = [local(one).get("state", {}) for one in entries if isinstance(one, dict)]
-        statuses = Counter(str(local(state).get("status", "")) for state in states if isinstance(state, dict))
-        return Told(str(verification or ""), dict(statuses))
 
     @contextmanager
     def at(self, switch: Switch) -> Iterator[Door]:

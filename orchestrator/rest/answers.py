@@ -151,6 +151,7 @@ State = shape(
     drift=said(Json | None, "what is known of the bounds in force (orchestrator/watch/bounds.py, class Watch)"),
     last_rollout=Rollout | None,
     switches=dict[str, Switch],  # type: ignore[valid-type]
+    switches_drifted=said(dict[str, str], "how a switch differs from the intent in force, between rollouts"),
     hosts=dict[str, Host],  # type: ignore[valid-type]
     flows_not_believed=said(
         dict[str, int], "by host, since the start: flows beyond what its link can have carried, in no statistics"

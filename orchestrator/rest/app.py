@@ -298,6 +298,7 @@ def _rest(app: FastAPI, service: Service) -> None:
             "drift": store.setting("drift"),
             "last_rollout": None if last is None else rollouts.shown(store, last),
             "switches": store.switches(),
+            "switches_drifted": dict(service.switches.drifts),
             "hosts": store.hosts(),
             "flows_not_believed": dict(service.intake.not_believed),
         }

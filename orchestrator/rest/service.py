@@ -12,6 +12,7 @@ from ..models.trainer import Trainer
 from ..store.store import Store
 from ..watch.bounds import Watch
 from ..watch.spines import SpineWatch
+from ..watch.switches import SwitchWatch
 from .host_cache import HostCache
 from .refusals import Refusals
 
@@ -27,6 +28,7 @@ class Service:
     metrics: Metrics
     watch: Watch
     spines: SpineWatch
+    switches: SwitchWatch
     records_per_s: int = RECORDS_PER_S
     link_gbps: float = LINK_GBPS
     cache: HostCache = field(init=False)

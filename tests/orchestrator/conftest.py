@@ -22,6 +22,7 @@ from orchestrator.store import generations
 from orchestrator.store.store import Store
 from orchestrator.watch.bounds import Watch
 from orchestrator.watch.spines import SpineWatch
+from orchestrator.watch.switches import SwitchWatch
 
 
 def service_records(flows: int, seed: int = 0, host: int = 1) -> list[FlowRecord]:
@@ -108,7 +109,8 @@ def service(store: Store, pki: Path) -> Service:
     recordings, trainer = Recordings(store, max_records=2000), Trainer(metrics.trained)
     watch = Watch(store, recordings, runner, trainer, every_s=3600)
     spines = SpineWatch(store, recordings, runner, fleet, every_s=3600, observe=metrics.spines)
-    return Service(store, recordings, runner, trainer, metrics, watch, spines)
+    switches = SwitchWatch(store, runner, metrics, round_s=0)
+    return Service(store, recordings, runner, trainer, metrics, watch, spines, switches)
 
 
 @pytest.fixture
