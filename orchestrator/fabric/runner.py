@@ -1,8 +1,7 @@
 """Carries rollouts out: takes the steps that rollout.py names, keeps each outcome in the store before the next step.
 
 One rollout at a time, in a thread of its own; switches are spoken to by a few threads at once. While the store can't
-keep an outcome (a full disk), no further step is taken: it is tried again until it can. Hosts' reports are kept some
-at a time: each host says again what it follows.
+keep an outcome (a full disk), no further step is taken: it is tried again until it can.
 """
 
 import logging
@@ -23,6 +22,7 @@ from ..plan.revision import Revision
 from ..store import generations
 from ..store.store import Store, Switch
 from .devices import Devices
+from .ledger import Ledger
 from .rollout import OPEN, HostStep, Pace, Phase, Rollout, SwitchPhase, SwitchStep
 from .switches import Fleet
 
@@ -30,8 +30,6 @@ log = logging.getLogger(__name__)
 
 UNSTORED_RETRY_S = 1.0
 ONE_WAVE = Pace()
-REPORTS_KEPT_S = 0.5
-"""So much later hosts' reports are kept."""
 RESTORE_RETRY_S, RESTORE_RETRY_MOST_S = 1.0, 30.0
 """From one try to give back to the next: doubled with each."""
 
@@ -56,14 +54,11 @@ class Runner:
         self.hosts_deadline_s = hosts_deadline_s
         self.restore_for_s = restore_for_s
         self._observe_push = observe_push
-        self._lock = threading.RLock()
+        self._ledger = Ledger(store)
+        self._lock, self._changed = self._ledger.lock, self._ledger.changed
         self._pool = ThreadPoolExecutor(switches_at_once, thread_name_prefix="switch")
-        self._changed = threading.Condition(self._lock)
-        self._current: tuple[int, Rollout] | None = None
-        self._unstored = False
         self._under_way: dict[tuple[str, str], Future[None]] = {}
         """Of switches by what and name, and the look at a wave's."""
-        self._keep_reports_at: float | None = None
         self._thread: threading.Thread | None = None
         self._stop = False
         self._ends = threading.Event()
@@ -93,8 +88,8 @@ class Runner:
         if revision.policy.use_forest:  # a damaged model must not keep bounds from being switched off
             self._check_model(revision.policy.model_generation)
         with self._lock:
-            if self._current is not None:
-                raise ConflictError(f"rollout {self._current[0]} is still running, wait for its end")
+            if self.running is not None:
+                raise ConflictError(f"rollout {self.running} is still running, wait for its end")
             if instead_of is not None:
                 self._check_in_force(instead_of, revision)
             spoken_to = [name for name in self.store.switches() if instead_of is None and name not in without]
@@ -152,14 +147,14 @@ class Runner:
             log.warning("rollout id=%d event=resumed phase=%s reason=%r", row.id, rollout.phase, rollout.error)
             with self._lock:
                 self._begin(row.id, rollout, row.revision)
-                self._save()
+                self._ledger.save()
 
     def host_reported(self, name: str, generation: int) -> None:
         """A host's heartbeat."""
         with self._lock:
-            if self._current is not None:
-                of = self._current[1].generation
-                self._take(of, lambda rollout: rollout.host_reported(name, generation), later=True)
+            if self._ledger.is_open:
+                of = self._rollout.generation
+                self._ledger.take(of, lambda rollout: rollout.host_reported(name, generation), later=True)
 
     def pause(self, number: int) -> None:
         """No further switch is begun until `resume`. ConflictError where it is not running, or past its switches."""
@@ -176,8 +171,8 @@ class Runner:
     def _ask(self, number: int, change: Callable[[Rollout], Rollout], event: str, expected: str) -> None:
         phase = self.store.rollout(number).phase
         with self._lock:
-            is_current = self._current is not None and self._current[0] == number
-            if not is_current or not self._take(self._rollout.generation, change, needed=True):
+            is_current = self.running == number
+            if not is_current or not self._ledger.take(self._rollout.generation, change, needed=True):
                 now = "its policy is in force" if is_current and self._rollout.active else f"it is {phase}"
                 raise ConflictError(f"rollout {number}: {now}, expected one that {expected}")
         log.warning("rollout id=%d event=%s", number, event)
@@ -186,14 +181,14 @@ class Runner:
     def running(self) -> int | None:
         """The id of the running rollout."""
         with self._lock:
-            return None if self._current is None else self._current[0]
+            return self._ledger.number
 
     @contextmanager
     def idle(self) -> Iterator[None]:
         """No rollout runs, and none begins meanwhile; ConflictError while one runs."""
         with self._lock:
-            if self._current is not None:
-                raise ConflictError(f"rollout {self._current[0]} is running, wait for its end")
+            if self.running is not None:
+                raise ConflictError(f"rollout {self.running} is running, wait for its end")
             yield
 
     def close(self) -> None:
@@ -207,26 +202,22 @@ class Runner:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _begin(self, number: int, rollout: Rollout, revision_id: int) -> None:
-        self._current = (number, rollout)
+        self._ledger.open(number, rollout)
         self._under_way.clear()
         self._thread = threading.Thread(target=self._run, args=(revision_id,), name=f"rollout-{number}", daemon=True)
         self._thread.start()
 
     def _run(self, revision_id: int) -> None:
-        assert self._current is not None
-        number, rollout = self._current
+        number, rollout = self._ledger.current
         try:
             revision = Revision.from_json(self.store.revision(revision_id).document).at(rollout.generation)
             self._carry_out(revision)
         except Exception as error:
             log.exception("rollout id=%d event=broke", number)
             reason = f"internal: {error!r}"
-            self._take(rollout.generation, lambda now: replace(now, phase=Phase.FAILED, error=reason))
+            self._ledger.take(rollout.generation, lambda now: replace(now, phase=Phase.FAILED, error=reason))
         finally:
-            with self._lock:
-                rollout = self._current[1]
-                self._current = None
-                self._changed.notify_all()
+            rollout = self._ledger.close()
             log.info("rollout id=%d event=ended phase=%s error=%r", number, rollout.phase, rollout.error)
 
     def _carry_out(self, revision: Revision) -> None:
@@ -235,20 +226,20 @@ class Runner:
         end: float | None = None
         look_at: float | None = None
         with self._lock:
-            while (not self._rollout.ended or self._unstored) and not self._stop:
+            while (not self._rollout.ended or self._ledger.is_unstored) and not self._stop:
                 now = time.monotonic()
-                if self._unstored:
+                if self._ledger.is_unstored:
                     self._changed.wait(UNSTORED_RETRY_S)
-                    self._save()
+                    self._ledger.save()
                     continue
-                if self._keep_reports_at is not None and now >= self._keep_reports_at:
-                    self._save()
+                if self._ledger.keep_at is not None and now >= self._ledger.keep_at:
+                    self._ledger.save()
                     continue
                 if self._rollout.active and end is None:  # here or in a process before this one
                     end = now + self.hosts_deadline_s
                 steps = self._rollout.next_steps()
                 if steps.activate:
-                    self._activate(revision)
+                    self._ledger.activate(revision.policy)
                     continue
                 for what, names in (("push", steps.push), ("restore", steps.restore)):
                     for name in names:
@@ -260,9 +251,9 @@ class Runner:
                 if look_at is not None and now >= look_at:
                     self._submit("look", str(self._rollout.wave), self._look, devices, revision.intent.generation)
                 if end is not None and now >= end:
-                    self._take(revision.intent.generation, lambda now: now.hosts_ran_out(self.hosts_deadline_s))
+                    self._ledger.take(revision.intent.generation, lambda now: now.hosts_ran_out(self.hosts_deadline_s))
                     continue
-                waits = [at for at in (end, look_at, self._keep_reports_at) if at is not None and at > now]
+                waits = [at for at in (end, look_at, self._ledger.keep_at) if at is not None and at > now]
                 self._changed.wait(min(waits) - now if waits else None)
 
     def _submit(self, what: str, name: str, work: Callable[..., None], *of: object) -> None:
@@ -281,7 +272,7 @@ class Runner:
     def _look(self, devices: dict[str, Switch], generation: int) -> None:
         """Opens the next wave where all switches that confirmed still have it; else turns back."""
         with self._lock:
-            if self._current is None or self._rollout.generation != generation:
+            if not self._goes_forward(generation):
                 return
             wave, names = self._rollout.wave, self._rollout.switches.named(SwitchPhase.APPLIED)
         for name in names:
@@ -292,33 +283,21 @@ class Runner:
                 reason = _reason(devices[name], error)
             if reason is not None:
                 said = f"after wave {wave + 1}: {reason}"
-                self._take(generation, partial(Rollout.turned, reason=said))
+                self._ledger.take(generation, partial(Rollout.turned, reason=said))
                 log.warning("rollout generation=%d event=unwell reason=%r", generation, said)
                 return
-        self._take(generation, partial(Rollout.wave_opened, wave=wave))
+        self._ledger.take(generation, partial(Rollout.wave_opened, wave=wave))
         log.info("rollout generation=%d event=wave-opened wave=%d", generation, wave + 2)
-
-    def _activate(self, revision: Revision) -> None:
-        """The policy is in force from here on; after the switches, before any host."""
-        assert self._current is not None
-        number, rollout = self._current[0], self._rollout.activated()
-        try:
-            self.store.activate(revision.policy.to_json(), number, rollout.phase.value, rollout.to_json())
-        except StoreError as error:
-            self._say_unstored(error)
-            return
-        self._current = (number, rollout.saved())
-        log.info("policy generation=%d mode=%s event=in-force", revision.policy.generation, revision.policy.mode)
 
     def _push(self, switch: Switch, revision: Revision) -> None:
         name, wanted, begun, sent = switch.name, revision.intent.generation, time.monotonic(), False
-        if not self._pushes(wanted):
+        if not self._goes_forward(wanted):
             return
         try:
             with self.fleet.at(switch) as door:
                 before = door.intent()
                 told = None if before is None else before.to_gnmi()
-                if not self._take(wanted, lambda rollout: rollout.pushing(name, told), needed=True):
+                if not self._ledger.take(wanted, lambda rollout: rollout.pushing(name, told), needed=True):
                     log.info("switch name=%s generation=%d event=not-pushed", name, wanted)
                     return
                 sent = True
@@ -328,11 +307,11 @@ class Runner:
             if isinstance(error, FleetError):
                 changed, absent = error.changed, error.absent and not sent
             reason = _reason(switch, error)
-            self._take(wanted, lambda rollout: rollout.push_failed(name, reason, changed=changed, absent=absent))
+            self._ledger.take(wanted, lambda rollout: rollout.push_failed(name, reason, changed=changed, absent=absent))
             self._observe_push(time.monotonic() - begun, False)
             log.warning("switch name=%s generation=%d event=failed reason=%r", name, wanted, reason)
             return
-        self._take(wanted, lambda rollout: rollout.pushed(name, generation))
+        self._ledger.take(wanted, lambda rollout: rollout.pushed(name, generation))
         self._note_applied(name, generation)
         self._observe_push(time.monotonic() - begun, True)
         log.info("switch name=%s generation=%d event=applied", name, generation)
@@ -340,7 +319,7 @@ class Runner:
     def _restore(self, switch: Switch, revision: Revision) -> None:
         name, wanted = switch.name, revision.intent.generation
         try:
-            if not self._take(wanted, lambda rollout: rollout.restoring(name)):
+            if not self._ledger.take(wanted, lambda rollout: rollout.restoring(name)):
                 return
             previous = self._rollout.switches[name].previous
             intent = None if previous is None else SwitchIntent.from_gnmi(previous)
@@ -349,10 +328,10 @@ class Runner:
             if self._ends.is_set():
                 return  # the next start goes on from here
             reason = _reason(switch, error)
-            self._take(wanted, lambda rollout: rollout.restore_failed(name, reason))
+            self._ledger.take(wanted, lambda rollout: rollout.restore_failed(name, reason))
             log.error("switch name=%s event=stranded reason=%r", name, reason)
             return
-        self._take(wanted, lambda rollout: rollout.restored(name, generation))
+        self._ledger.take(wanted, lambda rollout: rollout.restored(name, generation))
         self._note_applied(name, generation)
         log.warning("switch name=%s generation=%d event=restored", name, generation)
 
@@ -367,7 +346,7 @@ class Runner:
                 if error.refused or time.monotonic() + pause_s >= end or self._ends.wait(pause_s):
                     raise
                 reason = _reason(switch, error)
-                self._take(wanted, partial(Rollout.still_restoring, name=switch.name, error=reason))
+                self._ledger.take(wanted, partial(Rollout.still_restoring, name=switch.name, error=reason))
                 log.warning("switch name=%s event=not-restored reason=%r; trying again", switch.name, reason)
             pause_s = min(2 * pause_s, RESTORE_RETRY_MOST_S)
 
@@ -378,66 +357,16 @@ class Runner:
         except StoreError as error:
             log.error("switch name=%s generation=%d event=unstored reason=%r", name, generation, str(error))
 
-    def _pushes(self, generation: int) -> bool:
-        """Whether that rollout still goes forward."""
+    def _goes_forward(self, generation: int) -> bool:
+        """Whether that rollout still does."""
         with self._lock:
-            if self._current is None or self._stop:
+            if not self._ledger.is_open or self._stop:
                 return False
-            rollout = self._current[1]
-            return rollout.generation == generation and not rollout.turned_back
+            return self._rollout.generation == generation and not self._rollout.turned_back
 
     @property
     def _rollout(self) -> Rollout:
-        assert self._current is not None
-        return self._current[1]
-
-    def _take(
-        self, generation: int, change: Callable[[Rollout], Rollout], *, needed: bool = False, later: bool = False
-    ) -> bool:
-        """Takes an outcome in, and keeps it, or has `_carry_out` do so; False where it changes nothing.
-
-        `generation`: of the rollout that it is of. One that has ended, or that this process lets go of, changes no
-        more, nor does the next one: a switch may answer after another one's failure has ended the rollout.
-
-        `needed`: what follows must not be done before it is kept; else nothing is taken in, and StoreError.
-        `later`: it need not be kept at once, unless it ends the rollout.
-        """
-        with self._lock:
-            if self._current is None or self._current[1].generation != generation:
-                return False
-            number, before = self._current
-            after = change(before)
-            if after is before:
-                return False
-            if needed:
-                self.store.save_rollout(number, after.phase.value, after.to_json())
-                after = after.saved()
-            self._current = (number, after)
-            if later and not after.ended:
-                if self._keep_reports_at is not None:
-                    return True
-                self._keep_reports_at = time.monotonic() + REPORTS_KEPT_S
-            elif not needed:
-                self._save()
-            self._changed.notify_all()
-            return True
-
-    def _save(self) -> None:
-        """Keeps the rollout as it stands, or remembers that it is not kept."""
-        assert self._current is not None
-        number, rollout = self._current
-        try:
-            self.store.save_rollout(number, rollout.phase.value, rollout.to_json())
-            self._current = (number, rollout.saved())
-            self._unstored, self._keep_reports_at = False, None
-        except StoreError as error:
-            self._say_unstored(error)
-
-    def _say_unstored(self, error: StoreError) -> None:
-        assert self._current is not None
-        if not self._unstored:
-            log.error("rollout id=%d event=unstored reason=%r; trying again", self._current[0], str(error))
-        self._unstored = True
+        return self._ledger.current[1]
 
 
 def _reason(switch: Switch, error: Exception) -> str:

@@ -14,7 +14,7 @@ from qclimb.intent import QueueClass, SwitchIntent
 from qclimb.policy import Mode
 
 from orchestrator.errors import ConflictError, FleetError, StoreError
-from orchestrator.fabric import door, runner
+from orchestrator.fabric import door, ledger, runner
 from orchestrator.fabric.rollout import Pace
 from orchestrator.fabric.runner import Runner
 from orchestrator.plan.revision import compose
@@ -484,7 +484,7 @@ def test_a_switch_that_is_away_is_left_out_and_told(store, revision):
 
 
 def test_hosts_reports_are_kept_together_and_all_of_them_at_the_end(store, revision, monkeypatch):
-    monkeypatch.setattr(runner, "REPORTS_KEPT_S", 1e6)
+    monkeypatch.setattr(ledger, "REPORTS_KEPT_S", 1e6)
     for number in range(50):
         store.put_host(f"h{number}")
     written = []
