@@ -11,7 +11,7 @@ import matplotlib
 matplotlib.use("svg")
 import matplotlib.pyplot as plt
 import numpy as np
-from matplotlib.ticker import FuncFormatter, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from lab.experiment.flows import CLASSES, Flows
 from lab.experiment.plots import colours, svg_of
@@ -45,6 +45,7 @@ def by_size(comparison: Comparison) -> str:
             for axis in (axes.xaxis, axes.yaxis):
                 axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.9g}"))
                 axis.set_minor_formatter(NullFormatter())
+            axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
             axes.set_xlabel("flow size, bytes")
             axes.set_ylabel("slowdown")
             axes.set_title("median" if percent == 50 else f"p{percent}", loc="left", fontsize=10)

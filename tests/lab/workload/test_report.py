@@ -9,7 +9,7 @@ from rich.console import Console
 from lab.experiment.claims import Outcome
 from lab.experiment.plots import colours
 from lab.run.report import Comparison, markdown, verdicts
-from lab.run.report.figures import BINS, slowdowns
+from lab.run.report.figures import BINS, by_size, slowdowns
 from lab.run.report.html import write_html
 from lab.run.report.tables import print_comparison
 
@@ -73,6 +73,11 @@ def test_the_first_plot_has_slowdowns_by_size_and_a_p99_only_of_many_flows(compa
     assert (sizes[0], sizes[-1]) == (min(SIZES), max(SIZES))
     assert median[0] == pytest.approx(np.median(sample.slowdown[sample.bytes == min(SIZES)]), rel=0.1)
     assert slowdowns(sample, 99) == ([], [])  # 1,000 flows in 12 parts
+
+
+def test_slowdowns_within_a_decade_can_be_read_off(compared):
+    plot = by_size(compared(pias=0.5, qclimb=0.4))
+    assert "<!-- 2 -->" in plot or "<!-- 5 -->" in plot
 
 
 def test_a_scheme_has_one_colour_whatever_stands_beside_it():
