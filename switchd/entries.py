@@ -75,12 +75,13 @@ class Entries:
         self._seen: dict[str, Row] = {}
         self._entries: dict[str, Row] | None = None
         self._members: dict[str, list[Row]] | None = None
+        self._weights: list[dict[str, int]] | None = None
         self._names: Row | None = None
 
     def forget(self) -> None:
         """Everything is read anew from now on."""
         self._seen.clear()
-        self._entries = self._members = self._names = None
+        self._entries = self._members = self._weights = self._names = None
 
     def unseen(self, rules: Mapping[str, Row]) -> dict[str, str] | None:
         """Of rules as ACL_RULE_TABLE has them those that the ASIC does not have, with the reason. Raises DatabaseLost.
@@ -120,6 +121,11 @@ class Entries:
 
     def groups(self) -> list[dict[str, int]]:
         """Each next-hop group of the ASIC: its members with their weights. Raises DatabaseLost."""
+        if self._weights is None:
+            self._weights = self._read_groups()
+        return self._weights
+
+    def _read_groups(self) -> list[dict[str, int]]:
         weights: list[dict[str, int]] = []
         for rows in self._by_group().values():
             of: dict[str, int] = {}

@@ -8,8 +8,10 @@ import pytest
 from switchd import entries
 from switchd.db import ASIC
 from switchd.entries import Entries, difference
+from switchd.network import NetworkReader
 from switchd.paths import RULES, Network, steer
 from switchd.rows import Row
+from switchd.uplinks import uplinks_of
 from switchd.weights import why_not
 from tests.switchd.test_path_histories import BEFORE, HOPS, LINKS, Story
 from tests.switchd.test_paths import intent
@@ -161,13 +163,14 @@ def test_groups_tell_members_and_weights_and_shares_are_held_against_them() -> N
     hops, ports = f"{HOPS['s1']},{HOPS['s2']}", f"{LINKS['s1']},{LINKS['s2']}"
     route = {"nexthop": hops, "ifname": ports, "weight": "3,1"}
     world.appl("ROUTE_TABLE", "198.19.2.0/24", route)
-    groups = Entries(world).groups()
-    assert groups == [{f"{HOPS['s1']}@{LINKS['s1']}": 3, f"{HOPS['s2']}@{LINKS['s2']}": 1}]
+    entries = Entries(world)
+    assert entries.groups() == [{f"{HOPS['s1']}@{LINKS['s1']}": 3, f"{HOPS['s2']}@{LINKS['s2']}": 1}]
+    world.appl("ROUTE_TABLE", "198.19.2.0/24", None)
+    assert entries.groups(), "as read until the next search"
+    entries.forget()
+    assert entries.groups() == []
+    world.appl("ROUTE_TABLE", "198.19.2.0/24", route)
     story_intent = intent("s1")
-    from switchd.network import NetworkReader
-    from switchd.ports import RowsNow  # noqa: F401
-    from switchd.uplinks import uplinks_of
-
     uplinks = uplinks_of(story_intent, world.rows)
     reader = NetworkReader(world)
     reader.search(uplinks)
