@@ -46,3 +46,10 @@ def test_documents_and_rules_cite_no_document_that_is_not_here() -> None:
         if cited not in names | {"NAME.md"}
     ]
     assert missing == []
+
+
+def test_the_table_of_contents_names_each_page_once() -> None:
+    contents = LINK.findall((ROOT / "docs/README.md").read_text(encoding="utf-8"))
+    pages = [path.relative_to(ROOT / "docs").as_posix() for path in tracked("docs/guide/*.md", "docs/design/*.md")]
+    pages += [path.relative_to(ROOT / "docs").as_posix() for path in tracked("docs/results/*.md")]
+    assert {page: contents.count(page) for page in pages if contents.count(page) != 1} == {}
