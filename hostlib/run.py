@@ -7,12 +7,12 @@ import signal
 import stat
 import tempfile
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 from qclimb.errors import PolicyError, QclimbError
 from qclimb.hostfile import decode_policy, encode_policy
-from qclimb.options import Refused, version_option
+from qclimb.options import Output, Refused, version_option
 from qclimb.policy import Mode, Policy
 
 from hostlib.hostd.place import RUN_DIR, Place, write_whole
@@ -24,6 +24,15 @@ LIBRARY = Path(__file__).parent / "build" / "libqclimb.so"
 MUSL_LIBRARY = LIBRARY.parent / "musl" / LIBRARY.name
 """For programs on musl; where it was built."""
 POLICY_FILE_BYTES_MAX = 1 << 16
+
+
+class Log(Output):
+    """`stderr`, or a file that can be written: the library itself would say nothing of one that can't."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        """The path; `stderr` as it is."""
+        return Path(value) if value == "stderr" else super().convert(value, param, ctx).absolute()
+
 
 EXAMPLE = """\b
 Examples:
@@ -49,7 +58,7 @@ Examples:
     help="A policy, as JSON or as the host file, instead of the built-in thresholds.",
 )
 @click.option("--mode", type=click.Choice([mode.value for mode in Mode]), help="Instead of the policy's mode.")
-@click.option("--log", metavar="FILE", help="Where the library says what it does: `stderr` or a file.")
+@click.option("--log", type=Log(), metavar="FILE", help="Where the library says what it does: `stderr` or a file.")
 @click.option(
     "--run-dir",
     type=click.Path(path_type=Path, file_okay=False),
@@ -59,7 +68,12 @@ Examples:
 @version_option
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def main(
-    policy: Path | None, mode: str | None, log: str | None, run_dir: Path | None, anyway: bool, command: tuple[str, ...]
+    policy: Path | None,
+    mode: str | None,
+    log: Path | None,
+    run_dir: Path | None,
+    anyway: bool,
+    command: tuple[str, ...],
 ) -> None:
     """Run COMMAND with its flows scheduled by qclimb; nothing else about it changes."""
     environment = inherited_environment()
@@ -119,7 +133,7 @@ def inherited_environment() -> dict[bytes, bytes]:
     return {name: value for name, _, value in entries}
 
 
-def _settings(policy: Path | None, mode: str | None, log: str | None, run_dir: Path | None) -> dict[bytes, bytes]:
+def _settings(policy: Path | None, mode: str | None, log: Path | None, run_dir: Path | None) -> dict[bytes, bytes]:
     """The library's environment variables for the options that were given."""
     managed = run_dir or Path(os.environ.get("QCLIMB_RUN") or RUN_DIR)
     if (policy or mode) and managed.exists():  # the library would not look at them, and say nothing
@@ -135,7 +149,7 @@ def _settings(policy: Path | None, mode: str | None, log: str | None, run_dir: P
     if mode is not None:
         found["QCLIMB_MODE"] = mode
     if log is not None:
-        found["QCLIMB_LOG"] = log if log == "stderr" else Path(log).absolute()
+        found["QCLIMB_LOG"] = log
     if run_dir is not None:
         found["QCLIMB_RUN"] = run_dir.absolute()
     return {name.encode(): os.fsencode(value) for name, value in found.items()}

@@ -48,7 +48,9 @@ class Authority:
             self._certificate = x509.load_pem_x509_certificate(self.certificate.read_bytes())
             loaded = serialization.load_pem_private_key(key.read_bytes(), None)
         except OSError as error:
-            raise QclimbError(f"{error.filename}: {error.strerror}, expected a CA's file, or neither") from None
+            raise QclimbError(
+                f"{error.filename}: {error.strerror}, expected a folder with ca.pem and ca.key, or one to write them to"
+            ) from None
         except (ValueError, TypeError):
             raise QclimbError(f"{directory}: ca.pem or ca.key can't be read, expected a CA as this made it") from None
         if not isinstance(loaded, ec.EllipticCurvePrivateKey) or loaded.public_key() != self._certificate.public_key():

@@ -7,6 +7,7 @@ Needs pyarrow, of the extras `lab` and `orchestrator`.
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -188,7 +189,9 @@ def read(path: Path) -> Recording:
     except FileNotFoundError:
         raise RecordError(f"recording {path}: is not there, expected a Parquet file") from None
     except (OSError, pa.ArrowException) as error:
-        raise RecordError(f"recording {path}: {str(error).splitlines()[0]}; expected a Parquet file") from error
+        errno = getattr(error, "errno", None)
+        why = os.strerror(errno) if errno else "is none that can be read"
+        raise RecordError(f"recording {path}: {why}, expected a Parquet file") from error
     about = _about(path, table)
     columns: dict[str, NDArray[Any]] = {}
     for name in COLUMNS:

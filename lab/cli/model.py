@@ -37,13 +37,14 @@ def model() -> None:
 
 
 @contextmanager
-def _one_sentence() -> Iterator[None]:
+def _one_sentence(about: str = "") -> Iterator[None]:
+    """What is wrong, after what it is about, and exit 2, not a traceback."""
     from qclimb.errors import QclimbError
 
     try:
         yield
     except QclimbError as error:
-        raise Refused(str(error)) from None
+        raise Refused(f"{about}{error}") from None
     except OSError as error:
         raise Refused(f"{error.filename}: {error.strerror}, expected a place to write to") from None
 
@@ -269,7 +270,8 @@ def drift(forest: Path, recording: Path, output: Path | None, as_json: bool) -> 
         from orchestrator.models.drift import drifted, foretold
         from orchestrator.models.training import train as make
 
-        old = decode_forest(forest.read_bytes())
+        with _one_sentence(f"{forest}: "):
+            old = decode_forest(forest.read_bytes())
         say, read = _progress(), recordings.read(recording)
         for sentence in recorded.left_out(recording, read):
             say(sentence)
@@ -321,11 +323,11 @@ def check(onnx: Path, forest: Path | None, as_json: bool) -> None:
     One whose metadata, checksum or answers do not is refused (exit 2). ONNX is the model's file, FOREST the host's;
     unless given, the one beside it of the same name.
     """
-    with _one_sentence():
+    place = forest or onnx.with_suffix(".forest")
+    if not place.exists():
+        raise click.UsageError(f"{place} is missing, expected the host file beside {onnx}")
+    with _one_sentence(f"{onnx} with {place}: "):
         from orchestrator.models.onnx_export import validated
 
-        place = forest or onnx.with_suffix(".forest")
-        if not place.exists():
-            raise click.UsageError(f"{place} is missing, expected the host file beside {onnx}")
         told = validated(onnx.read_bytes(), place.read_bytes())
     click.echo(json.dumps(told, indent=1) if as_json else "\n".join(f"{key:18} {value}" for key, value in told.items()))

@@ -82,6 +82,12 @@ def test_options_become_the_librarys_variables(tmp_path: Path) -> None:
     assert seen_environment("--log", "stderr")["QCLIMB_LOG"] == "stderr"
 
 
+def test_a_log_that_can_not_be_written_is_said_before_the_program_starts(tmp_path: Path) -> None:
+    done = run("--log", tmp_path / "none" / "x.log", "--", "echo", "it", "runs")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"there is no folder {tmp_path / 'none'}" in done.stderr
+
+
 def test_the_library_comes_before_what_was_preloaded_and_only_once() -> None:
     ours = os.fsencode(LIBRARY)
     assert preloaded(LIBRARY, b"") == ours

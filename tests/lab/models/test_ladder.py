@@ -109,6 +109,8 @@ def test_train_check_and_refuse_by_command(path, tmp_path):
     forest.write_bytes(content)
     bad = said("check", tmp_path / "some.onnx")
     assert (bad.exit_code, "crc32" in bad.output) == (2, True)
+    for words in (["check", tmp_path / "some.onnx"], ["drift", forest, tmp_path / "none.parquet"]):
+        assert f"{forest}: " in said(*words).output
 
 
 def test_a_place_that_can_not_be_written_is_said_before_a_forest_is_grown(path, tmp_path):
