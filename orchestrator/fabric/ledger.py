@@ -28,7 +28,7 @@ class Ledger:
     """
 
     def __init__(self, store: Store) -> None:
-        self._store = store
+        self.store = store
         self.lock = threading.RLock()
         self.changed = threading.Condition(self.lock)
         self._current: tuple[int, Rollout] | None = None
@@ -82,7 +82,7 @@ class Ledger:
             if after is before:
                 return False
             if needed:
-                self._store.save_rollout(number, after.phase.value, after.to_json())
+                self.store.save_rollout(number, after.phase.value, after.to_json())
                 after = after.saved()
             self._current = (number, after)
             if later and not after.ended:
@@ -98,7 +98,7 @@ class Ledger:
         """Keeps the rollout as it stands, or remembers that it is not kept."""
         number, rollout = self.current
         try:
-            self._store.save_rollout(number, rollout.phase.value, rollout.to_json())
+            self.store.save_rollout(number, rollout.phase.value, rollout.to_json())
             self._current = (number, rollout.saved())
             self.is_unstored, self.keep_at = False, None
         except StoreError as error:
@@ -113,7 +113,7 @@ class Ledger:
         """The policy is in force from here on; after the switches, before any host."""
         number, rollout = self.current[0], self.current[1].activated()
         try:
-            self._store.activate(policy.to_json(), number, rollout.phase.value, rollout.to_json())
+            self.store.activate(policy.to_json(), number, rollout.phase.value, rollout.to_json())
         except StoreError as error:
             self._say_unstored(error)
             return

@@ -50,7 +50,7 @@ def test_after_a_backup_is_restored_a_host_gets_the_next_policy_and_the_rollout_
     lost_model = service.store.reserve_model()
 
     store = Store(f"sqlite:///{tmp_path / 'backup' / 'store.db'}")
-    for part in (service, service.recordings, service.runner, service.watch):
+    for part in (service, service.recordings, service.runner, service.runner._ledger, service.watch):
         part.store = store
     service.__post_init__()
     with TestClient(make_app(service)) as client:
