@@ -11,6 +11,7 @@ from qclimb.intent import QueueClass, SwitchIntent
 
 from lab.control.vasic.follow import Follower
 from switchd.progress import Progress
+from switchd.rows import Row
 from switchd.schedulers import scheduled
 from switchd.seen import Asic, Verdict, compared
 from tests.switchd.stand import ASIC, CONFIG, COUNTERS, STATE, Pki, Redis, running_daemon, wait_until
@@ -88,6 +89,10 @@ def test_applied_is_what_the_asic_has(server: Redis, daemon: Path) -> None:
     assert [queue_in_asic(server, "Ethernet8", dscp) for dscp in (47, 43, 0)] == [7, 5, 0]
     wait_until(lambda: len(server.rows("DSCP_TO_TC_MAP")["DSCP_TO_TC_MAP"]) == 1, "the old map is deleted")
     wait_until(lambda: len(server.rows("WRED_PROFILE")["WRED_PROFILE"]) == 1, "the old profile is deleted")
+    told = [line for line in daemon.read_text().splitlines() if line.split(" ports=")[0].endswith("generation=4")]
+    assert [line.split()[-3:] for line in told if " seen " in line or line.startswith("seen ")] == [
+        ["seen", "generation=4", "ports=4"]
+    ], told
 
 
 def test_an_edited_object_is_left_and_the_repair_arrives(server: Redis, daemon: Path, orchagent: Follower) -> None:
@@ -235,6 +240,7 @@ def asic(value: str = GOOD, **more: object) -> Asic:
         (asic(ports={}), "unverified", "COUNTERS_PORT_NAME_MAP of COUNTERS_DB does not name Ethernet0"),
         (asic(ports={"Ethernet0": "oid:0x1", "Ethernet4": "oid:0x1"}), "unverified", "names one object oid:0x1"),
         (asic(objects={}), "unverified", "ASIC_DB has no object oid:0x1"),
+        (asic(ports={"Ethernet0": "oid:0x1", "": "oid:0x7", "Ethernet0:x": "oid:0x8"}), "seen", ""),
         (asic(objects={"oid:0x1": {"NULL": "NULL"}}), "pending", "has no dscp_to_tc_map in the ASIC"),
         (asic(objects={"oid:0x1": {"SAI_PORT_ATTR_QOS_DSCP_TO_TC_MAP": "oid:0x9"}}), "unverified", "does not have"),
     ],
@@ -242,6 +248,24 @@ def asic(value: str = GOOD, **more: object) -> Asic:
 def test_what_can_not_be_believed_is_never_applied(found: Asic, state: str, reason: str) -> None:
     verdict = compared(ROWS, found, ["Ethernet0"], {})[PLACE]
     assert verdict.state == state
+    assert reason in verdict.reason
+
+
+@pytest.mark.parametrize(
+    ("queues", "reason"),
+    [
+        ({"Ethernet0:7": "oid:0x5", "Ethernet0:6": "oid:0x5"}, "names one object oid:0x5 for Ethernet0:7 and another"),
+        ({"Ethernet4:7": "oid:0x5"}, "does not name Ethernet0:7"),
+        ({"Ethernet0:7": "oid:0x6"}, "ASIC_DB has no object oid:0x6"),
+    ],
+)
+def test_a_queue_whose_object_is_not_its_own_or_not_there_is_never_applied(queues: Row, reason: str) -> None:
+    name = "QCLIMB_W_00000000_0"
+    rows = {"WRED_PROFILE": {name: {"ecn": "ecn_all"}}, "QUEUE": {"Ethernet0|7": {"wred_profile": name}}}
+    objects = {"oid:0x1": {"NULL": "NULL"}, "oid:0x5": {"SAI_QUEUE_ATTR_WRED_PROFILE_ID": "oid:0x2"}}
+    found = Asic({"Ethernet0": "oid:0x1"}, queues, {**objects, "oid:0x2": {"SAI_WRED_ATTR_ECN_MARK_MODE": "x"}})
+    verdict = compared(rows, found, ["Ethernet0"], {})["QUEUE", "Ethernet0|7", "wred_profile"]
+    assert verdict.state == "unverified"
     assert reason in verdict.reason
 
 
