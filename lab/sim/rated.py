@@ -69,7 +69,7 @@ class Pdq(Rated):
     dampening_rtts: float = 1.0
     """Between two acceptances of paused flows; the paper states no value."""
     list_flows: int = 1_000_000
-    """M: a link remembers at most so many flows, and never more than twice as many as are sending."""
+    """M: a link remembers at most so many flows, and never more than twice as many as are sending; 0: only that."""
     criticality: str = "size"
     """After the deadline: what is left (`size`), drawn once (`random`), or what was sent by 50 KB (`sent`)."""
 

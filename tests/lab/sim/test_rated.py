@@ -86,11 +86,20 @@ def test_a_burst_of_short_flows_preempts_a_long_one_which_then_goes_on():
 
 @pytest.mark.parametrize("scheme", RATED)
 def test_nobody_is_forgotten(scheme):
-    """No deadlock: whatever crosses whatever, all flows end, and each byte arrives once."""
+    """No deadlock: whatever crosses whatever, all flows end. What no list remembers may wait beyond a timeout."""
     fabric = Topology(4, 1, 3, 10**9, 10**9, 25_100, 25_100)
     wanted = Experiment(fabric, NAMED[scheme], Workload("imc10_pkts"), load=0.9, flows=300, header_bytes=HEADER)
     found = run(wanted, checked=True)
-    assert (found.received_ps > 0).all() and found.duplicates.sum() == found.retransmissions.sum() == 0
+    assert (found.received_ps > 0).all()
+    assert found.duplicates.sum() == found.retransmissions.sum() <= len(found.received_ps) / 100
+
+
+def test_a_link_remembers_at_most_twice_as_many_as_are_sending():
+    """Whatever room it is given beyond that: M bounds 2 kappa, and does not replace it (PDQ, section 3.3.1)."""
+    of = flows([100_000] * 11)
+    wide, twice = over(Pdq(list_flows=10**6), of), over(Pdq(list_flows=0), of)
+    assert (wide.received_ps == twice.received_ps).all()
+    assert (over(Pdq(list_flows=1), of).received_ps != twice.received_ps).any()
 
 
 def test_several_spines_lead_answers_back_the_same_way():

@@ -151,10 +151,10 @@ class PdqRule
 
 	size_t room() const
 	{
-		if (settings_.list_flows)
-			return settings_.list_flows;
 		const auto sends = [](const Entry &entry) { return entry.rate > 0; };
-		return std::max(LEAST, 2 * size_t(std::count_if(list_.begin(), list_.end(), sends)));
+		const size_t twice = std::max(LEAST, 2 * size_t(std::count_if(list_.begin(), list_.end(), sends)));
+
+		return settings_.list_flows ? std::min(settings_.list_flows, twice) : twice;
 	}
 
 	/* Where the flow now stands; the list's length: nowhere. */
