@@ -45,6 +45,7 @@ class Orchestrator:
     hosts_deadline_s: int = 120
     more: dict[str, Any] = field(default_factory=dict)
     prefix: tuple[str, ...] = ()
+    port: str = ""
 
     def start(self) -> "Orchestrator":
         certificate = self.pki / self.certificate
@@ -75,15 +76,19 @@ class Orchestrator:
             "the orchestrator is ready",
         )
         assert self.process.poll() is None, self.log.read_text()
-        port = ready[0].partition("listen=127.0.0.1:")[2].split()[0]
+        self.port = ready[0].partition("listen=127.0.0.1:")[2].split()[0]
+        self.http = self.client()
+        return self
+
+    def client(self) -> httpx.Client:
+        """One for one thread, to the process that runs now."""
         token = (self.folder / "token").read_text().strip()
-        self.http = httpx.Client(
-            base_url=f"https://127.0.0.1:{port}",
+        return httpx.Client(
+            base_url=f"https://127.0.0.1:{self.port}",
             verify=ssl.create_default_context(cafile=self.pki / "ca.pem"),
             headers={"Authorization": f"Bearer {token}"},
             timeout=DEADLINE_S,
         )
-        return self
 
     def ask(self, method: str, path: str, body: Any = None) -> Any:
         answer = self.http.request(method, path, json=body)
@@ -263,12 +268,13 @@ def test_killed_while_requests_with_keys_are_under_way_each_is_done_once_and_ans
     answers: dict[str, list[tuple[dict[str, Any], Any]]] = {"/v1/revisions": [], "/v1/hosts/h1/records": []}
     ends = threading.Event()
 
-    def post(path: str, number: int, body: dict[str, Any]) -> Any:
-        answer = orchestrator.http.post(path, json=body, headers={"Idempotency-Key": f"{number}"})
+    def post(client: httpx.Client, path: str, number: int, body: dict[str, Any]) -> Any:
+        answer = client.post(path, json=body, headers={"Idempotency-Key": f"{number}"})
         assert answer.is_success, answer.text
         return answer.json()
 
     def ask(path: str) -> None:
+        client = orchestrator.client()
         while not ends.is_set():
             number = len(answers[path])
             flow = {"start_ns": 1, "last_write_ns": 1, "size_bytes": 1 + number}
@@ -276,10 +282,13 @@ def test_killed_while_requests_with_keys_are_under_way_each_is_done_once_and_ans
             answered = None
             while answered is None:
                 try:
-                    answered = post(path, number, body)
-                except (httpx.HTTPError, RuntimeError):  # it is away, or the client was closed with it
+                    answered = post(client, path, number, body)
+                except httpx.HTTPError:  # it is away
                     time.sleep(0.01)
+                    client.close()
+                    client = orchestrator.client()
             answers[path].append((body, answered))
+        client.close()
 
     asking = [threading.Thread(target=ask, args=(path,), daemon=True) for path in answers]
     for each in asking:
@@ -297,7 +306,7 @@ def test_killed_while_requests_with_keys_are_under_way_each_is_done_once_and_ans
         assert not each.is_alive()
     revisions, flows = answers["/v1/revisions"], answers["/v1/hosts/h1/records"]
     for number, (body, answered) in enumerate(revisions):
-        assert post("/v1/revisions", number, body) == answered
+        assert post(orchestrator.http, "/v1/revisions", number, body) == answered
     assert [answered["id"] for _, answered in revisions] == [1 + number for number in range(len(revisions))]
     assert len(orchestrator.ask("GET", "/v1/revisions")) == len(revisions)
     noted = [note["action"] for note in orchestrator.ask("GET", "/v1/audit?last=1000")]
