@@ -8,7 +8,7 @@ from typing import Protocol
 
 from lab.experiment.claims import AsPaper, Claim, Outcome, judge, said, tally
 from lab.experiment.intervals import Interval, over_runs
-from lab.figures.page import Key, Panel, Points, Runs, Scale, Series, Story
+from lab.figures.page import Key, Panel, Paper, Points, Runs, Scale, Series, Story
 from lab.figures.points import Point
 from lab.sim import Experiment
 from lab.sim.fluid import FluidExperiment
@@ -18,9 +18,22 @@ Run = Callable[[str, str, float, int, int], Experiment | FluidExperiment | None]
 """Case, scheme, load, flows, seed; None: there is no such point."""
 
 
+@dataclass(frozen=True)
+class Statistic:
+    """`mean` or `p99` of a class of flows. Two of the same are equal: a claim finds the plots of what it is about."""
+
+    name: str
+    size_class: str
+    of: str
+
+    def __call__(self, point: Point) -> float:
+        """Of one run."""
+        return point.statistic(self.name, self.size_class, self.of)
+
+
 def fct(statistic: str = "mean", size_class: str = "all", of: str = "fct_us") -> Measure:
-    """`mean` or `p99` of a class of flows."""
-    return lambda point: point.statistic(statistic, size_class, of)
+    """`mean` or `p99` of a class of flows' completion times."""
+    return Statistic(statistic, size_class, of)
 
 
 def slowdown(statistic: str = "mean", size_class: str = "all") -> Measure:
@@ -98,6 +111,17 @@ class Column:
             return told.value(case, scheme, load, self.measure)
         over, under = (self.base, scheme) if self.turned else (scheme, self.base)
         return told.ratio(case, over, under, load, self.measure)
+
+    def paper(self, claim: Claim, measure: Measure, scheme: str) -> tuple[float, float] | None:
+        """What the paper has of a row's number: least and most; None where the claim is about another one."""
+        if not isinstance(claim.needs, AsPaper) or measure != self.measure or self.case:
+            return None
+        pair, low, high = (self.scheme or scheme, self.base), claim.needs.low, claim.needs.high
+        if (claim.scheme, claim.base) == pair:
+            return (1 / high, 1 / low) if self.turned else (low, high)
+        if (claim.base, claim.scheme) == pair:
+            return (low, high) if self.turned else (1 / high, 1 / low)
+        return None
 
     def text(self, told: Told, case: str, scheme: str, load: float) -> str:
         """As in the table."""
@@ -205,7 +229,7 @@ class Grid:
         """A claim's ratio in each of its cases and at each of its loads, as far as there were such flows; and those
         loads."""
         asked = claim.needs.loads if isinstance(claim.needs, AsPaper) else ()
-        measure = self.measures.get(claim.statistic) or fct(claim.statistic, claim.size_class, self.of)
+        measure = self._measure(claim)
         places = [
             (case, load)
             for case in self.cases
@@ -245,16 +269,31 @@ class Grid:
     def _panels(self, scale: Scale, told: Told) -> list[Panel]:
         panels = []
         for where, axis, x, places, names in self._axes(scale, told):
+            at = [(one, case, load) for one, (case, load) in zip(x, places, strict=True)]
             for column in self.plotted or _beside(self.base)[:2]:
-                lines = []
+                lines, papers = [], []
                 for scheme in self.drawn or self._others():
-                    at = [(one, case, load) for one, (case, load) in zip(x, places, strict=True)]
                     there = [(one, case, load) for one, case, load in at if told.has(case, scheme, load)]
                     values = [column.of(told, case, scheme, load) for _, case, load in there]
                     lines.append(Series(scheme, [one for one, *_ in there], values))
+                    papers += self._papers(column, scheme, at)
                 title = f"{where}: {column.title}" if where else column.title
-                panels.append(Panel(title, axis, self.y or f"FCT / {self.base}'s", lines, names))
+                panels.append(Panel(title, axis, self.y or f"FCT / {self.base}'s", lines, names, papers))
         return panels
+
+    def _papers(self, column: Number, scheme: str, at: Sequence[tuple[float, str, float]]) -> list[Paper]:
+        """The paper's numbers of a line of a plot."""
+        found = []
+        for claim in self.claims:
+            span = column.paper(claim, self._measure(claim), scheme) if isinstance(column, Column) else None
+            if span is not None and isinstance(claim.needs, AsPaper):
+                cases, loads = claim.cases, claim.needs.loads
+                x = [one for one, case, load in at if (not cases or case in cases) and (not loads or load in loads)]
+                found += [Paper(scheme, x, *span)] if x else []
+        return found
+
+    def _measure(self, claim: Claim) -> Measure:
+        return self.measures.get(claim.statistic) or fct(claim.statistic, claim.size_class, self.of)
 
     def _axes(
         self, scale: Scale, told: Told

@@ -64,6 +64,16 @@ class Series:
 
 
 @dataclass(frozen=True)
+class Paper:
+    """What a paper has of a line: from `low` to `high` (equal: one number) at those places of the abscissa."""
+
+    label: str
+    x: Sequence[float]
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
 class Panel:
     """One plot."""
 
@@ -73,6 +83,8 @@ class Panel:
     series: Sequence[Series]
     names: Sequence[str] = ()
     """Of the abscissa's 0, 1, 2, ..., where these are no numbers but cases: each then has a line of the plot."""
+    papers: Sequence[Paper] = ()
+    """Drawn behind the line of the same label."""
 
 
 @dataclass(frozen=True)

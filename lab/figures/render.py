@@ -11,15 +11,18 @@ import matplotlib
 
 matplotlib.use("svg")
 import matplotlib.pyplot as plt
+from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, SymmetricalLogLocator
 
-from lab.experiment.plots import colours
-from lab.figures.page import Page, Panel, Scale, Series, Story
+from lab.experiment.plots import looks
+from lab.figures.page import Page, Panel, Paper, Scale, Series, Story
 
 TICKS_MAX = 6
 """So many places of the abscissa are each named."""
 WIDE = 5
 """Values that differ by more than this factor get a logarithmic axis."""
+PAPER, SHADE, THIN = "#777777", 0.2, 0.006
+"""What a paper has is a band of its scheme's colour, a single number a band of 0.6 % either way."""
 TITLE = 46
 """Letters of a title that fit over a panel; a longer one is set smaller."""
 
@@ -51,15 +54,30 @@ def draw(panels: Sequence[Panel], path: Path) -> None:
             axis.set_title(panel.title, loc="left", fontsize=min(10.0, 10 * TITLE / max(1, len(panel.title))))
             axis.grid(True, color="#eeeeee")
             if not is_one:
-                axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.17), ncols=2, fontsize=7, frameon=False)
+                axis.legend(
+                    *_handles(axis, [panel]),
+                    loc="upper center",
+                    bbox_to_anchor=(0.5, -0.17),
+                    ncols=2,
+                    fontsize=7,
+                    frameon=False,
+                )
         if is_one:
-            handles = axes.flat[labels.index(longest)].get_legend_handles_labels()
-            columns = _legend_columns(longest, size[0])
-            figure.legend(*handles, loc="outside lower center", ncols=columns, fontsize=8, frameon=False)
+            handles, named = _handles(axes.flat[labels.index(longest)], panels)
+            columns = _legend_columns(named, size[0])
+            figure.legend(handles, named, loc="outside lower center", ncols=columns, fontsize=8, frameon=False)
         with plt.rc_context({"svg.hashsalt": "qclimb"}):
             figure.savefig(path, format="svg", metadata={"Date": None})
     finally:
         plt.close(figure)
+
+
+def _handles(axis: Any, panels: Sequence[Panel]) -> tuple[list[Any], list[str]]:
+    """Of a legend: an axis' lines, and one for all that is a paper's."""
+    handles, named = axis.get_legend_handles_labels()
+    if any(panel.papers for panel in panels):
+        return [*handles, Patch(color=PAPER, alpha=SHADE, lw=0)], [*named, "the paper's, in its scheme's colour"]
+    return handles, named
 
 
 def _legend_columns(labels: Sequence[str], inches: float) -> int:
@@ -87,17 +105,45 @@ def _lines(panel: Panel, axis: Any) -> None:
     places = sorted({x for series in panel.series for x in series.x})
     closest = min((right - left for left, right in pairwise(places)), default=0.0)
     step = min(0.06 * closest, 0.015 * (places[-1] - places[0]))
-    colour = colours(series.label for series in panel.series)
+    look = looks(series.label for series in panel.series)
+    for paper in panel.papers:
+        _paper(axis, paper, look[paper.label].colour, 0.5 * closest or 0.05)
     for place, series in enumerate(panel.series):
         shift = step * (place - (len(panel.series) - 1) / 2) if series.has_intervals else 0.0
         x = [each + shift for each in series.x]
-        style = {"label": series.label, "color": colour[series.label], "marker": "o", "ms": 3, "lw": 1.3, "capsize": 2}
-        axis.errorbar(x, series.values, _bars(series), **style)
+        colour, line, marker = look[series.label]
+        style = {
+            "label": series.label,
+            "color": colour,
+            "ls": line,
+            "marker": marker,
+            "ms": 3.5,
+            "lw": 1.3,
+            "capsize": 2,
+        }
+        drawn = axis.errorbar(x, series.values, _bars(series), **style)
+        drawn.lines[0].set_gid(f"{panel.title}: {series.label}")
     if len(places) <= TICKS_MAX and step >= 0.01 * (places[-1] - places[0]):
         axis.set_xticks(places)
     _scale_of(axis, "y", _shown(panel))
     axis.set_xlabel(panel.x)
     axis.set_ylabel(panel.y)
+
+
+def _paper(axis: Any, paper: Paper, colour: str, width: float) -> None:
+    """A band over its places; over a single one as wide as `width`."""
+    x = list(paper.x) if len(paper.x) > 1 else [paper.x[0] - width / 2, paper.x[0] + width / 2]
+    axis.fill_between(x, *_wide(paper), color=colour, alpha=_alpha(paper), lw=0)
+
+
+def _wide(paper: Paper) -> tuple[float, float]:
+    """One number is drawn as a band that can be seen."""
+    middle = (paper.low + paper.high) / 2
+    return min(paper.low, middle * (1 - THIN)), max(paper.high, middle * (1 + THIN))
+
+
+def _alpha(paper: Paper) -> float:
+    return SHADE if paper.low < paper.high else 3 * SHADE
 
 
 def _scale_of(axis: Any, letter: str, shown: Sequence[float]) -> None:
@@ -124,12 +170,19 @@ def _scale_of(axis: Any, letter: str, shown: Sequence[float]) -> None:
 
 def _dots(panel: Panel, axis: Any) -> None:
     """A line of the plot a case, a dot a series: what is no number has no slope."""
-    colour = colours(series.label for series in panel.series)
+    look = looks(series.label for series in panel.series)
     for place, series in enumerate(panel.series):
         shift = 0.7 / len(panel.series) * (place - (len(panel.series) - 1) / 2) if series.has_intervals else 0.0
         y = [each + shift for each in series.x]
-        style = {"label": series.label, "color": colour[series.label], "fmt": "o", "ms": 4, "lw": 1}
-        axis.errorbar(series.values, y, xerr=_bars(series), **style)
+        colour, _, marker = look[series.label]
+        for paper in (each for each in panel.papers if each.label == series.label):
+            for at in paper.x:
+                axis.fill_betweenx(
+                    [at + shift - 0.2, at + shift + 0.2], *_wide(paper), color=colour, alpha=_alpha(paper), lw=0
+                )
+        style = {"label": series.label, "color": colour, "fmt": marker, "ms": 4, "lw": 1}
+        drawn = axis.errorbar(series.values, y, xerr=_bars(series), **style)
+        drawn.lines[0].set_gid(f"{panel.title}: {series.label}")
     axis.set_yticks(range(len(panel.names)), panel.names, fontsize=8)
     axis.set_ylim(len(panel.names) - 0.4, -0.6)
     _scale_of(axis, "x", _shown(panel))
@@ -137,7 +190,8 @@ def _dots(panel: Panel, axis: Any) -> None:
 
 
 def _shown(panel: Panel) -> list[float]:
-    return [value for series in panel.series for value in series.values if value == value]
+    ours = [value for series in panel.series for value in series.values if value == value]
+    return [*ours, *(end for paper in panel.papers for end in (paper.low, paper.high))]
 
 
 def _how_much(scale: Scale) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 
 from lab.experiment import page
 from lab.experiment.intervals import over_blocks
+from lab.experiment.plots import looks
 from lab.run.tagger.cells import DSCPS, GROUNDS, VARIANTS, Outcome
 
 PROBES = {
@@ -126,13 +127,16 @@ def plot(results: Results, path: Path) -> None:
 
     figure = Figure(figsize=(9, 3.6), layout="constrained")
     panels = figure.subplots(1, len(GROUNDS))
+    look = looks(variant.title for variant in VARIANTS.values())
     for panel, ground in zip(panels, GROUNDS, strict=True):
         for variant in VARIANTS:
             outcomes = results.get((ground, variant), ())
             values = np.sort([flow["fct_ms"] for outcome in outcomes for flow in outcome.flows])
             if len(values):
                 share = np.arange(1, len(values) + 1) / len(values)
-                panel.plot(values, share, label=VARIANTS[variant].title, drawstyle="steps-post")
+                title = VARIANTS[variant].title
+                colour, line, _ = look[title]
+                panel.plot(values, share, label=title, color=colour, ls=line, drawstyle="steps-post")
         panel.set(title=TITLES[ground].split(":")[0], xlabel="FCT, ms", ylabel="share of flows", xscale="log")
         # Left to itself, an axis of about a decade names 2 x 10^1, 3 x 10^1, ... over one another.
         low, high = panel.get_xlim()

@@ -1,8 +1,10 @@
 """The book: points are run once, pages say what they found, and the command is plain about what it can't do."""
 
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -11,9 +13,10 @@ from click.testing import CliRunner
 from lab.cli import lab
 from lab.cli.figures import figures
 from lab.experiment.intervals import Interval
+from lab.experiment.plots import colours
 from lab.figures import points, render
 from lab.figures.index import write_index
-from lab.figures.page import Panel, Scale, Series
+from lab.figures.page import Panel, Paper, Scale, Series
 from lab.figures.pages.asked import ASKED
 from lab.figures.pages.bigspine.fluid import PAGE_A as BIGSPINE
 from lab.figures.pages.book import PAGES
@@ -99,6 +102,35 @@ def test_the_shipped_book_has_every_page_and_is_of_its_own_index(tmp_path):
     for path in (*book.glob("*.md"), *book.glob("*.json")):
         shutil.copy(path, tmp_path)
     assert write_index(tmp_path, ASKED).read_text() == (book / "README.md").read_text()
+
+
+STROKE = re.compile(r"(?:stroke|fill): (#[0-9a-f]{6})")
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_scheme_has_its_own_colour_in_the_shipped_plots(name):
+    drawn = ElementTree.parse(Path(__file__).parents[3] / f"docs/figures/{name}.svg")
+    lines: dict[str, dict[str, str]] = {}
+    for group in drawn.iter("{http://www.w3.org/2000/svg}g"):
+        panel, colon, label = group.get("id", "").rpartition(": ")
+        if colon:
+            styles = " ".join(each.get("style", "") for each in group.iter())
+            lines.setdefault(panel, {})[label] = STROKE.search(styles)[1]
+    assert lines, f"docs/figures/{name}.svg: no lines with names, expected what `qclimb figures {name}` draws"
+    for panel, found in lines.items():
+        assert found == colours(found), panel
+
+
+@pytest.mark.parametrize("names", [(), ("one", "two")])
+def test_the_paper_s_numbers_are_drawn_and_named_in_the_legend(names, tmp_path):
+    line = Series("QCLIMB", [0.0, 1.0], [Interval(0.6, 0.5, 0.7)] * 2)
+    sizes = []
+    for papers in ((), (Paper("QCLIMB", [0.0], 0.2, 0.4), Paper("QCLIMB", [0.0, 1.0], 0.9, 0.9))):
+        render.draw([Panel("t", "x", "y", [line], names, papers)], tmp_path / "drawn.svg")
+        text = (tmp_path / "drawn.svg").read_text()
+        assert ("the paper's" in text) == bool(papers)
+        sizes.append(text.count("FillBetweenPolyCollection") + text.count("PolyCollection"))
+    assert sizes[1] > sizes[0]
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -152,3 +152,19 @@ def test_points_that_there_are_not_have_no_row_and_no_place():
     found = {key: point for key, point in points().items() if key[2] == 0.5}
     story = grid().tell(SCALE, found)
     assert [row["load"] for row in story.rows] == ["0.5"]
+
+
+def test_the_paper_s_numbers_stand_behind_the_line_that_they_are_of():
+    others = (
+        Claim("A", "B", "small", "mean", AsPaper(0.1, 0.2)),  # of another plot
+        Claim("B", "A", "all", "mean", AsPaper(1.25, 2.0, (0.7,))),  # the other way round
+        Claim("A", "B", "all", "mean", AsPaper(0.3, 0.3), cases=("two",)),
+    )
+    (panel,) = grid((CLAIM, *others)).tell(SCALE, points()).panels
+    assert [(paper.label, list(paper.x), paper.low, paper.high) for paper in panel.papers] == [
+        ("A", [0.5, 0.7], 0.7, 0.7),
+        ("A", [0.7], 0.5, 0.8),
+    ]
+    turned = (Column("B / overall mean", fct(), "B", turned=True),)
+    (panel,) = grid(plotted=turned).tell(SCALE, points()).panels
+    assert panel.papers[0].low == pytest.approx(1 / 0.7)

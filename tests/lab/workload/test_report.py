@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from lab.experiment.claims import Outcome
-from lab.experiment.plots import colours
+from lab.experiment.plots import colours, looks, scheme_of
 from lab.run.report import Comparison, markdown, verdicts
 from lab.run.report.figures import BINS, by_size, slowdowns
 from lab.run.report.html import write_html
@@ -85,6 +85,10 @@ def test_a_scheme_has_one_colour_whatever_stands_beside_it():
     assert colours(titles) == {title: colours([title])[title] for title in titles}
     found = colours([*titles, "QCLIMB-FP", "QCLIMB-PS", *(f"other {n}" for n in range(4))])
     assert len(set(found.values())) == len(found)
+    look = looks(["PIAS; ours", "QCLIMB-PS", "PIAS", "PIASX"])
+    assert (look["PIAS"].colour, look["PIAS"].line) == (colours(["PIAS"])["PIAS"], "-")
+    assert look["PIAS; ours"].line != "-" and scheme_of("PIAS; ours") == "PIAS" and scheme_of("PIASX") is None
+    assert scheme_of("QCLIMB-PS; ours") == "QCLIMB-PS" and scheme_of("PDQ(ES)") == "PDQ"
 
 
 def test_the_report_is_one_file_that_needs_no_other(compared, tmp_path):

@@ -25,6 +25,7 @@ GRID = Grid(
     ),
     cases=tuple(TRACES),
     case="trace",
+    drawn=("PIAS; default", "QCLIMB", "QCLIMB; default", "QCLIMB-PS", "pFabric"),
 )
 PAGE = Page(
     name="qclimb-24",
