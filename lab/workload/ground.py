@@ -47,6 +47,9 @@ class Ground(Protocol):
     def queue_drops(self) -> dict[str, int]:
         """Packets dropped at switch ports since they began, by SONiC queue number as text."""
 
+    def queued_bytes(self) -> dict[str, int]:
+        """What waits at switch ports now, by SONiC queue number as text."""
+
 
 class Loopback:
     """Addresses of 127.0.0.0/8 as hosts. For tests: one network, no rate, no shim unless `library` names it."""
@@ -79,6 +82,10 @@ class Loopback:
         return read_tcp_counters(Path("/proc/thread-self/net")) if host == "h1" else dict.fromkeys(TCP_COUNTERS, 0)
 
     def queue_drops(self) -> dict[str, int]:
+        """Loopback has no switch."""
+        return {}
+
+    def queued_bytes(self) -> dict[str, int]:
         """Loopback has no switch."""
         return {}
 
@@ -117,13 +124,20 @@ class FabricGround:
 
     def queue_drops(self) -> dict[str, int]:
         """Sum over switch ports; empty where the machine can't count them."""
+        return self._over_ports("dropped_packets")
+
+    def queued_bytes(self) -> dict[str, int]:
+        """Sum over switch ports; empty where the machine can't count them."""
+        return self._over_ports("queued_bytes")
+
+    def _over_ports(self, counter: str) -> dict[str, int]:
         buffer = self._fabric.shared_buffer
         if buffer is None:
             return {}
         total: dict[str, int] = {}
         for port in self._fabric.topology.switch_ports:
             for number, queue in enumerate(buffer.state(port.ifindex).queue):
-                total[str(number)] = total.get(str(number), 0) + queue.dropped_packets
+                total[str(number)] = total.get(str(number), 0) + getattr(queue, counter)
         return total
 
 

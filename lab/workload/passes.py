@@ -65,6 +65,10 @@ class PassResult:
     """Sum over hosts of the increments of TCP_COUNTERS."""
     queue_drops: dict[str, int] = field(default_factory=dict)
     """Packets that switches dropped, by queue."""
+    waited_ms: list[int] = field(default_factory=list)
+    """When what waited was read, from the trace's time 0 on."""
+    waited_bytes: dict[str, list[int]] = field(default_factory=dict)
+    """What waited then at all switch ports, by queue."""
     idle_share: float = 0.0
     """Share of the machine's CPU time that was idle during the pass."""
     settings: dict[str, Any] = field(default_factory=dict)
@@ -167,7 +171,7 @@ def run_pass(
                     programs.start_driver(ground, host, trace_file, log, start_ns, DRAIN_S, services, words_file)
                 )
             before_traffic = cpu_now()
-            _wait([*drivers, *beside(start_ns)], start_ns, trace.seconds, progress)
+            waited_ms, waited_bytes = _wait(ground, [*drivers, *beside(start_ns)], start_ns, trace.seconds, progress)
             idle_share = before_traffic.idle_share(cpu_now())
         finally:
             programs.end(drivers)
@@ -181,6 +185,8 @@ def run_pass(
         seconds=trace.seconds,
         tcp={key: after[0][key] - before[0][key] for key in TCP_COUNTERS},
         queue_drops={queue: drops - before[1].get(queue, 0) for queue, drops in after[1].items()},
+        waited_ms=waited_ms,
+        waited_bytes=waited_bytes,
         idle_share=idle_share,
         settings=dict(settings or {}),
         **columns,
@@ -195,18 +201,28 @@ def _counters(ground: Ground) -> tuple[dict[str, int], dict[str, int]]:
     return total, ground.queue_drops()
 
 
-def _wait(drivers: Sequence[Any], start_ns: int, seconds: float, progress: Progress | None) -> None:
-    """Until all drivers ended; they end by themselves DRAIN_S after their last arrival."""
-    until = start_ns / 1e9 + seconds + DRAIN_S + 10
+def _wait(
+    ground: Ground, drivers: Sequence[Any], start_ns: int, seconds: float, progress: Progress | None
+) -> tuple[list[int], dict[str, list[int]]]:
+    """Until all drivers ended; they end by themselves DRAIN_S after their last arrival. Returns what waited meanwhile
+    at switch ports: when it was read, in ms, and bytes by queue."""
+    waited_ms: list[int] = []
+    waited_bytes: dict[str, list[int]] = {}
     while any(driver.poll() is None for driver in drivers):
-        if time.monotonic() > until:
+        now_s = time.monotonic() - start_ns / 1e9
+        if now_s > seconds + DRAIN_S + 10:
             raise programs.WorkloadError(f"a driver has not ended {DRAIN_S + 10} s after the trace")
         if progress:
-            progress(min(1.0, max(0.0, (time.monotonic() - start_ns / 1e9) / seconds)))
+            progress(min(1.0, max(0.0, now_s / seconds)))
+        if 0 <= now_s <= seconds:
+            waited_ms.append(round(1000 * now_s))
+            for queue, count in ground.queued_bytes().items():
+                waited_bytes.setdefault(queue, []).append(count)
         time.sleep(0.1)
     failed = [driver for driver in drivers if driver.returncode not in (0, 3)]
     if failed:
         raise programs.WorkloadError(f"{failed[0].args[:4]!r} ended with {failed[0].returncode}")
+    return waited_ms, waited_bytes
 
 
 def _join(ground: Ground, trace: Trace, services: Sequence[Endpoint], logs: Mapping[str, Path]) -> dict[str, Any]:

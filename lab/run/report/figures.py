@@ -14,7 +14,7 @@ import numpy as np
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from lab.experiment.flows import CLASSES, Flows
-from lab.experiment.plots import colours, svg_of
+from lab.experiment.plots import looks, svg_of
 from lab.run.report.comparison import Comparison, title_of
 
 BINS = 12
@@ -24,8 +24,9 @@ TAIL_FLOWS = 100
 
 
 @contextmanager
-def _drawn(columns: int) -> Iterator[tuple[Any, Any]]:
-    figure, axes = plt.subplots(1, columns, figsize=(5.2 * columns, 3.4), squeeze=False, layout="constrained")
+def _drawn(columns: int, sharey: bool = False) -> Iterator[tuple[Any, Any]]:
+    size = (max(5.2 * min(columns, 2), 2.6 * columns), 3.4)
+    figure, axes = plt.subplots(1, columns, figsize=size, squeeze=False, layout="constrained", sharey=sharey)
     try:
         yield figure, axes[0]
     finally:
@@ -36,9 +37,8 @@ def by_size(comparison: Comparison) -> str:
     """Slowdown by flow size, its median and its 99th percentile, a curve a scheme, as HomaModule draws it; SVG."""
     with _drawn(2) as (figure, panels):
         for axes, percent in zip(panels, (50, 99), strict=True):
-            for name, sample, colour in _schemes(comparison):
-                size, slowdown = slowdowns(sample, percent)
-                axes.plot(size, slowdown, color=colour, label=title_of(name), marker="o", ms=3, lw=1.3)
+            for sample, style in _schemes(comparison):
+                axes.plot(*slowdowns(sample, percent), marker="o", ms=3, **style)
             axes.set_xscale("log")
             axes.set_yscale("log")
             axes.axhline(1, color="#999999", ls=":", lw=1, label="the limit")
@@ -71,11 +71,11 @@ def cdf(comparison: Comparison, size_class: str, of: str) -> str:
     """
     with _drawn(1) as (figure, (axes,)):
         most = 2
-        for name, sample, colour in _schemes(comparison):
+        for sample, style in _schemes(comparison):
             values = _values(sample, size_class, of)
             most = max(most, values.size)
             share = 1 - np.arange(values.size) / max(1, values.size)
-            axes.step(values, share, where="pre", label=title_of(name), color=colour, lw=1.3)
+            axes.step(values, share, where="pre", **style)
         axes.set_xscale("log")
         axes.set_yscale("log")
         axes.set_ylim(0.7 / most, 1)
@@ -89,16 +89,46 @@ def cdf(comparison: Comparison, size_class: str, of: str) -> str:
         return svg_of(figure)
 
 
+def queues(comparison: Comparison) -> str:
+    """What waited at all switch ports over time, stacked by queue, a panel a scheme and the same scale in all, in the
+    first seed; the queue that is served first below. SVG; empty where nothing was read."""
+    shown = {name: results[0] for name, results in comparison.results.items() if any(results[0].waited_bytes.values())}
+    held = sorted({q for one in shown.values() for q, each in one.waited_bytes.items() if any(each)}, key=int)[::-1]
+    if not held:
+        return ""
+    shade = plt.get_cmap("viridis")
+    with _drawn(len(shown), sharey=True) as (figure, panels):
+        for axes, (name, one) in zip(panels, shown.items(), strict=True):
+            rows = [np.array(one.waited_bytes.get(queue, [0] * len(one.waited_ms))) / 1000 for queue in held]
+            colour = [shade(0.05 + 0.9 * place / max(1, len(held) - 1)) for place in range(len(held))]
+            axes.stackplot(np.array(one.waited_ms) / 1000, rows, labels=held, colors=colour, lw=0)
+            axes.set_title(title_of(name), loc="left", fontsize=10)
+            axes.set_xlabel("s")
+            axes.margins(x=0)
+        panels[0].set_ylabel("KB that wait")
+        figure.legend(
+            *panels[0].get_legend_handles_labels(),
+            loc="outside lower center",
+            ncols=len(held),
+            fontsize=8,
+            frameon=False,
+            title="SONiC queue, from the one that is served first",
+            title_fontsize=8,
+        )
+        return svg_of(figure)
+
+
 def all_cdfs(comparison: Comparison) -> list[str]:
     """One plot of FCT per size class."""
     return [cdf(comparison, size_class, "fct_ms") for size_class in CLASSES]
 
 
-def _schemes(comparison: Comparison) -> Iterator[tuple[str, Flows, str]]:
-    """Each scheme, its flows and its colour."""
-    colour = colours(title_of(name) for name in comparison.samples)
+def _schemes(comparison: Comparison) -> Iterator[tuple[Flows, dict[str, Any]]]:
+    """Each scheme's flows, and the style of its curve."""
+    look = looks(title_of(name) for name in comparison.samples)
     for name, sample in comparison.samples.items():
-        yield name, sample, colour[title_of(name)]
+        title = title_of(name)
+        yield sample, {"label": title, "color": look[title].colour, "ls": look[title].line, "lw": 1.3}
 
 
 def _values(sample: Flows, size_class: str, of: str) -> np.ndarray[tuple[int], np.dtype[np.float64]]:

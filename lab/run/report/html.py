@@ -39,6 +39,7 @@ def _shown(comparison: Comparison) -> dict[str, Any]:
             for size_class in CLASSES
         ],
         "by_size": figures.by_size(comparison),
+        "waiting": figures.queues(comparison),
         "figures": figures.all_cdfs(comparison),
         "packet_columns": tables.PACKET_COLUMNS,
         "packets": tables.packet_cells(comparison),

@@ -9,9 +9,10 @@ from rich.console import Console
 from lab.experiment.claims import Outcome
 from lab.experiment.plots import colours, looks, scheme_of
 from lab.run.report import Comparison, markdown, verdicts
-from lab.run.report.figures import BINS, by_size, slowdowns
+from lab.run.report.figures import BINS, by_size, queues, slowdowns
 from lab.run.report.html import write_html
 from lab.run.report.tables import print_comparison
+from lab.workload.passes import PassResult
 
 SIZES = [100, 4000, 50_000, 900_000] * 250
 
@@ -122,3 +123,20 @@ def test_passes_over_different_traces_are_not_compared(make_result):
     one = make_result("tcp", [100], [1e3])
     with pytest.raises(ValueError, match="different traces"):
         Comparison(0.6, {"tcp": [one], "pias": [replace(one, trace_digest="other")]})
+
+
+def test_what_waited_is_drawn_by_queue_from_the_first_served_on_and_only_where_it_was_read(compared, tmp_path):
+    comparison = compared(pias=0.5)
+    assert queues(comparison) == ""
+    waited = {"0": [0, 9000], "6": [0, 0], "7": [500, 0]}
+    results = {
+        name: [replace(passes[0], waited_ms=[0, 100], waited_bytes=waited if name == "pias" else {"0": [7000, 0]})]
+        for name, passes in comparison.results.items()
+    }
+    again = [PassResult.from_json(json.loads(json.dumps(passes[0].to_json()))) for passes in results.values()]
+    assert again[1].waited_bytes == waited
+    seen = Comparison(comparison.load, results)
+    text = queues(seen)
+    assert text.index("<!-- 7 -->") < text.rindex("<!-- 0 -->") and "<!-- 6 -->" not in text
+    write_html(tmp_path / "report.html", "a title", [seen], verdicts(seen), {})
+    assert "Where bytes wait" in (tmp_path / "report.html").read_text()
