@@ -165,7 +165,8 @@ def _scale_of(axis: Any, letter: str, shown: Sequence[float]) -> None:
         one.set_major_formatter(FuncFormatter(lambda value, place: f"{value:,g}"))
         one.set_minor_formatter(NullFormatter())
     elif all(value >= 0 for value in shown):
-        set_limits(max(0.0, getattr(axis, f"get_{letter}lim")()[0]), None)
+        low, high = getattr(axis, f"get_{letter}lim")()
+        set_limits(max(0.0, low), min(high, 1.6 * max(shown)))  # an interval that reaches farther is cut off
 
 
 def _dots(panel: Panel, axis: Any) -> None:
