@@ -56,6 +56,7 @@ class Written:
     rows: Rows
     ports: list[str]
     refused: Mapping[str, str]
+    unshared: Mapping[str, str]
     is_new: bool
 
 
@@ -66,7 +67,6 @@ class Switch:
         self,
         db: Database,
         now_s: Callable[[], float] = time.time,
-        narrow_buffers: bool = False,
         backend: PathBackend = "acl",
         quiet_s: float = 0.0,
     ) -> None:
@@ -74,7 +74,6 @@ class Switch:
         self.quiet = Quiet(quiet_s)
         self._known: Rows | None = None  # CONFIG_DB as we last read or wrote it
         self._is_held = self._is_half = False
-        self._narrow_buffers = narrow_buffers
         self._now_s = now_s
         self._lock = threading.RLock()
         self._holder = Holder(db)
@@ -216,7 +215,7 @@ class Switch:
         if self._asic.progress.is_fresh:
             self._asic.begin(rows, self.board.snapshot.status.schedulers)
         merged, bound = {**rows, PREVIOUS: {**known, **gone}}, self._asic.bound(rows)
-        planned = plan(intent, merged, self._narrow_buffers, bound, self._tags.next(), self._backend)
+        planned = plan(intent, merged, bound, self._tags.next(), self._backend)
         if gone:
             first, *others = planned.transactions or ((),)
             again = tuple(Put(PREVIOUS, key, row) for key, row in gone.items())
@@ -246,7 +245,9 @@ class Switch:
                 log.debug("change %s", described(change))
         ports = ports_meant(intent.ports, rows) if intent is not None and intent.admin_state == "enabled" else []
         was_new = self._written is not None and self._written.is_new
-        self._written = Written(intent, status, now, ports, planned.refused, was_new or bool(planned.changes))
+        self._written = Written(
+            intent, status, now, ports, planned.refused, planned.unshared, was_new or bool(planned.changes)
+        )
         self._asic.expect(rows, now, planned.changes)
         if self._steerer is not None:
             self._steerer.want(intent, rows)
@@ -292,7 +293,7 @@ class Switch:
         refused |= done.refused
         waiting = {port: told for port, told in waiting.items() if port not in refused and port in done.ports}
         held = state.NOT_VERIFIED if self._asic.reason else state.APPLIED
-        ports = state.port_rows(done.ports, refused, waiting, held)
+        ports = state.port_rows(done.ports, refused, waiting, held, done.unshared)
         self._log_new(self._asic.lasting() | refused.keys() - done.refused.keys(), ports)
         if waiting:
             port, (_, reason) = next(iter(waiting.items()))

@@ -114,11 +114,6 @@ def without_password(url: str) -> str:
     "--plain-loopback", callback=loopback, metavar="ADDR:PORT", help="Also serve gNMI without TLS, on loopback only."
 )
 @click.option(
-    "--narrow-buffers",
-    is_flag=True,
-    help="Queues before the last may hold no more than is free (docs/results/buffers.md).",
-)
-@click.option(
     "--paths",
     "backend_of_paths",
     type=click.Choice(["acl", "none"]),
@@ -154,7 +149,6 @@ def main(
     tls_ca: Path | None,
     tls_from_config_db: bool,
     plain_loopback: str | None,
-    narrow_buffers: bool,
     backend_of_paths: PathBackend,
     quiet_s: float,
     log_level: str,
@@ -180,7 +174,7 @@ def main(
         db = open_database(backend, redis_url)
     except QclimbError as error:
         raise click.UsageError(str(error)) from error
-    switch = Switch(db, narrow_buffers=narrow_buffers, backend=backend_of_paths, quiet_s=quiet_s)
+    switch = Switch(db, backend=backend_of_paths, quiet_s=quiet_s)
     if give_back:
         gone(switch)
         return

@@ -31,11 +31,9 @@ Changed = Mapping[tuple[str, str], Row | None]
 """rows by table and key as they are to be; None: none"""
 
 
-def with_what_follows(
-    intent: SwitchIntent | None, rows: Rows, narrow_buffers: bool = False, backend: PathBackend = "acl"
-) -> Changed:
+def with_what_follows(intent: SwitchIntent | None, rows: Rows, backend: PathBackend = "acl") -> Changed:
     """What has to change for the intent and its rows. Raises Refused where no port can take it."""
-    planned = plan(intent, rows, narrow_buffers, tag=Tags().next(), backend=backend)
+    planned = plan(intent, rows, tag=Tags().next(), backend=backend)
     changes = [*intent_changes(intent, rows), *(planned.transactions[0] if planned.transactions else ())]
     after = applied(rows, changes)
     keys = sorted({(one.table, one.key) for one in changes})
@@ -102,14 +100,11 @@ def admitted(rows: Rows, state: str) -> SwitchIntent:
 @click.option("--admin-state", type=click.Choice(["enabled", "disabled"]), help="Of the present intent, without FILE.")
 @click.option("--redis", "url", default="unix:///var/run/redis/redis.sock", show_default=True, metavar="URL", help=URL)
 @click.option("--backend", type=click.Choice(BACKENDS), default="auto", show_default=True, help="As switchd.")
-@click.option("--narrow-buffers", is_flag=True, help="As switchd.")
 @click.option(
     "--paths", type=click.Choice(["acl", "none"]), default="acl", show_default=True, help="As switchd has it."
 )
 @named()
-def main(
-    file: str | None, admin_state: str | None, url: str, backend: str, narrow_buffers: bool, paths: PathBackend
-) -> None:
+def main(file: str | None, admin_state: str | None, url: str, backend: str, paths: PathBackend) -> None:
     """Print the JSON patch that writes an intent, and all rows that follow from it, into CONFIG_DB.
 
     FILE has the intent as JSON of qclimb.yang or as rows of CONFIG_DB; - is standard input. Nothing is written here.
@@ -125,7 +120,7 @@ def main(
         else:
             text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
             intent = intent_of_file(text, file)
-        click.echo(json.dumps(json_patch(with_what_follows(intent, rows, narrow_buffers, paths), rows), indent=4))
+        click.echo(json.dumps(json_patch(with_what_follows(intent, rows, paths), rows), indent=4))
     except (OSError, UnicodeDecodeError, QclimbError) as error:
         raise click.UsageError(str(error)) from error
 

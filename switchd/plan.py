@@ -69,10 +69,12 @@ NOTHING_KNOWN = Bound()
 
 @dataclass(frozen=True)
 class Plan:
-    """What to write, one transaction after the other, and which ports are left as they are, each with the reason."""
+    """What to write, one transaction after the other; which ports are left as they are, and on which some queue keeps
+    the platform's share of the buffer, each with the reason."""
 
     transactions: tuple[tuple[Change, ...], ...] = ()
     refused: dict[str, str] = field(default_factory=dict)
+    unshared: dict[str, str] = field(default_factory=dict)
 
     @property
     def changes(self) -> tuple[Change, ...]:
@@ -83,20 +85,18 @@ class Plan:
 def plan(
     intent: SwitchIntent | None,
     rows: RowsNow,
-    narrow_buffers: bool = False,
     bound: Bound = NOTHING_KNOWN,
     tag: str = "0",
     backend: PathBackend = "none",
 ) -> Plan:
     """The transactions that bring the QoS tables from `rows` (READ_TABLES of CONFIG_DB) to the intent.
 
-    narrow_buffers  those of BUFFER_QUEUE, too
-    tag             what makes a fresh name differ from earlier ones of the same content: [0-9a-z]+, at most 12
-    backend         what pins classes to spines (`paths`)
+    tag      what makes a fresh name differ from earlier ones of the same content: [0-9a-z]+, at most 12
+    backend  what pins classes to spines (`paths`)
 
     Raises Refused, with the reason, when nothing of the intent can be laid over any port.
     """
-    wanted = wanted_of(intent, rows, narrow_buffers, backend)
+    wanted = wanted_of(intent, rows, backend)
     for key in bound.filled:
         row = wanted.references.get(("QUEUE", key), {})
         if (row or key in bound.leavers) and not before_us("QUEUE", key, "wred_profile", rows):
@@ -106,7 +106,7 @@ def plan(
     changes = (*_remember(wanted, rows), *fresh, *_refer(names, rows, bound), *_give_back(wanted))
     after = applied(rows, changes)
     first, second = (*changes, *_forget(after, bound)), tuple(_sweep(after, bound))
-    return Plan(tuple(one for one in (first, second) if one), wanted.refused)
+    return Plan(tuple(one for one in (first, second) if one), wanted.refused, wanted.unshared)
 
 
 def _named(wanted: Wanted, rows: RowsNow, bound: Bound, tag: str) -> tuple[dict[tuple[str, str], Row], list[Change]]:

@@ -52,7 +52,8 @@ def _default(table: str, key: str, field: str, now: str, rows: RowsNow) -> str |
     foreign = {name for name in objects if not is_own(name)}
     alike = {name for name in _elsewhere(table, key, field, rows) if name in foreign}
     shipped = [name for name in SHIPPED.get(field, ()) if name in foreign]
-    copied = {name for name in foreign if {**objects[name], "dynamic_th": "0"} == objects.get(now)}
+    ours = objects.get(now, {})
+    copied = {name for name in foreign if {**objects[name], "dynamic_th": ours.get("dynamic_th", "")} == ours}
     if table == "BUFFER_QUEUE" and len(copied) == 1:
         return copied.pop()
     if len(alike) == 1:

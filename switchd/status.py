@@ -130,6 +130,7 @@ def class_rows(intent: SwitchIntent | None, status: str = APPLIED) -> dict[str, 
             "queue": str(one.queue),
             "path": one.path,
             "threshold_bytes": str(one.threshold_bytes),
+            **({} if one.dynamic_th is None else {"dynamic_th": str(one.dynamic_th)}),
             "generation": str(intent.generation),
             "status": status,
         }
@@ -142,15 +143,19 @@ def port_rows(
     refused: Mapping[str, str],
     waiting: Mapping[str, tuple[str, str]] | None = None,
     held: str = APPLIED,
+    unshared: Mapping[str, str] | None = None,
 ) -> dict[str, Row]:
     """QCLIMB_PORT_STATE rows.
 
     refused  ports that keep what they have, with the reason
     waiting  ports where the ASIC does not have what was written: pending or unverified, and why
     held     what is said of the others: applied, or written, not verified
+    unshared ports some of whose queues keep the platform's share of the buffer, with the reason
     """
     found = {port: {"status": held} for port in ports}
     found |= {port: {"status": status, "reason": reason} for port, (status, reason) in (waiting or {}).items()}
+    for port, reason in (unshared or {}).items():
+        found[port] = {**found.get(port, {}), "buffers": reason}
     return found | {port: {"status": REFUSED, "reason": reason} for port, reason in refused.items()}
 
 

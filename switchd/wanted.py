@@ -19,9 +19,6 @@ from switchd.uplinks import check_paths
 
 PathBackend = Literal["acl", "none"]
 
-NARROW_TH = 0
-"""dynamic_th of the queues before the last: 2^0, each may hold what is free (docs/results/buffers.md)."""
-
 
 @dataclass(frozen=True)
 class Thing:
@@ -55,29 +52,32 @@ class Wanted:
     references  to objects of ours
     back        fields that refer to objects of ours no longer: what they said before; None: nothing
     refused     ports on which nothing is changed, each with the reason
+    unshared    ports some of whose queues keep the platform's share of the buffer, each with the reason
     """
 
     references: References = field(default_factory=dict)
     back: dict[tuple[str, str], dict[str, str | None]] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
+    unshared: dict[str, str] = field(default_factory=dict)
 
 
-def wanted_of(
-    intent: SwitchIntent | None, rows: RowsNow, narrow_buffers: bool = False, backend: PathBackend = "none"
-) -> Wanted:
+def wanted_of(intent: SwitchIntent | None, rows: RowsNow, backend: PathBackend = "none") -> Wanted:
     """Expand the intent over the rows now. An absent or disabled intent wants nothing. Raises Refused.
 
-    narrow_buffers  queues before the last get narrower buffer profiles than the platform's
-    backend         what pins classes to spines; none: an intent with paths is refused
+    backend  what pins classes to spines; none: an intent with paths is refused
     """
     wanted = Wanted()
     if intent is not None and intent.admin_state == "enabled" and intent.classes:
         queue_of = _queues(intent, rows, backend)
         keys = {table: keys_by_port(rows.get(table, {})) for table in ("QUEUE", "BUFFER_QUEUE", "BUFFER_PG")}
         memo: Memo = {}
+        th_of = {one.queue: one.dynamic_th for one in intent.classes if one.dynamic_th is not None}
         for port in ports_meant(intent.ports, rows):
             try:
-                wanted.references |= _of_port(port, intent, queue_of, rows, keys, narrow_buffers, memo)
+                wanted.references |= _of_port(port, intent, queue_of, rows, keys, memo)
+                found, reason = _shared(port, th_of, rows, keys["BUFFER_QUEUE"].get(port, ()))
+                wanted.references |= found
+                wanted.unshared |= {port: reason} if reason else {}
             except Refused as error:
                 wanted.refused[port] = str(error)
         if wanted.refused and not wanted.references:
@@ -95,7 +95,6 @@ def _of_port(
     queue_of: Mapping[int, int],
     rows: RowsNow,
     keys: Mapping[str, Mapping[str, list[str]]],
-    narrow_buffers: bool,
     memo: Memo,
 ) -> References:
     """What one port should refer to; `keys`: of rows with queues or groups, by table and port. Raises Refused."""
@@ -109,10 +108,6 @@ def _of_port(
         found["QUEUE", key] = queue_row
         for name in queue_row:
             before_us("QUEUE", key, name, rows)  # refused where it could not be given back
-    if narrow_buffers:
-        early = frozenset(one.queue for one in intent.classes if one.priority < len(intent.classes) - 1)
-        for key, profile in _narrowed(port, early, rows, keys["BUFFER_QUEUE"].get(port, ())).items():
-            found["BUFFER_QUEUE", key] = {"profile": thing("BUFFER_PROFILE", profile)}
     return found
 
 
@@ -170,23 +165,37 @@ def _give_back(table: str, key: str, wanted: Wanted, rows: RowsNow) -> None:
             wanted.back[table, key] = back
 
 
-def _narrowed(port: str, early: frozenset[int], rows: RowsNow, keys: Iterable[str]) -> dict[str, Row]:
-    """BUFFER_QUEUE key -> the profile that its queues, all granted and served before the last one, should have.
+def _shared(port: str, th_of: Mapping[int, int], rows: RowsNow, keys: Iterable[str]) -> tuple[References, str]:
+    """The BUFFER_QUEUE rows that get a profile of ours, the platform's but for `dynamic_th`, and why some queue of
+    `th_of` keeps the platform's share; "" where none does.
 
-    Left alone: rows that cover other queues or ports, too (to split one that the platform wrote would have to be taken
-    back exactly), and profiles without a dynamic threshold or with one that is no wider.
+    Left alone: rows that cover queues with other shares or other ports, too (to split one that the platform wrote would
+    have to be taken back exactly), and profiles without a dynamic threshold. Raises Refused where a profile could not
+    be given back.
     """
-    found = {}
+    found: References = {}
+    left: dict[int, str] = {queue: f"no BUFFER_QUEUE row of {port} covers queue {queue}" for queue in th_of}
     for key in keys:
         name, _, span = key.partition("|")
-        if name != port or not (numbers := numbers_in(span)) or not numbers <= early:
+        numbers = numbers_in(span) or frozenset()
+        shares = {th_of.get(queue) for queue in numbers}
+        if not numbers & th_of.keys():
             continue
+        if name != port or len(shares) > 1:
+            told = f"BUFFER_QUEUE|{key} covers other ports, or queues with other shares, too; split it first"
+            left |= dict.fromkeys(numbers & th_of.keys(), told)
+            continue
+        (share,) = shares
         before = before_us("BUFFER_QUEUE", key, "profile", rows)
         profile = rows.get("BUFFER_PROFILE", {}).get(before or "", {})
-        threshold = profile.get("dynamic_th", "")
-        if re.fullmatch("[0-9]{1,3}", threshold) and int(threshold) > NARROW_TH:
-            found[key] = {**profile, "dynamic_th": str(NARROW_TH)}
-    return found
+        if not re.fullmatch("-?[0-9]{1,3}", profile.get("dynamic_th", "")):
+            left |= dict.fromkeys(numbers, f"profile {before!r} of BUFFER_QUEUE|{key} has no dynamic_th")
+            continue
+        for queue in numbers:
+            left.pop(queue, None)
+        if int(profile["dynamic_th"]) != share:
+            found["BUFFER_QUEUE", key] = {"profile": thing("BUFFER_PROFILE", {**profile, "dynamic_th": str(share)})}
+    return found, next(iter(left.values()), "")
 
 
 def port_row_without_us(port: str, rows: RowsNow) -> Row:

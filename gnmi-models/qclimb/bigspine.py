@@ -35,6 +35,7 @@ def classes_of(
     queues: Sequence[int],
     dscp: Sequence[int] | None = None,
     threshold_bytes: Sequence[int] = (),
+    dynamic_th: Sequence[int | None] | None = None,
 ) -> tuple[QueueClass, ...]:
     """The table: one class a priority.
 
@@ -42,6 +43,7 @@ def classes_of(
     queues           SONiC's numbers in served-first order, N of them
     dscp             of each priority; None: the default list, which has 8
     threshold_bytes  where priorities 1 to P - 1 begin; none: not told
+    dynamic_th       of each queue, N of them: its share of the buffer; None: as the platform has it
 
     Raises PolicyError, IntentError.
     """
@@ -52,6 +54,9 @@ def classes_of(
         raise PolicyError(
             f"threshold_bytes has {len(threshold_bytes)} values, expected {priorities - 1} for {priorities} priorities"
         )
+    if dynamic_th is not None and len(dynamic_th) != len(queues):
+        raise PolicyError(f"dynamic_th has {len(dynamic_th)} values, expected {len(queues)}, one a queue")
+    shares = [None] * len(queues) if dynamic_th is None else dynamic_th
     begin = (0, *threshold_bytes) if threshold_bytes else (0,) * priorities
     width = max(len(spines), 1)
     return tuple(
@@ -61,6 +66,7 @@ def classes_of(
             queue=queues[p // width],
             path=spines[p % width] if len(spines) > 1 and p < priorities - 1 else BALANCED,
             threshold_bytes=begin[p],
+            dynamic_th=shares[p // width],
         )
         for p in range(priorities)
     )

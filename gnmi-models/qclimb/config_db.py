@@ -1,7 +1,7 @@
 """A switch intent as CONFIG_DB rows of sonic-qclimb.yang: every value a string, lists under `<field>@`.
 
 QCLIMB|global            generation, admin_state, ports@, ecn_min_bytes, ecn_max_bytes, unpinned_dscp, tier, digest
-QCLIMB_CLASS|<priority>  dscp, queue, path, threshold_bytes
+QCLIMB_CLASS|<priority>  dscp, queue, path, threshold_bytes, dynamic_th
 QCLIMB_PATH|<spine>      share
 
 SONiC's patcher writes one row after another, seconds apart. `digest`, where it is there, is that of all rows of a whole
@@ -15,7 +15,7 @@ from typing import Any
 
 from .checks import mapping, only_known, required, shown
 from .errors import HalfIntent, IntentError
-from .gnmi import LEAF, number, share_of_text, share_text
+from .gnmi import LEAF, dynamic_th, number, share_of_text, share_text
 from .policy import MAX_PRIORITIES
 from .switch import BALANCED, LAST_QUEUE, IntentFields, PathWeights, QueueClass
 
@@ -46,6 +46,7 @@ def rows_of(intent: IntentFields) -> Rows:
                 "queue": str(each.queue),
                 "path": each.path,
                 "threshold_bytes": str(each.threshold_bytes),
+                **({} if each.dynamic_th is None else {"dynamic_th": str(each.dynamic_th)}),
             }
             for each in intent.classes
         }
@@ -115,7 +116,7 @@ def _classes(table: Mapping[str, Mapping[str, object]]) -> tuple[QueueClass, ...
     for key, fields in table.items():
         place = f"{CLASS_TABLE}|{key}"
         row = _row(fields, place)
-        only_known(row, ["dscp", "queue", "path", "threshold_bytes"], place, IntentError)
+        only_known(row, ["dscp", "queue", "path", "threshold_bytes", "dynamic_th"], place, IntentError)
         found.append(
             QueueClass(
                 priority=number(key, f"{CLASS_TABLE} key", MAX_PRIORITIES - 1),
@@ -123,6 +124,7 @@ def _classes(table: Mapping[str, Mapping[str, object]]) -> tuple[QueueClass, ...
                 queue=number(required(row, "queue", place, IntentError), f"{place} queue", LAST_QUEUE),
                 path=row.get("path", BALANCED),
                 threshold_bytes=number(row.get("threshold_bytes", 0), f"{place} threshold_bytes"),
+                dynamic_th=dynamic_th(row.get("dynamic_th"), f"{place} dynamic_th"),
             )
         )
     return tuple(sorted(found, key=lambda each: each.priority))

@@ -6,7 +6,7 @@ from typing import Any
 from .checks import UINT64_MAX, decimal, mapping, only_known, required, sequence, shown
 from .errors import IntentError
 from .policy import MAX_PRIORITIES
-from .switch import BALANCED, LAST_QUEUE, IntentFields, PathWeights, QueueClass
+from .switch import BALANCED, LARGEST_TH, LAST_QUEUE, LEAST_TH, IntentFields, PathWeights, QueueClass
 
 MODULE = "qclimb"
 SHARE_DIGITS = 9
@@ -37,6 +37,7 @@ def tree_of(intent: IntentFields) -> dict[str, Any]:
                         "queue": each.queue,
                         "path": each.path,
                         "threshold-bytes": str(each.threshold_bytes),
+                        **({} if each.dynamic_th is None else {"dynamic-th": each.dynamic_th}),
                     },
                 }
                 for each in intent.classes
@@ -88,6 +89,11 @@ def number(value: object, place: str, largest: int = UINT64_MAX) -> int:
     return decimal(value, place, 0, largest, IntentError)
 
 
+def dynamic_th(value: object, place: str) -> int | None:
+    """A share of the buffer, where one is told."""
+    return None if value is None else decimal(value, place, LEAST_TH, LARGEST_TH, IntentError)
+
+
 def share_text(share: float) -> str:
     """A share as decimal64 with 9 digits, so that rounding keeps the sum of a thousand within 1e-6."""
     return f"{share:.{SHARE_DIGITS}f}"
@@ -104,7 +110,7 @@ def share_of_text(value: object, place: str) -> float:
 
 
 def _classes(obj: object) -> tuple[QueueClass, ...]:
-    leaves = {"dscp", "queue", "path", "threshold-bytes"}
+    leaves = {"dscp", "queue", "path", "threshold-bytes", "dynamic-th"}
     found = []
     for place, key, config in _entries(obj, "/qclimb/classes", "class", "priority", leaves):
         here = f"{place}/config"
@@ -115,6 +121,7 @@ def _classes(obj: object) -> tuple[QueueClass, ...]:
                 queue=number(required(config, "queue", here, IntentError), f"{here}/queue", LAST_QUEUE),
                 path=config.get("path", BALANCED),
                 threshold_bytes=number(config.get("threshold-bytes", 0), f"{here}/threshold-bytes"),
+                dynamic_th=dynamic_th(config.get("dynamic-th"), f"{here}/dynamic-th"),
             )
         )
     return tuple(sorted(found, key=lambda each: each.priority))

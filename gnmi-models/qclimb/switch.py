@@ -17,6 +17,8 @@ BALANCED = "balanced"
 NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}"
 PORT = r"[A-Za-z0-9][A-Za-z0-9._/-]{0,127}"
 LAST_QUEUE = 7
+LEAST_TH, LARGEST_TH = -8, 8
+"""of a BUFFER_PROFILE's dynamic_th (sonic-buffer-profile.yang)"""
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,8 @@ class QueueClass:
     queue            0..7, SONiC's number: strict queues are served from the largest down
     path             the spine that its packets take, or "balanced" over all
     threshold_bytes  bytes of a flow at which hosts begin to use it; shown here, used there; 0: the first, or not told
+    dynamic_th       its queue may hold 2^dynamic_th times what is free of the port's buffer (SONiC's BUFFER_PROFILE);
+                     None: what the platform gives it
     """
 
     priority: int
@@ -35,6 +39,7 @@ class QueueClass:
     queue: int
     path: str = BALANCED
     threshold_bytes: int = 0
+    dynamic_th: int | None = None
 
     def __post_init__(self) -> None:
         integer(self.priority, "priority", 0, MAX_PRIORITIES - 1, IntentError)
@@ -43,6 +48,8 @@ class QueueClass:
         integer(self.queue, f"{place} queue", 0, LAST_QUEUE, IntentError)
         text(self.path, f"{place} path", NAME, IntentError)
         integer(self.threshold_bytes, f"{place} threshold_bytes", 0, UINT64_MAX - 1, IntentError)
+        if self.dynamic_th is not None:
+            integer(self.dynamic_th, f"{place} dynamic_th", LEAST_TH, LARGEST_TH, IntentError)
 
 
 @dataclass(frozen=True)
@@ -145,6 +152,14 @@ def check_classes(classes: tuple[QueueClass, ...]) -> None:
                 f"expected another than class {first}'s"
             )
     check_thresholds(classes)
+    share_of: dict[int, QueueClass] = {}
+    for each in classes:
+        first_there = share_of.setdefault(each.queue, each)
+        if first_there.dynamic_th != each.dynamic_th:
+            raise IntentError(
+                f"class {each.priority} dynamic_th is {each.dynamic_th}, expected {first_there.dynamic_th} as of class "
+                f"{first_there.priority}: both are in queue {each.queue}"
+            )
 
 
 def check_served_in_order(before: QueueClass, after: QueueClass) -> None:

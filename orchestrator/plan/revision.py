@@ -59,6 +59,7 @@ def compose(
     ports: tuple[str, ...] = (),
     ecn_bytes: tuple[int, int] | None = None,
     dscp: tuple[int, ...] | None = None,
+    dynamic_th: Sequence[int | None] | None = None,
     **policy: Any,
 ) -> Revision:
     """One path (K = 1): each priority has its own queue, `queues` in served-first order, by default P-1 down to 0.
@@ -70,7 +71,7 @@ def compose(
     queues = tuple(range(priorities - 1, -1, -1)) if queues is None else queues
     if len(queues) != priorities:
         raise PolicyError(f"queues has {len(queues)} entries, expected {priorities}, one a priority")
-    classes = classes_of((), queues, dscp, threshold_bytes)
+    classes = classes_of((), queues, dscp, threshold_bytes, dynamic_th)
     told = Policy(0, mode, threshold_bytes, tuple(each.dscp for each in classes), **policy)
     least, most = ecn_bytes or (None, None)
     return Revision(told, SwitchIntent(0, "enabled", classes, ports, least, most))
@@ -81,10 +82,11 @@ def compose_spines(
     decided: Decided,
     ports: tuple[str, ...] = (),
     ecn_bytes: tuple[int, int] | None = None,
+    dynamic_th: Sequence[int | None] | None = None,
     **policy: Any,
 ) -> Revision:
     """Several paths, or what is left of them; `policy` are Policy's other fields. Raises PolicyError, IntentError."""
-    classes = classes_of(decided.names, decided.queues, decided.dscp, decided.threshold_bytes)
+    classes = classes_of(decided.names, decided.queues, decided.dscp, decided.threshold_bytes, dynamic_th)
     width, unpinned = len(decided.names) if len(decided.names) > 1 else 0, decided.unpinned_dscp
     told = Policy(0, mode, decided.threshold_bytes, decided.dscp, **policy, spines=width, unpinned_dscp=unpinned or 0)
     weights = None if decided.share is None else PathWeights(decided.share)
@@ -117,7 +119,7 @@ def propose(
     """The revision of these wishes, as it is stored: thresholds computed from `sizes` where asked for, all checked.
 
     `label`: whose sizes they are; `weight_of`: what flows of hosts weigh in them that are not whole.
-    `others`: mode, ecn_bytes, and Policy's other fields.
+    `others`: mode, ecn_bytes, dynamic_th (of each queue), and Policy's other fields.
     Raises ThresholdError, PolicyError, IntentError, SchemaError.
     """
     if spines is not None and len(spines) > 1:
@@ -174,7 +176,14 @@ def adapted(document: Json, names: Sequence[str], sizes: SizeHistogram, weight_o
     ecn = None
     if old.intent.ecn_min_bytes is not None and old.intent.ecn_max_bytes is not None:
         ecn = old.intent.ecn_min_bytes, old.intent.ecn_max_bytes
-    made = compose_spines(decided=decided, ports=old.intent.ports, ecn_bytes=ecn, **kept)
+    share_of = {one.queue: one.dynamic_th for one in old.intent.classes}
+    made = compose_spines(
+        decided=decided,
+        ports=old.intent.ports,
+        ecn_bytes=ecn,
+        dynamic_th=[share_of[queue] for queue in decided.queues],
+        **kept,
+    )
     return {**document, **_stored(wish, decided, weight_of, made)}
 
 

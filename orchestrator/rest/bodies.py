@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictInt, StringConstraints,
 from qclimb.bigspine import UNPINNED_DSCP
 from qclimb.layout import Kind, marks_of
 from qclimb.policy import MAX_PRIORITIES, Mode, Policy
+from qclimb.switch import LARGEST_TH, LEAST_TH
 
 from ..models.forest_size import DEPTH, TREES, UNCALIBRATED_TREES
 from ..plan.revision import PRIORITIES
@@ -166,6 +167,12 @@ class RevisionBody(PolicyBody):
         None, description=f"of ACKs, SYNs and retransmissions, pinned to no spine; null: {UNPINNED_DSCP}"
     )
     ports: Annotated[list[str], Field(max_length=1024)] | None = None
+    dynamic_th: list[Annotated[StrictInt, Field(ge=LEAST_TH, le=LARGEST_TH)] | None] | None = Field(
+        None,
+        max_length=8,
+        description="of each queue, served-first order: it may hold 2 to this power times what is free of a port's "
+        "buffer; null: as the platform has it",
+    )
     ecn_bytes: tuple[Bytes, Bytes] | None = Field(None, description="queue length at which marking begins, is certain")
 
     @property

@@ -3,6 +3,7 @@
 uint64 leaves go in as numbers or strings, and out as strings in JSON_IETF (RFC 7951), as numbers in JSON.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -115,8 +116,8 @@ def _status_tree(status: Status) -> dict[str, Any]:
 
 
 def _port_tree(port: str, row: Mapping[str, str]) -> dict[str, str]:
-    reason = {"reason": utf8(row["reason"])} if "reason" in row else {}
-    return {"name": port, "status": _told(utf8(row.get("status", ""))), **reason}
+    why = {name: utf8(row[name]) for name in ("reason", "buffers") if name in row}
+    return {"name": port, "status": _told(utf8(row.get("status", ""))), **why}
 
 
 def _told(word: str) -> str:
@@ -143,6 +144,7 @@ def _class_tree(priority: str, row: dict[str, str]) -> dict[str, Any]:
         "queue": int(row.get("queue", 0)),
         "path": utf8(row.get("path", "balanced")),
         "threshold-bytes": int(row.get("threshold_bytes", 0)),
+        **({"dynamic-th": int(row["dynamic_th"])} if re.fullmatch("-?[0-8]", row.get("dynamic_th", "")) else {}),
         "status": utf8(row.get("status", "applied")),
         **({"reason": utf8(row["reason"])} if row.get("reason") else {}),
     }

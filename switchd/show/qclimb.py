@@ -40,6 +40,7 @@ CLASS_FIELDS = (
     ("Queue", "queue"),
     ("Path", "path"),
     ("Threshold (bytes)", "threshold_bytes"),
+    ("Buffer (dynamic_th)", "dynamic_th"),
     ("Generation", "generation"),
     ("Status", "status"),
 )
@@ -275,7 +276,9 @@ def ports(as_json: bool) -> None:
     with database() as db:
         if ran(db, as_json):
             rows = port_rows(db)
-            table = [[port, row.get("status"), row.get("reason", "")] for port, row in rows.items()]
+            table = [
+                [port, row.get("status"), row.get("reason") or row.get("buffers", "")] for port, row in rows.items()
+            ]
             tell(as_json, rows, table, ["Interface", "Status", "Reason"])
 
 

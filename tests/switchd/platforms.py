@@ -1,5 +1,6 @@
 """Switches as rows: what SONiC's templates leave, and the intents that are laid over them."""
 
+from dataclasses import replace
 from typing import Any
 
 from qclimb.intent import QueueClass, SwitchIntent
@@ -9,9 +10,14 @@ from switchd.previous import BUFFER_FIELDS, PORT_FIELDS, QUEUE_FIELDS, is_own
 from switchd.rows import Change, Merge, Rows, applied
 
 
-def plan(wanted: SwitchIntent | None, rows: Rows, narrow_buffers: bool = False, **more: Any) -> tuple[Change, ...]:
+def plan(wanted: SwitchIntent | None, rows: Rows, **more: Any) -> tuple[Change, ...]:
     """All transactions in one: what is in the end."""
-    return whole_plan(wanted, rows, narrow_buffers, **more).changes
+    return whole_plan(wanted, rows, **more).changes
+
+
+def narrow(wanted: SwitchIntent) -> SwitchIntent:
+    """The same, with what is free of the buffer at most for each queue but the last."""
+    return replace(wanted, classes=(*(replace(one, dynamic_th=0) for one in wanted.classes[:-1]), wanted.classes[-1]))
 
 
 def classes(*queues: int) -> tuple[QueueClass, ...]:

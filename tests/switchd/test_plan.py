@@ -1,5 +1,7 @@
 """plan() over tables of rows."""
 
+from dataclasses import replace
+
 import pytest
 from qclimb.intent import SwitchIntent
 
@@ -7,7 +9,19 @@ from switchd.plan import LETTER, OBJECT_TABLES, Bound, Refused
 from switchd.plan import plan as whole_plan
 from switchd.previous import PREVIOUS, is_own
 from switchd.rows import Change, Delete, Merge, Put, Rows, applied
-from tests.switchd.platforms import AZURE, AZURE_TC, BARE, BUFFERED, FREE, LOSSY, classes, intent, plan, queue_of
+from tests.switchd.platforms import (
+    AZURE,
+    AZURE_TC,
+    BARE,
+    BUFFERED,
+    FREE,
+    LOSSY,
+    classes,
+    intent,
+    narrow,
+    plan,
+    queue_of,
+)
 
 
 def test_each_class_goes_to_its_queue_and_every_queue_is_strict() -> None:
@@ -47,7 +61,7 @@ def profile_of(rows: Rows, queue: int | str, port: str = "Ethernet0") -> dict[st
 
 
 def narrowed(wanted: SwitchIntent | None, rows: Rows) -> tuple[Change, ...]:
-    return plan(wanted, rows, narrow_buffers=True)
+    return plan(wanted and narrow(wanted), rows)
 
 
 def test_queues_before_the_last_may_hold_as_much_as_is_free_and_the_last_what_it_could() -> None:
@@ -93,16 +107,30 @@ def test_another_profile_of_the_platforms_is_followed_and_given_back() -> None:
 
 @pytest.mark.parametrize(
     ("span", "threshold"),
-    [("0-2", "3"), ("5-7", "3"), ("7-5", "3"), ("7", "0"), ("7", "-2"), ("7", ""), ("7", "x"), ("x", "3")],
+    [("0-2", "3"), ("5-7", "3"), ("7-5", "3"), ("7", "0"), ("7", ""), ("7", "x"), ("x", "3")],
 )
 def test_a_buffer_row_that_is_no_matter_of_ours_is_left_alone(span: str, threshold: str) -> None:
-    """Rows that cover other queues, too, thresholds no wider than ours, and what can't be read."""
+    """Rows that cover other queues, too, the wanted threshold, and what can't be read; and that is said."""
     rows = {
         **BUFFERED,
         "BUFFER_PROFILE": {"lossy": {**LOSSY, "dynamic_th": threshold}},
         "BUFFER_QUEUE": {f"Ethernet0|{span}": {"profile": "lossy"}, "Ethernet0,Ethernet4|0-7": {"profile": "lossy"}},
     }
-    assert not any(change.table.startswith("BUFFER") for change in narrowed(intent(*FREE), rows))
+    planned = whole_plan(narrow(intent(*FREE)), rows)
+    assert not any(change.table.startswith("BUFFER") for change in planned.changes)
+    assert planned.unshared.keys() == {"Ethernet0", "Ethernet4"} and not planned.refused
+    assert "BUFFER_QUEUE|" in planned.unshared["Ethernet0"] or "covers queue" in planned.unshared["Ethernet0"]
+
+
+def test_each_class_has_the_share_that_it_asks_for_wider_or_narrower() -> None:
+    shares = dict(zip(FREE, (-8, 8, 3, None, 1, 0), strict=False))
+    wanted = SwitchIntent(1, "enabled", tuple(replace(one, dynamic_th=shares[one.queue]) for one in classes(*FREE)))
+    planned = whole_plan(wanted, BUFFERED)
+    after = applied(BUFFERED, planned.changes)
+    for queue, share in shares.items():
+        assert profile_of(after, queue) == (LOSSY if share is None else {**LOSSY, "dynamic_th": str(share)})
+    assert planned.unshared == {}
+    assert applied(after, plan(None, after)) == BUFFERED
 
 
 def test_a_range_of_queues_before_the_last_is_one_row() -> None:

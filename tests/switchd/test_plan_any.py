@@ -9,7 +9,7 @@ from qclimb.intent import QueueClass, SwitchIntent
 from switchd.plan import Refused
 from switchd.plan import plan as whole_plan
 from switchd.rows import Delete, Rows, applied
-from tests.switchd.platforms import REFERRING, TARGET, dangling, intent, plan, queue_of
+from tests.switchd.platforms import REFERRING, TARGET, dangling, intent, narrow, plan, queue_of
 
 NAMES = st.sampled_from(["AZURE", "OTHER"])
 PORTS = ["Ethernet0", "Ethernet4", "Ethernet8"]
@@ -49,11 +49,12 @@ SWITCHES = st.fixed_dictionaries(
 INTENTS = st.one_of(
     st.none(),
     st.builds(
-        lambda queues, ports, ecn, dscps: SwitchIntent(
+        lambda queues, ports, ecn, dscps, shares: SwitchIntent(
             1,
             "enabled",
             tuple(
-                QueueClass(p, d, q) for p, (q, d) in enumerate(zip(sorted(queues, reverse=True), dscps, strict=False))
+                QueueClass(p, d, q, dynamic_th=share)
+                for p, (q, d, share) in enumerate(zip(sorted(queues, reverse=True), dscps, shares, strict=False))
             ),
             ports=tuple(sorted(ports)),
             ecn_min_bytes=ecn,
@@ -63,6 +64,7 @@ INTENTS = st.one_of(
         st.sets(st.sampled_from(PORTS)),
         st.one_of(st.none(), st.integers(1, 10**6)),
         st.permutations([d for d in range(64) if d != 48]),
+        st.lists(st.one_of(st.none(), st.integers(-8, 8)), min_size=8, max_size=8),
     ),
 )
 
@@ -70,7 +72,7 @@ INTENTS = st.one_of(
 def tried(wanted: SwitchIntent | None, rows: Rows) -> Rows:
     """The rows after the plan, checked at every step; a refused plan changes nothing."""
     try:
-        planned = whole_plan(wanted, rows, narrow_buffers=True)
+        planned = whole_plan(wanted, rows)
     except Refused:
         return rows
     changes = planned.changes
@@ -80,10 +82,8 @@ def tried(wanted: SwitchIntent | None, rows: Rows) -> Rows:
         assert len({(c.table, c.key) for c in one if isinstance(c, Delete)} & {(c.table, c.key) for c in one
                    if not isinstance(c, Delete)}) == 0  # fmt: skip
         rows = applied(rows, one)
-        assert (
-            planned.transactions[-1] == one or whole_plan(wanted, rows, True).transactions == planned.transactions[1:]
-        )
-    assert plan(wanted, rows, narrow_buffers=True) == ()
+        assert planned.transactions[-1] == one or whole_plan(wanted, rows).transactions == planned.transactions[1:]
+    assert plan(wanted, rows) == ()
     return rows
 
 
@@ -149,6 +149,6 @@ def test_a_table_is_read_as_often_for_many_ports_as_for_few() -> None:
             "BUFFER_PG": Counted({f"{name}|0": {"profile": "P"} for name in names}),
         }
         Counted.looks = 0
-        assert plan(intent(7, 6, 5), rows, narrow_buffers=True)
+        assert plan(narrow(intent(7, 6, 5)), rows)
         looks.append(Counted.looks)
     assert looks[0] == looks[1]
