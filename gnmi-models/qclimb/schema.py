@@ -22,7 +22,7 @@ from .gnmi import MODULE, SHARE_DIGITS, unwrapped
 
 SONIC_MODULE = "sonic-qclimb"
 _WIDE = {"uint64", "int64", "decimal64"}  # strings in RFC 7951
-_NARROW = {"uint8", "uint16", "uint32"}
+_NARROW = {"uint8", "uint16", "uint32", "int8"}
 
 # libyang keeps the data path of an error only with its log turned on; the exception carries it, so the log is muted.
 libyang.configure_logging(True, logging.ERROR)
@@ -160,8 +160,8 @@ def _fields(parent: Any, row: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             continue
         if field.endswith("@") and isinstance(value, str):
             yield name, value.split(",") if value else []
-        elif types.get(name) in _NARROW and isinstance(value, str) and re.fullmatch(r"[0-9]{1,20}", value):
-            yield name, min(int(value), UINT64_MAX)
+        elif types.get(name) in _NARROW and isinstance(value, str) and re.fullmatch(r"-?[0-9]{1,20}", value):
+            yield name, max(-UINT64_MAX, min(int(value), UINT64_MAX))
         else:
             yield name, _as_json_ietf(value, types.get(name))
 

@@ -50,7 +50,9 @@ def key(one: Pass[float], trace: Trace, topology: Topology, binaries: Mapping[st
     """The key that a pass is stored under."""
     return key_of(
         {
-            "scheme": asdict(SCHEMES[one.scheme]),
+            "scheme": {
+                name: value for name, value in asdict(SCHEMES[one.scheme]).items() if name != "dynamic_th" or value
+            },
             "trace": trace.digest,
             "topology": asdict(topology),
             "small_coflow_bytes": SMALL_COFLOW_BYTES,

@@ -17,7 +17,7 @@ from qclimb.options import Finite, Output
 
 COMPARED = ("tcp", "pias", "qclimb", "qclimb-no-forest", "qclimb-no-footprint")
 """Schemes, unless told otherwise."""
-SCHEMES = (*COMPARED, "qclimb-paper-slack")
+SCHEMES = (*COMPARED, "pias-narrow", "qclimb-narrow", "qclimb-paper-slack")
 TRACES = ("web", "spark", "kv")
 BOUNDS_FIGURES = (7, 8, 9, 10, 11, 12, 14, 18, 21, 22, 27)
 OPTAX_FIGURES = ("base", "bulk", "slow", "fig10", "fig11", "fig12", "fig13", "blocks")
@@ -86,7 +86,9 @@ seeds = partial(setting, (1, 2, 3), "How many, or a list; `31,` is one.", Number
 limit = partial(setting, 0.0, "Stop after so long; the next run goes on. 0: when all is done.", Finite(0))
 stored = partial(setting, False, "Measure nothing: report what earlier runs left.")
 as_json = partial(setting, False, "For programs.", option="--json")
-schemes = partial(setting, COMPARED, f"What is compared, with commas; there is also {SCHEMES[-1]}.", Names(SCHEMES))
+schemes = partial(
+    setting, COMPARED, f"What is compared, with commas; there are also {', '.join(SCHEMES[5:])}.", Names(SCHEMES)
+)
 arrivals = partial(setting, 25.0, "Of arrivals in a pass.", Finite(1, 600))
 
 

@@ -134,13 +134,29 @@ def test_an_intent_comes_back_from_its_rows(intent: SwitchIntent) -> None:
     assert_same(SwitchIntent.from_config_db(found), intent)
 
 
+def test_classes_of_one_queue_have_one_share_of_the_buffer() -> None:
+    pinned = (QueueClass(0, 47, 6, "s1", dynamic_th=0), QueueClass(1, 43, 6, "s2", dynamic_th=1), QueueClass(2, 39, 1))
+    with pytest.raises(IntentError, match="class 1 dynamic_th is 1, expected 0 as of class 0: both are in queue 6"):
+        SwitchIntent(1, "enabled", pinned)
+    with pytest.raises(IntentError, match=r"class 0 dynamic_th is 9, expected an integer in -8\.\.8"):
+        QueueClass(0, 47, 6, dynamic_th=9)
+    rows = {
+        "QCLIMB": {"global": {"generation": "1"}},
+        "QCLIMB_CLASS": {"0": {"dscp": "1", "queue": "1", "dynamic_th": "x"}},
+    }
+    with pytest.raises(IntentError, match=r"QCLIMB_CLASS\|0 dynamic_th is 'x', expected an integer in -8\.\.8"):
+        SwitchIntent.from_config_db(rows)
+
+
 SMALL = st.integers(0, 3)
-CLASS = st.tuples(SMALL, SMALL, st.sampled_from(["balanced", "s1", "s2"]), SMALL)
+CLASS = st.tuples(
+    SMALL, SMALL, st.sampled_from(["balanced", "s1", "s2"]), SMALL, st.sampled_from([None, None, -9, 0, 8])
+)
 
 
 @given(st.lists(CLASS, max_size=4), st.booleans(), st.tuples(*[st.none() | SMALL] * 2))
 def test_yang_and_python_draw_the_same_line(
-    found: list[tuple[int, int, str, int]], enabled: bool, ecn: tuple[int | None, int | None]
+    found: list[tuple[int, int, str, int, int | None]], enabled: bool, ecn: tuple[int | None, int | None]
 ) -> None:
     """Small ranges, so that every rule between classes is kept and broken often."""
     config: dict[str, Any] = {"generation": "1", "admin-state": "enabled" if enabled else "disabled"}
@@ -149,8 +165,9 @@ def test_yang_and_python_draw_the_same_line(
         for name, value in zip(("ecn-min-bytes", "ecn-max-bytes"), ecn, strict=True)
         if value is not None
     }
-    names = ("priority", "dscp", "queue", "path", "threshold-bytes")
-    classes = [dict(zip(names, (priority, *rest), strict=True)) for priority, rest in enumerate(found)]
+    names = ("priority", "dscp", "queue", "path", "threshold-bytes", "dynamic-th")
+    told = [dict(zip(names, (priority, *rest), strict=True)) for priority, rest in enumerate(found)]
+    classes = [{name: value for name, value in each.items() if value is not None} for each in told]
     tree = {
         "config": config,
         "classes": {"class": [{"priority": each["priority"], "config": each} for each in classes]},

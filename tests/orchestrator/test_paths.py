@@ -70,7 +70,9 @@ def test_one_spine_is_one_path() -> None:
 
 
 def test_without_a_spine_the_others_get_its_priorities() -> None:
-    whole, document = revision(spines=FOUR, ports=["Ethernet0"], ecn_bytes=(30_000, 90_000), optax=True)
+    whole, document = revision(
+        spines=FOUR, ports=["Ethernet0"], ecn_bytes=(30_000, 90_000), dynamic_th=[0, None], optax=True
+    )
     left = adapted(document, ["s1", "s2", "s4"], SIZES, {})
     made = Revision.from_json(left)
     assert [(one.queue, one.path) for one in made.intent.classes] == [(1, "s1"), (1, "s2"), (1, "s4"), (0, BALANCED)]
