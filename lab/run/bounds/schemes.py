@@ -54,8 +54,10 @@ class Variant:
         return self.scheme.title
 
 
-def _qclimb(name: str, title: str, **more: int) -> Scheme:
-    return Scheme(name, title, "qclimb", use_forest=True, use_footprint=True, **more)
+def _qclimb(name: str, title: str, priorities: int = 8, slack_bytes: int | None = None) -> Scheme:
+    return Scheme(
+        name, title, "qclimb", use_forest=True, use_footprint=True, slack_bytes=slack_bytes, priorities=priorities
+    )
 
 
 SLACKS_BYTES = (0, 20_000, 50_000)
