@@ -23,6 +23,9 @@ Example:
 LIST = """Flows from a file, in place of a table's, one a line, .gz too: start_us size_bytes source target; or YAPS's
 nine columns: id, start in s, 0, 0, packets of 1,460 bytes, 0, 0, source, destination."""
 
+SHARES = """SONiC's dynamic_th of each queue, served first to last, or one for all: 0,0,0,0,0,0,0,3. A queue may hold 2^TH
+times what is free of its port's buffer."""
+
 
 @click.command(epilog=EXAMPLE)
 @click.option(
@@ -32,6 +35,7 @@ nine columns: id, start in s, 0, 0, packets of 1,460 bytes, 0, 0, source, destin
     help="pfabric, pias, qclimb, homa, tcp, dctcp or a variant; a wrong name is answered by all.",
 )
 @click.option("--set", "changes", multiple=True, metavar="NAME=VALUE", help="A setting of the scheme; repeat at will.")
+@click.option("--buffer-shares", metavar="TH,...", help=SHARES)
 @click.option(
     "--sizes", default="websearch_bytes", show_default=True, help="Flow-size table; a wrong name is answered by all."
 )
@@ -92,6 +96,7 @@ def _refuse_drawn(context: click.Context) -> None:
 def experiment_of(
     scheme: str,
     changes: tuple[str, ...],
+    buffer_shares: str | None,
     sizes: str,
     flow_list: Path | None,
     load: float,
@@ -109,7 +114,7 @@ def experiment_of(
     from lab.sim import Exact, Experiment, FlowList, Leaves, Nothing, Topology, Workload
     from lab.sim.flowlist import read_flow_list
     from lab.sim.forecast import Forecast
-    from lab.sim.schemes import changed, scheme_named
+    from lab.sim.schemes import changed, scheme_named, with_shares
 
     workload: Workload | FlowList
     if flow_list is not None:
@@ -117,10 +122,13 @@ def experiment_of(
     else:
         forecasts: dict[str, Forecast] = {"nothing": Nothing(), "exact": Exact(), "leaves": Leaves()}
         workload = Workload(sizes, forecast=forecasts[forecast])
+    wanted = changed(scheme_named(scheme), changes)
+    if buffer_shares is not None:
+        wanted = with_shares(wanted, buffer_shares)
     rates = _bps("host_rate_bps", host_gbps), _bps("uplink_rate_bps", uplink_gbps)
     return Experiment(
         Topology(leaves, spines, hosts_per_leaf, *rates),
-        changed(scheme_named(scheme), changes),
+        wanted,
         workload,
         load=load,
         flows=flows,

@@ -7,7 +7,7 @@ from typing import Literal
 
 from lab.sim.errors import ExperimentError, Settings
 from lab.sim.rated import Rated
-from lab.sim.schemes import Pfabric, Scheme
+from lab.sim.schemes import Homa, Pfabric, Scheme, Tcp
 from lab.sim.sizes import mean_wire_bytes, size_table
 from lab.sim.topology import Topology
 from lab.sim.workload import FlowList, Workload
@@ -62,6 +62,10 @@ class Experiment:
                 )
             if not (all(share >= 0 for share in self.spine_shares) and 0 < sum(self.spine_shares) < 2**32):
                 raise ExperimentError(f"spine_shares are {self.spine_shares}, expected 0 or more, not all 0")
+        if isinstance(self.scheme, Tcp) and len(self.scheme.alphas) not in (1, self._queues):
+            raise ExperimentError(
+                f"scheme.dynamic_alpha has {len(self.scheme.alphas)} shares, expected 1 or {self._queues}, one a queue"
+            )
         if not 1 <= self.payload_bytes <= 65_535:
             raise ExperimentError(f"payload_bytes is {self.payload_bytes}, expected 1 to 65535")
         if not 1 <= self.header_bytes <= 1_000:
@@ -70,6 +74,12 @@ class Experiment:
             raise ExperimentError(f"end_s is {self.end_s}, expected above 0, up to 1e6")
         if isinstance(self.workload, Workload):
             self.workload.flows_per_second(self.topology, self.load, self.payload_bytes, self.header_bytes)
+
+    @property
+    def _queues(self) -> int:
+        """Of each port: one a priority; in a Big-Spine one for as many priorities as it has spines."""
+        priorities = self.scheme.priorities if isinstance(self.scheme, Tcp | Homa) else 1
+        return (priorities - 1) // self.topology.spines + 1 if self.routing == "priority" else priorities
 
     @property
     def count(self) -> int:

@@ -47,7 +47,7 @@ class Rated:
             "buffer_bytes": self.buffer_bytes,
             "host_buffer_bytes": self.buffer_bytes,
             "reserved_bytes": 0,
-            "dynamic_alpha_16ths": 0,
+            "dynamic_alpha_256ths": 0,
             "mark_bytes": 0,
             "host_mark_bytes": 0,
             "uplink_mark_bytes": 0,

@@ -110,8 +110,9 @@ class Tcp:
     """Of each host's port, likewise."""
     reserved_bytes: int = 0
     """Of each queue's own, out of the port's buffer."""
-    dynamic_alpha: float = 0.0
-    """A queue may hold this many times the free shared bytes (in 16ths); 0: all that is free."""
+    dynamic_alpha: float | tuple[float, ...] = 0.0
+    """A queue may hold this many times the free shared bytes (in 256ths); 0: all that is free. One for all queues, or
+    one for each."""
     mark_bytes: int = 22_500
     """ECN marks where a packet finds so much waiting at a leaf's port to a host."""
     uplink_mark_bytes: int = 90_000
@@ -144,7 +145,8 @@ class Tcp:
                     f"{name}, {getattr(self, name)}"
                 )
         check("scheme.reserved_bytes", self.reserved_bytes, 0, 10**12)
-        check("scheme.dynamic_alpha", self.dynamic_alpha, 0, 64)
+        for alpha in self.alphas:
+            check("scheme.dynamic_alpha", alpha, 0, 256)
         check("scheme.mark_bytes", self.mark_bytes, 0, 10**12)
         check("scheme.uplink_mark_bytes", self.uplink_mark_bytes, 0, 10**12)
 
@@ -152,6 +154,11 @@ class Tcp:
     def priorities(self) -> int:
         """How many queues each port has."""
         return 1 if self.tagging == "none" else len(self.thresholds_bytes) + 1
+
+    @property
+    def alphas(self) -> tuple[float, ...]:
+        """One for all queues, or one for each."""
+        return self.dynamic_alpha if isinstance(self.dynamic_alpha, tuple) else (self.dynamic_alpha,)
 
     def settings(self) -> Settings:
         """As the engine reads them."""
@@ -174,7 +181,7 @@ class Tcp:
             "buffer_bytes": self.buffer_bytes,
             "host_buffer_bytes": self.host_buffer_bytes,
             "reserved_bytes": self.reserved_bytes,
-            "dynamic_alpha_16ths": round(self.dynamic_alpha * 16),
+            "dynamic_alpha_256ths": ",".join(str(round(alpha * 256)) for alpha in self.alphas),
             "mark_bytes": self.mark_bytes if self.dctcp else 0,
             "host_mark_bytes": self.mark_bytes if self.dctcp and self.hosts_mark else 0,
             "uplink_mark_bytes": self.uplink_mark_bytes if self.dctcp else 0,
@@ -229,7 +236,7 @@ class Homa:
             "host_buffer_bytes": 2**50,
             "sizes_are_forecasts": int(self.sizes_are_forecasts),
             "reserved_bytes": 0,
-            "dynamic_alpha_16ths": 0,
+            "dynamic_alpha_256ths": 0,
             "mark_bytes": 0,
             "host_mark_bytes": 0,
             "uplink_mark_bytes": 0,
@@ -283,6 +290,23 @@ def changed(scheme: Scheme, changes: Iterable[str]) -> Scheme:
         except ValueError:
             raise ExperimentError(f"scheme.{name} is {text!r}, expected something like {now!r}") from None
     return replace(scheme, **found)
+
+
+def with_shares(scheme: Scheme, text: str) -> Scheme:
+    """The scheme with SONiC's `dynamic_th` of each queue, served first to last, or one for all; a queue may then hold
+    2^dynamic_th times what is free of a port's buffer.
+
+    Raises: ExperimentError.
+    """
+    if not isinstance(scheme, Tcp):
+        raise ExperimentError(f"buffer_shares is {text}: {scheme.name} has no queues that share a buffer")
+    try:
+        shares = [int(part) for part in text.split(",")]
+    except ValueError:
+        raise ExperimentError(f"buffer_shares is {text!r}, expected whole numbers like 0,0,3") from None
+    if not all(-8 <= share <= 8 for share in shares):
+        raise ExperimentError(f"buffer_shares is {text}, expected numbers from -8 to 8")
+    return replace(scheme, dynamic_alpha=tuple(2.0**share for share in shares))
 
 
 def _read(text: str, like: object) -> object:

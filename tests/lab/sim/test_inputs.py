@@ -24,7 +24,7 @@ from lab.sim import (
 )
 from lab.sim.flowlist import read_flow_list
 from lab.sim.runner import flows_of
-from lab.sim.schemes import changed, scheme_named
+from lab.sim.schemes import changed, scheme_named, with_shares
 from lab.sim.sizes import size_table, table_names
 
 ONE = np.array([0])
@@ -47,6 +47,14 @@ ONE = np.array([0])
         (lambda: changed(NAMED["pias"], ["thresholds_bytes=5,x"]), "scheme.thresholds_bytes is '5,x'"),
         (lambda: Tcp(tagging="best"), "scheme.tagging is 'best', expected one of none, pias"),
         (lambda: Tcp(buffer_bytes=10, reserved_bytes=11), "scheme.reserved_bytes is 11: 1 queues of it do not fit"),
+        (lambda: Tcp(dynamic_alpha=(1, 300.0)), "scheme.dynamic_alpha is 300.0, expected 0 to 256"),
+        (
+            lambda: Experiment(scheme=Tcp(tagging="pias", dynamic_alpha=(1.0, 8.0))),
+            "scheme.dynamic_alpha has 2 shares, expected 1 or 8, one a queue",
+        ),
+        (lambda: with_shares(Tcp(), "0,9"), "buffer_shares is 0,9, expected numbers from -8 to 8"),
+        (lambda: with_shares(Tcp(), "0,x"), "buffer_shares is '0,x', expected whole numbers"),
+        (lambda: with_shares(Pfabric(), "3"), "buffer_shares is 3: pfabric has no queues that share a buffer"),
         (lambda: Experiment(routing="priority"), "routing is 'priority', but scheme pfabric has no priorities"),
         (
             lambda: Experiment(star(4), NAMED["pias"], routing="priority"),

@@ -141,6 +141,26 @@ def test_reserved_bytes_keep_a_place_for_every_priority():
     assert shared.drops[8:].sum() > 0 == reserved.drops[8:].sum()
 
 
+def test_shares_of_the_buffer_belong_to_their_queues():
+    base = replace(PIAS, thresholds_bytes=(30_000,), buffer_bytes=90_000, mark_bytes=0, uplink_mark_bytes=0)
+    elephants = [(0, 3_000_000, sender, 9) for sender in range(8)]
+    mice = [(2_000_000_000 + n * 200_000_000, 14_600, 8, 9) for n in range(30)]
+    flows = FlowList(*(np.array(column) for column in zip(*elephants, *mice, strict=True)))
+
+    def lost(shares: float | tuple[float, ...]) -> int:
+        found = run(Experiment(star(10), replace(base, dynamic_alpha=shares), flows, flows=38), checked=True)
+        return int(found.drops[8:].sum())
+
+    assert lost((8.0, 8.0)) == lost(8.0) > 0  # the elephants' queue holds 8/9 of the port: no room for ten packets
+    assert lost((8.0, 1.0)) == 0 < lost((0.25, 1.0))  # half of it; and a quarter of what is free is too little
+
+
+def test_a_port_has_a_share_for_each_queue_of_a_big_spine():
+    topology = Topology(leaves=2, spines=2, hosts_per_leaf=4)
+    scheme = replace(NAMED["pias"], thresholds_bytes=(50_000, 90_000, 200_000), dynamic_alpha=(1.0, 8.0))
+    assert run(Experiment(topology, scheme, flows=20, routing="priority"), checked=True).received_ps.all()
+
+
 def test_a_big_spine_gives_each_priority_but_the_last_a_spine_of_its_own():
     # Uplinks as slow as hosts: priority 0's spine carries four flows' beginnings, priority 1's the rest of them.
     topology = Topology(leaves=2, spines=2, hosts_per_leaf=4, uplink_rate_bps=10 * 10**9)

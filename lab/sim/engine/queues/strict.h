@@ -3,8 +3,8 @@
  *
  *   Admission. Each queue has `reserved_bytes` of its own; what is beyond is taken from the port's shared rest
  *   (buffer - queues x reserved). A packet that finds neither is dropped (tail drop: no packet that was let in is ever
- *   dropped). With `dynamic_alpha_16ths` = a > 0 a queue may also hold no more than a/16 of the free shared bytes
- *   (dynamic thresholds of Choudhury and Hahne, as ASICs have them).
+ *   dropped). With `dynamic_alpha_256ths` = a > 0 a queue may also hold no more than a/256 of the free shared bytes
+ *   (dynamic thresholds of Choudhury and Hahne, as ASICs have them); one number for all queues, or one for each.
  *   Marking. A data packet that finds `mark_bytes` or more in the port (or in its queue, if `mark_per_queue`) is marked:
  *   DCTCP's instantaneous threshold. 0 marks nothing.
  *   Queues. One a priority; in a Big-Spine of K spines priorities K q to K q + K - 1 share queue q of every port (on the
@@ -24,16 +24,22 @@ class StrictQueue
 {
       public:
 	static constexpr bool RANKS_ARE_PRIORITIES = true;
+	static constexpr int64_t MOST_ALPHA = 256 * 256; /* SONiC's largest dynamic_th, 8 */
 
 	StrictQueue(const Config &config, Place place)
 	    : row_(config.text("routing") == "priority" ? config.count("spines", 1, MOST_HOSTS) : 1),
 	      count_((config.count("priorities", 1, 64) - 1) / row_ + 1), reserved_(config.bytes("reserved_bytes")),
-	      alpha_(config.count("dynamic_alpha_16ths", 0, 1024)), mark_bytes_(marks(config, place)),
-	      mark_per_queue_(config.flag("mark_per_queue")), queue_(count_)
+	      mark_bytes_(marks(config, place)), mark_per_queue_(config.flag("mark_per_queue")), queue_(count_)
 	{
+		const std::vector<uint64_t> alpha = config.numbers("dynamic_alpha_256ths", MOST_ALPHA);
 		const uint64_t buffer = config.bytes(place == Place::HOST ? "host_buffer_bytes" : "buffer_bytes");
 
 		shared_ = buffer > count_ * reserved_ ? buffer - count_ * reserved_ : 0;
+		if (alpha.size() != 1 && alpha.size() != count_)
+			refuse("dynamic_alpha_256ths has " + std::to_string(alpha.size()) + " numbers, expected 1 or " +
+			       std::to_string(count_) + ", one for each queue");
+		for (uint32_t i = 0; i < count_; i++)
+			queue_[i].alpha = alpha[alpha.size() == 1 ? 0 : i];
 	}
 
 	bool is_empty() const
@@ -65,7 +71,7 @@ class StrictQueue
 			const uint64_t own = over(queue.bytes), more = over(after) - own;
 			if (shared_used_ + more > shared_)
 				return packet;
-			if (alpha_ && 16 * (own + more) > alpha_ * (shared_ - shared_used_))
+			if (queue.alpha && 256 * (own + more) > queue.alpha * (shared_ - shared_used_))
 				return packet;
 			shared_used_ += more;
 		}
@@ -108,6 +114,7 @@ class StrictQueue
 	struct One {
 		Fifo fifo;
 		uint64_t bytes = 0;
+		uint64_t alpha = 0; /* 256ths of the free shared bytes; 0: all of them */
 	};
 
 	static uint64_t marks(const Config &config, Place place)
@@ -125,7 +132,7 @@ class StrictQueue
 
 	const uint32_t row_; /* priorities of one queue: a Big-Spine has one a spine */
 	const uint32_t count_;
-	const uint64_t reserved_, alpha_, mark_bytes_;
+	const uint64_t reserved_, mark_bytes_;
 	const bool mark_per_queue_;
 	uint64_t shared_ = 0, shared_used_ = 0; /* bytes beyond the reserves: to have, in use */
 	uint64_t bytes_ = 0;
