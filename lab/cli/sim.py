@@ -23,8 +23,8 @@ Example:
 LIST = """Flows from a file, in place of a table's, one a line, .gz too: start_us size_bytes source target; or YAPS's
 nine columns: id, start in s, 0, 0, packets of 1,460 bytes, 0, 0, source, destination."""
 
-SHARES = """SONiC's dynamic_th of each queue, served first to last, or one for all: 0,0,0,0,0,0,0,3. A queue may hold 2^TH
-times what is free of its port's buffer."""
+SHARES = """SONiC's dynamic_th of each queue, served first to last, or one for all: 0,0,0,0,0,0,0,3. A queue may hold
+2^TH times what is free of its port's buffer."""
 
 
 @click.command(epilog=EXAMPLE)

@@ -144,15 +144,17 @@ def test_reserved_bytes_keep_a_place_for_every_priority():
 def test_shares_of_the_buffer_belong_to_their_queues():
     base = replace(PIAS, thresholds_bytes=(30_000,), buffer_bytes=90_000, mark_bytes=0, uplink_mark_bytes=0)
     elephants = [(0, 3_000_000, sender, 9) for sender in range(8)]
-    mice = [(2_000_000_000 + n * 200_000_000, 14_600, 8, 9) for n in range(30)]
+    mice = [(2_000_000_000 + n * 500_000_000, 2_920, sender, 9) for n in range(12) for sender in range(8)]
     flows = FlowList(*(np.array(column) for column in zip(*elephants, *mice, strict=True)))
 
     def lost(shares: float | tuple[float, ...]) -> int:
-        found = run(Experiment(star(10), replace(base, dynamic_alpha=shares), flows, flows=38), checked=True)
+        found = run(Experiment(star(10), replace(base, dynamic_alpha=shares), flows, flows=104), checked=True)
         return int(found.drops[8:].sum())
 
-    assert lost((8.0, 8.0)) == lost(8.0) > 0  # the elephants' queue holds 8/9 of the port: no room for ten packets
-    assert lost((8.0, 1.0)) == 0 < lost((0.25, 1.0))  # half of it; and a quarter of what is free is too little
+    assert (
+        lost((8.0, 8.0)) == lost(8.0) > 0
+    )  # the elephants' queue holds 8/9 of the port: no room for 16 packets at once
+    assert lost((8.0, 1.0)) == 0 < lost((0.25, 1.0))  # half of it is free; a quarter of that is too little
 
 
 def test_a_port_has_a_share_for_each_queue_of_a_big_spine():
