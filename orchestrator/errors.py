@@ -28,6 +28,10 @@ class TrainingError(OrchestratorError):
     """Records that make no model, or a model that fails its own check."""
 
 
+class ForecastError(OrchestratorError):
+    """The simulator did not foretell."""
+
+
 class MissingError(OrchestratorError):
     """Something named in a request is not there."""
 

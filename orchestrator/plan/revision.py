@@ -4,7 +4,7 @@ Its policy and intent carry generation 0; the rollout that brings it into force 
 that going back to an old revision is a step forward in generations too.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, Self
 
@@ -15,6 +15,8 @@ from qclimb.intent import PathWeights, SwitchIntent
 from qclimb.policy import Mode, Policy
 from qclimb.schema import validate_gnmi
 
+from ..errors import ForecastError
+from . import shares
 from .paths import Decided, Wish, decide
 from .sizes import SizeDistribution
 from .thresholds import Objective, optimise
@@ -114,12 +116,16 @@ def propose(
     weights: Literal["level", "equal"] | Mapping[str, float] = "level",
     dscp: Sequence[int] | None = None,
     unpinned_dscp: int | None = None,
+    dynamic_th: Literal["choose"] | Sequence[int | None] | None = None,
+    port: shares.Port | None = None,
+    ask: Callable[[Json], list[Json]] | None = None,
     **others: Any,
 ) -> Json:
     """The revision of these wishes, as it is stored: thresholds computed from `sizes` where asked for, all checked.
 
     `label`: whose sizes they are; `weight_of`: what flows of hosts weigh in them that are not whole.
-    `others`: mode, ecn_bytes, dynamic_th (of each queue), and Policy's other fields.
+    `dynamic_th`: of each queue; "choose" lets `ask`, the simulator, foretell what sets of them do to these sizes.
+    `others`: mode, ecn_bytes, and Policy's other fields.
     Raises ThresholdError, PolicyError, IntentError, SchemaError.
     """
     if spines is not None and len(spines) > 1:
@@ -132,9 +138,12 @@ def propose(
                 f"{len(wish.queues)} queues"
             )
         decided = _decided(wish, wish.names, sizes)
+        of_queues = _as_asked(dynamic_th) or shares.Shares(None, "the platform's: several spines are not foretold")
+        others["dynamic_th"] = of_queues.dynamic_th
         slack_bytes = decided.threshold_bytes[0] if slack_bytes is None else slack_bytes
         others |= {"slack_bytes": slack_bytes, "model_generation": model or 0}
-        return _stored(wish, decided, weight_of, compose_spines(decided=decided, ports=tuple(ports or ()), **others))
+        made = compose_spines(decided=decided, ports=tuple(ports or ()), **others)
+        return {**_stored(wish, decided, weight_of, made), "shares": of_queues.to_json()}
     chosen: Json | None = None
     priorities = PRIORITIES if priorities is None else priorities
     if thresholds == "optimise":
@@ -151,9 +160,13 @@ def propose(
     if slack_bytes is None:
         # As many as PIAS's first threshold: a forest that knows nothing is then PIAS, neither better nor worse.
         slack_bytes = threshold_bytes[0] if threshold_bytes else 0
+    of_queues = _as_asked(dynamic_th) or _chosen(
+        port, ask, sizes, threshold_bytes, others["mode"], slack_bytes, load, others.get("ecn_bytes")
+    )
     made = compose(
         threshold_bytes=threshold_bytes,
         priorities=priorities,
+        dynamic_th=of_queues.dynamic_th,
         dscp=None if dscp is None else tuple(dscp),
         queues=None if queues is None else tuple(queues),
         ports=tuple(ports or ()),
@@ -162,7 +175,44 @@ def propose(
         **others,
     )
     validate_gnmi(made.intent.to_gnmi())
-    return {"threshold_bytes": list(threshold_bytes), "optimised": chosen, **made.to_json()}
+    told = {"threshold_bytes": list(threshold_bytes), "optimised": chosen, "shares": of_queues.to_json()}
+    return {**told, **made.to_json()}
+
+
+def _as_asked(dynamic_th: Literal["choose"] | Sequence[int | None] | None) -> shares.Shares | None:
+    """Of who does not leave it to us."""
+    if dynamic_th == "choose":
+        return None
+    if dynamic_th is None:
+        return shares.Shares(None, "the platform's, as asked")
+    return shares.Shares(tuple(dynamic_th), "as asked")
+
+
+def _chosen(
+    port: shares.Port | None,
+    ask: Callable[[Json], list[Json]] | None,
+    sizes: SizeHistogram,
+    threshold_bytes: tuple[int, ...],
+    mode: Mode,
+    slack_bytes: int,
+    load: float,
+    ecn_bytes: tuple[int, int] | None,
+) -> shares.Shares:
+    """What the simulator foretells is best; the platform's where it can't be asked."""
+    if port is None or ask is None:
+        return shares.Shares(None, "the platform's: `port` is not told, so nothing is foretold")
+    if not threshold_bytes:
+        return shares.Shares(None, "the platform's: one priority has the whole buffer")
+    if not sizes.counts:
+        return shares.Shares(None, "the platform's: no flows are recorded")
+    distribution = SizeDistribution.from_histogram(sizes)
+    mark_bytes = None if ecn_bytes is None else ecn_bytes[0]
+    is_qclimb = mode is Mode.QCLIMB
+    asked = shares.question(port, distribution, threshold_bytes, is_qclimb, slack_bytes, load, mark_bytes)
+    try:
+        return shares.choose(ask(asked))
+    except ForecastError as error:
+        return shares.Shares(None, f"the platform's: {error}")
 
 
 def adapted(document: Json, names: Sequence[str], sizes: SizeHistogram, weight_of: Mapping[str, float]) -> Json:

@@ -107,6 +107,7 @@ MadeRevision = shape(
     id=int,
     threshold_bytes=list[int],
     optimised=said(Json | None, "how the thresholds were computed; null where they were given"),
+    shares=(said(Json | None, "which shares of a port's buffer were chosen, and why"), None),
     spines=(said(Json | None, "what was wished of several spines, which are used, what each carries"), None),
     policy=Policy,
     intent=said(Json, "JSON_IETF of qclimb.yang"),

@@ -259,7 +259,8 @@ def _revisions(app: FastAPI, service: Service) -> None:
             sizes, light = service.recordings.weighed(body.label) if body.needs_sizes else (SizeHistogram(), {})
             if body.model is not None:
                 store.model(body.model)  # MissingError where there is none
-            document = propose(sizes, light, **dict(body))
+            told = {**dict(body), "port": body.port and body.port.known}
+            document = propose(sizes, light, ask=service.simulator.ask, **told)
             service.spines.check_new(document)
             with store.writing():
                 number = store.add_revision(caller.name, document)

@@ -12,6 +12,7 @@ from qclimb.switch import LARGEST_TH, LEAST_TH
 
 from ..models.forest_size import DEPTH, TREES, UNCALIBRATED_TREES
 from ..plan.revision import PRIORITIES
+from ..plan.shares import PLATFORM_TH, Port
 from ..plan.thresholds import LAST_SHARE, LOAD, OBJECTIVE, SEGMENT_BYTES, Objective
 from .tokens import Role
 
@@ -31,6 +32,7 @@ Address = Annotated[
 Bytes = Annotated[StrictInt, Field(ge=0, le=UINT64_MAX - 1)]
 Number = Annotated[StrictInt, Field(ge=1, le=SQLITE_MAX)]
 Share = Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)]
+DynamicTh = Annotated[StrictInt, Field(ge=LEAST_TH, le=LARGEST_TH)]
 
 
 class Body(BaseModel):
@@ -120,6 +122,25 @@ else:
     PolicyBody = create_model("PolicyBody", __base__=Body, **_asked_of_a_policy())
 
 
+class PortBody(Body):
+    """A switch port and the hosts behind it, as far as losses depend on them."""
+
+    buffer_bytes: Annotated[StrictInt, Field(ge=3_000, le=SQLITE_MAX)]
+    """What its queues share; two packets at least."""
+    gbps: Annotated[float, Field(gt=0, le=1_600, allow_inf_nan=False)]
+    dynamic_th: DynamicTh = PLATFORM_TH
+    """Of the platform's lossy profile."""
+    initial_window: Annotated[StrictInt, Field(ge=1, le=1_000)] = 10
+    """Packets."""
+    congestion_control: Literal["loss", "dctcp"] = "loss"
+    """What ends a host's growth: a loss (cubic, Reno, bbr), or DCTCP's marks."""
+
+    @property
+    def known(self) -> Port:
+        """As the plan takes it."""
+        return Port(**dict(self))
+
+
 class RevisionBody(PolicyBody):
     """What the fabric is to do; the hosts' policy by the fields of qclimb.policy.Policy."""
 
@@ -167,18 +188,22 @@ class RevisionBody(PolicyBody):
         None, description=f"of ACKs, SYNs and retransmissions, pinned to no spine; null: {UNPINNED_DSCP}"
     )
     ports: Annotated[list[str], Field(max_length=1024)] | None = None
-    dynamic_th: list[Annotated[StrictInt, Field(ge=LEAST_TH, le=LARGEST_TH)] | None] | None = Field(
-        None,
-        max_length=8,
+    dynamic_th: Literal["choose"] | Annotated[list[DynamicTh | None], Field(max_length=8)] | None = Field(
+        "choose",
         description="of each queue, served-first order: it may hold 2 to this power times what is free of a port's "
-        "buffer; null: as the platform has it",
+        "buffer; null: as the platform has it; `choose`: as simulations of `port` foretell is best",
+    )
+    port: PortBody | None = Field(
+        None, description="what `choose` must know, on one path; null: it leaves the platform's"
     )
     ecn_bytes: tuple[Bytes, Bytes] | None = Field(None, description="queue length at which marking begins, is certain")
 
     @property
     def needs_sizes(self) -> bool:
         """Whether flow sizes decide anything of it."""
-        return self.thresholds == "optimise" or (self.weights == "level" and len(self.spines or ()) > 1)
+        on_spines = len(self.spines or ()) > 1
+        is_foretold = self.dynamic_th == "choose" and self.port is not None and not on_spines
+        return self.thresholds == "optimise" or is_foretold or (self.weights == "level" and on_spines)
 
 
 class RolloutBody(Body):

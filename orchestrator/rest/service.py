@@ -8,6 +8,7 @@ from ..ingest.deliveries import Intake
 from ..ingest.quota import RECORDS_PER_S
 from ..ingest.recordings import Recordings
 from ..metrics import Metrics
+from ..models.simulator import Simulator
 from ..models.trainer import Trainer
 from ..store.store import Store
 from ..watch.bounds import Watch
@@ -31,6 +32,7 @@ class Service:
     switches: SwitchWatch
     records_per_s: int = RECORDS_PER_S
     link_gbps: float = LINK_GBPS
+    simulator: Simulator = field(default_factory=Simulator)
     cache: HostCache = field(init=False)
     intake: Intake = field(init=False)
     refusals: Refusals = field(init=False)
