@@ -11,6 +11,8 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from .switch import LARGEST_TH, LEAST_TH
+
 
 class Refused(click.ClickException):
     """What was asked for can't be done: `Error: ` and one sentence, exit status 2, on every command line alike."""
@@ -26,6 +28,22 @@ class Finite(click.FloatRange):
         found = super().convert(value, param, ctx)
         if not math.isfinite(found):
             self.fail(f"{value!r} is no number, expected one in {self._describe_range()}", param, ctx)
+        return found
+
+
+class BufferShares(click.ParamType[tuple[int, ...]]):
+    """SONiC's dynamic_th of each queue, served first to last, with commas."""
+
+    name = "TH,..."
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
+        """The numbers."""
+        try:
+            found = value if isinstance(value, tuple) else tuple(int(part) for part in str(value).split(","))
+        except ValueError:
+            self.fail(f"{value!r} is no list of whole numbers with commas, like 1,1,3", param, ctx)
+        if not all(LEAST_TH <= share <= LARGEST_TH for share in found):
+            self.fail(f"{value!r}: expected each from {LEAST_TH} to {LARGEST_TH}", param, ctx)
         return found
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
-from qclimb.options import Refused
+from qclimb.options import BufferShares, Refused
 
 if TYPE_CHECKING:
     from lab.sim import Experiment, Results
@@ -35,7 +35,7 @@ SHARES = """SONiC's dynamic_th of each queue, served first to last, or one for a
     help="pfabric, pias, qclimb, homa, tcp, dctcp or a variant; a wrong name is answered by all.",
 )
 @click.option("--set", "changes", multiple=True, metavar="NAME=VALUE", help="A setting of the scheme; repeat at will.")
-@click.option("--buffer-shares", metavar="TH,...", help=SHARES)
+@click.option("--buffer-shares", type=BufferShares(), help=SHARES)
 @click.option(
     "--sizes", default="websearch_bytes", show_default=True, help="Flow-size table; a wrong name is answered by all."
 )
@@ -96,7 +96,7 @@ def _refuse_drawn(context: click.Context) -> None:
 def experiment_of(
     scheme: str,
     changes: tuple[str, ...],
-    buffer_shares: str | None,
+    buffer_shares: tuple[int, ...] | None,
     sizes: str,
     flow_list: Path | None,
     load: float,

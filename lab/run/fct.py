@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -28,7 +28,7 @@ from lab.run.settings import Fct
 from lab.workload import guards
 from lab.workload.passes import PassResult
 from lab.workload.programs import build_applications
-from lab.workload.schemes import SCHEMES, SMALL_COFLOW_BYTES, schemes_of
+from lab.workload.schemes import SCHEMES, SMALL_COFLOW_BYTES, Scheme, schemes_of
 from lab.workload.testbed import calibrate, up
 from lab.workload.trace import Trace, make_trace
 
@@ -46,13 +46,18 @@ def trace_of(one: Pass[float], settings: Fct, topology: Topology) -> Trace:
     return make_trace(one.point, one.repeat, settings.seconds, list(topology.hosts), float(topology.host_rate_bps))
 
 
-def key(one: Pass[float], trace: Trace, topology: Topology, binaries: Mapping[str, str]) -> str:
+def scheme_of(name: str, settings: Fct) -> Scheme:
+    """The scheme of that name; with the shares of the settings where it would let them be chosen."""
+    scheme = SCHEMES[name]
+    has_shares = settings.buffer_shares is not None and scheme.dynamic_th == "choose"
+    return replace(scheme, dynamic_th=settings.buffer_shares) if has_shares else scheme
+
+
+def key(scheme: Scheme, trace: Trace, topology: Topology, binaries: Mapping[str, str]) -> str:
     """The key that a pass is stored under."""
     return key_of(
         {
-            "scheme": {
-                name: value for name, value in asdict(SCHEMES[one.scheme]).items() if name != "dynamic_th" or value
-            },
+            "scheme": {name: value for name, value in asdict(scheme).items() if name != "dynamic_th" or value},
             "trace": trace.digest,
             "topology": asdict(topology),
             "small_coflow_bytes": SMALL_COFLOW_BYTES,
@@ -92,7 +97,10 @@ def plan_of(settings: Fct, topology: Topology) -> Plan:
     binaries = digests([build_applications(), library()])
     wanted = passes(settings)
     traces = {(one.point, one.repeat): trace_of(one, settings, topology) for one in wanted}
-    names = {one: f"{one.name}-{key(one, traces[one.point, one.repeat], topology, binaries)}" for one in wanted}
+    names = {
+        one: f"{one.name}-{key(scheme_of(one.scheme, settings), traces[one.point, one.repeat], topology, binaries)}"
+        for one in wanted
+    }
     return Plan(
         settings, topology, wanted, traces, names, Store(settings.folder, PassResult.load_file, PassResult.save)
     )
@@ -152,7 +160,7 @@ def bench(plan: Plan, say: Teller, missing: Sequence[Pass[float]]) -> Iterator[R
 
         def run(one: Pass[float], progress: Progress) -> PassResult:
             trace = plan.traces[one.point, one.repeat]
-            return at_load[one.point].run(SCHEMES[one.scheme], trace, one.point, progress)
+            return at_load[one.point].run(scheme_of(one.scheme, settings), trace, one.point, progress)
 
         yield run
         made = {one: result for one in missing if (result := plan.store.find(plan.names[one])) is not None}

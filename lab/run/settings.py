@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import click
-from qclimb.options import Finite, Output
+from qclimb.options import BufferShares, Finite, Output
 
 COMPARED = ("tcp", "pias", "qclimb", "qclimb-no-forest", "qclimb-no-footprint")
 """Schemes, unless told otherwise."""
-SCHEMES = (*COMPARED, "pias-narrow", "qclimb-narrow", "qclimb-paper-slack")
+SCHEMES = (*COMPARED, "pias-shares", "qclimb-shares", "qclimb-paper-slack")
 TRACES = ("web", "spark", "kv")
 BOUNDS_FIGURES = (7, 8, 9, 10, 11, 12, 14, 18, 21, 22, 27)
 OPTAX_FIGURES = ("base", "bulk", "slow", "fig10", "fig11", "fig12", "fig13", "blocks")
@@ -121,6 +121,11 @@ class Fct:
     seconds: float = arrivals()
     host_rate_mbps: int = setting(
         25, "Of hosts' links; uplinks have twice that. Slower links ask less of the machine.", click.IntRange(1, 500)
+    )
+    buffer_shares: tuple[int, ...] | None = setting(
+        None,
+        "Of schemes with chosen shares, in place of the choice: dynamic_th of each queue, served first to last.",
+        BufferShares(),
     )
     prefix: str = prefix("qc")
     folder: Path = results("lab-results/fct")

@@ -292,20 +292,14 @@ def changed(scheme: Scheme, changes: Iterable[str]) -> Scheme:
     return replace(scheme, **found)
 
 
-def with_shares(scheme: Scheme, text: str) -> Scheme:
+def with_shares(scheme: Scheme, shares: Iterable[int]) -> Scheme:
     """The scheme with SONiC's `dynamic_th` of each queue, served first to last, or one for all; a queue may then hold
     2^dynamic_th times what is free of a port's buffer.
 
     Raises: ExperimentError.
     """
     if not isinstance(scheme, Tcp):
-        raise ExperimentError(f"buffer_shares is {text}: {scheme.name} has no queues that share a buffer")
-    try:
-        shares = [int(part) for part in text.split(",")]
-    except ValueError:
-        raise ExperimentError(f"buffer_shares is {text!r}, expected whole numbers like 0,0,3") from None
-    if not all(-8 <= share <= 8 for share in shares):
-        raise ExperimentError(f"buffer_shares is {text}, expected numbers from -8 to 8")
+        raise ExperimentError(f"buffer_shares: {scheme.name} has no queues that share a buffer")
     return replace(scheme, dynamic_alpha=tuple(2.0**share for share in shares))
 
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from lab.workload.services import SCALE
 
 SLACK_BYTES = 100_000 // SCALE
 """QCLIMB's best slack beside its PIAS thresholds, 100 KB (NSDI'24, Fig. 27), to scale."""
-NARROW = (*(0,) * 7, None)
-"""Each queue but the last may hold what is free (docs/results/buffers.md)."""
 SMALL_COFLOW_BYTES = -(-(1 << 20) // SCALE)
 """OPTAX's 1 MiB, to scale."""
 
@@ -28,13 +26,18 @@ class Scheme:
     slack_bytes: int | None = None
     """None: the first threshold, as the orchestrator chooses."""
     priorities: int = 8
-    dynamic_th: tuple[int | None, ...] | None = None
+    dynamic_th: Literal["choose"] | tuple[int, ...] | None = None
     """Each queue's share of a port's buffer, served-first order; None: the platform's."""
 
     def revision(
-        self, thresholds: str | list[int], load: float, label: str | None = None, model: int | None = None
+        self,
+        thresholds: str | list[int],
+        load: float,
+        label: str | None = None,
+        model: int | None = None,
+        port: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
-        """The body of a revision that this scheme runs by."""
+        """The body of a revision that this scheme runs by. `port`: what the choice of shares must know."""
         return {
             "priorities": self.priorities,
             "mode": self.mode,
@@ -47,6 +50,7 @@ class Scheme:
             "use_footprint": self.use_footprint,
             "model": model if self.use_forest else None,
             "dynamic_th": self.dynamic_th,
+            "port": port,
         }
 
 
@@ -58,8 +62,8 @@ SCHEMES: Mapping[str, Scheme] = {
         Scheme("qclimb", "QCLIMB", "qclimb", use_forest=True, use_footprint=True),
         Scheme("qclimb-no-forest", "QCLIMB without forest", "qclimb", use_footprint=True),
         Scheme("qclimb-no-footprint", "QCLIMB without footprint", "qclimb", use_forest=True),
-        Scheme("pias-narrow", "PIAS, narrow buffers", "pias", dynamic_th=NARROW),
-        Scheme("qclimb-narrow", "QCLIMB, narrow buffers", "qclimb", True, True, dynamic_th=NARROW),
+        Scheme("pias-shares", "PIAS, chosen shares", "pias", dynamic_th="choose"),
+        Scheme("qclimb-shares", "QCLIMB, chosen shares", "qclimb", True, True, dynamic_th="choose"),
         Scheme("qclimb-paper-slack", "QCLIMB, slack 100 KB to scale", "qclimb", True, True, slack_bytes=SLACK_BYTES),
     )
 }

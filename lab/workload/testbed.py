@@ -50,6 +50,8 @@ class Testbed:
     model: dict[str, Any] = field(default_factory=dict)
     label: str = ""
     """The recording in use."""
+    port: Mapping[str, Any] | None = None
+    """A host's, as a revision's `port`; None: shares of its buffer are not chosen."""
     services: Sequence[Endpoint] = SERVICES
     limits: Limits = SCALED
 
@@ -95,7 +97,7 @@ class Testbed:
         """A revision of the scheme, rolled out to every switch and host; returns what is in force."""
         # Before anything is recorded there are no sizes to decide by: any ascending thresholds do for `observe`.
         chosen = thresholds or [5_000 * 4**n for n in range(scheme.priorities - 1)]
-        revision = self.control.revise(scheme.revision(chosen, load, model=model))
+        revision = self.control.revise(scheme.revision(chosen, load, self.label or None, model, self.port))
         rollout = self.control.roll_out(int(revision["id"]))
         until = time.monotonic() + SETTLE_DEADLINE_S
         while not self.settled():
@@ -107,6 +109,7 @@ class Testbed:
             "generation": rollout.get("generation"),
             "policy": revision.get("policy", {}),
             "threshold_bytes": chosen,
+            "shares": revision.get("shares"),
         }
 
     def run(self, scheme: Scheme, trace: Trace, load: float, progress: Progress | None = None) -> PassResult:
@@ -146,7 +149,10 @@ def up(
     with Fabric(topology, prefix, control=control_plane, progress=say) as fabric, operator_client(fabric) as rest:
         for note in fabric.notes:
             say(f"note: {note}")
-        yield Testbed(FabricGround(fabric), Control(rest), folder, say, lambda: asics_follow(fabric)), fabric, rest
+        port = {"buffer_bytes": topology.buffer_bytes, "gbps": topology.host_rate_bps / 1e9}
+        port["dynamic_th"] = topology.dynamic_th
+        ground, control = FabricGround(fabric), Control(rest)
+        yield Testbed(ground, control, folder, say, lambda: asics_follow(fabric), port=port), fabric, rest
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from lab.cli import run as cli
 from lab.experiment.passes import Pass
 from lab.fabric import Topology
 from lab.run import fct as run_fct
-from lab.run.fct import key, passes, trace_of
+from lab.run.fct import key, passes, scheme_of, trace_of
 from lab.run.settings import COMPARED, SCHEMES, Fct, Numbers
 from lab.workload import guards, schemes
 from lab.workload.trace import Flow, Trace
@@ -32,22 +32,31 @@ def test_schemes_of_one_seed_and_load_replay_the_same_trace():
 
 
 def test_a_key_changes_with_everything_that_decides_a_pass():
-    one, topology = Pass(0.4, "pias", 1, ""), Topology()
+    one, topology, pias = Pass(0.4, "pias", 1, ""), Topology(), schemes.SCHEMES["pias"]
     trace = trace_of(one, SETTINGS, topology)
     keys = {
-        key(one, trace, topology, {"lib": "a"}),
-        key(one, trace, topology, {"lib": "b"}),
-        key(replace(one, scheme="tcp"), trace, topology, {"lib": "a"}),
-        key(one, trace_of(replace(one, repeat=2), SETTINGS, topology), topology, {"lib": "a"}),
-        key(one, trace, replace(topology, buffer_bytes=50_000), {"lib": "a"}),
+        key(schemes.SCHEMES[one.scheme], trace, topology, {"lib": "a"}),
+        key(schemes.SCHEMES[one.scheme], trace, topology, {"lib": "b"}),
+        key(schemes.SCHEMES["tcp"], trace, topology, {"lib": "a"}),
+        key(schemes.SCHEMES[one.scheme], trace_of(replace(one, repeat=2), SETTINGS, topology), topology, {"lib": "a"}),
+        key(schemes.SCHEMES[one.scheme], trace, replace(topology, buffer_bytes=50_000), {"lib": "a"}),
     }
     assert len(keys) == 5
-    assert key(one, trace, topology, {"lib": "a"}) in keys
+    assert key(schemes.SCHEMES[one.scheme], trace, topology, {"lib": "a"}) in keys
+
+
+def test_shares_that_are_given_stand_for_the_choice():
+    given = replace(SETTINGS, buffer_shares=(0, 0, 0, 0, 0, 0, 0, 3))
+    chosen, fixed = (scheme_of("pias-shares", settings) for settings in (SETTINGS, given))
+    assert (chosen.dynamic_th, fixed.dynamic_th) == ("choose", given.buffer_shares)
+    assert scheme_of("pias", given) == schemes.SCHEMES["pias"]
+    trace = trace_of(Pass(0.4, "pias", 1, ""), SETTINGS, Topology())
+    assert key(chosen, trace, Topology(), {}) != key(fixed, trace, Topology(), {})
 
 
 def test_a_pass_is_found_by_the_key_that_it_always_had():
     trace = Trace((Flow(1, 0, "search", "h1", "h2", 100),), {"load": "0.4", "seed": "1"})
-    assert key(Pass(0.4, "pias", 1, ""), trace, Topology(), {"lib": "a"}) == "7c690d59b97527c0cd9a"
+    assert key(schemes.SCHEMES["pias"], trace, Topology(), {"lib": "a"}) == "7c690d59b97527c0cd9a"
 
 
 @pytest.fixture
@@ -151,6 +160,8 @@ def test_several_forests_in_one_comparison_are_noted(make_result):
         (["fct", "--loads", "1.2"], "each must be below 1"),
         (["fct", "--seeds", "1,1"], "none twice"),
         (["fct", "--schemes", "tcp,pfabric"], "'pfabric' is none of tcp"),
+        (["fct", "--buffer-shares", "0,9"], "'0,9': expected each from -8 to 8"),
+        (["fct", "--buffer-shares", "0,x"], "'0,x' is no list of whole numbers"),
     ],
 )
 def test_wrong_options_are_refused_with_exit_2(arguments, words):
