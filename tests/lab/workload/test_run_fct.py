@@ -32,7 +32,7 @@ def test_schemes_of_one_seed_and_load_replay_the_same_trace():
 
 
 def test_a_key_changes_with_everything_that_decides_a_pass():
-    one, topology, pias = Pass(0.4, "pias", 1, ""), Topology(), schemes.SCHEMES["pias"]
+    one, topology = Pass(0.4, "pias", 1, ""), Topology()
     trace = trace_of(one, SETTINGS, topology)
     keys = {
         key(schemes.SCHEMES[one.scheme], trace, topology, {"lib": "a"}),
