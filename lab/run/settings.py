@@ -20,6 +20,7 @@ COMPARED = ("tcp", "pias", "qclimb", "qclimb-no-forest", "qclimb-no-footprint")
 SCHEMES = (*COMPARED, "pias-shares", "qclimb-shares", "qclimb-paper-slack")
 TRACES = ("web", "spark", "kv")
 BOUNDS_FIGURES = (7, 8, 9, 10, 11, 12, 14, 18, 21, 22, 27)
+SPINE_SCHEMES = ("mlfq-2", "mp-2", "mlfq-5", "qclimb-2", "mp-qclimb-2", "qclimb-5")
 OPTAX_FIGURES = ("base", "bulk", "slow", "fig10", "fig11", "fig12", "fig13", "blocks")
 
 
@@ -209,7 +210,7 @@ class Tagger:
 
 @dataclass(frozen=True)
 class BigSpine:
-    """MP-MLFQ over real spines, against MLFQ over ECMP.
+    """MP-MLFQ over real spines, against MLFQ over ECMP; both with QCLIMB's bounds, too.
 
     One rack sends to another by K uplinks, which are the bottleneck; the paper's sizes and thresholds, to scale. A
     rerun goes on where it stopped.
@@ -218,7 +219,7 @@ class BigSpine:
     seeds: tuple[int, ...] = seeds()
     loads: tuple[float, ...] = setting((0.8,), "Of the uplinks together: 0.4 to 0.8.", Numbers(float, below=0.81))
     spines: tuple[int, ...] = setting((4, 2), "How many, 2 and 4 have thresholds.", Names((4, 2)))
-    schemes: tuple[str, ...] = setting(("mlfq-2", "mp-2", "mlfq-5"), "Which.", Names(("mlfq-2", "mp-2", "mlfq-5")))
+    schemes: tuple[str, ...] = setting(SPINE_SCHEMES, f"Which of {', '.join(SPINE_SCHEMES)}.", Names(SPINE_SCHEMES))
     seconds: float = arrivals()
     seconds_at_most: float = setting(
         0.0, "Stop after so long; the next run goes on. 0: when all is done.", Finite(0), "--at-most"

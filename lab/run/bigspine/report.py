@@ -24,10 +24,18 @@ CLASSES = {
     "large": (MEDIUM_BYTES, 1 << 62),
 }
 ELSEWHERE = {
-    4: "fluid model 1.18, packet simulator 1.11, the paper about 1.15",
-    2: "the authors' own code 1.15 (K = 2)",
+    (0.8, 4): "fluid model 1.18, packet simulator 1.07, the paper about 1.15",
+    (0.8, 2): "the authors' own code 1.15 (K = 2)",
 }
-"""MLFQ / MP-MLFQ with N = 2, mean nFCT at load 0.8."""
+"""MLFQ / MP-MLFQ with N = 2, mean nFCT by load and spines."""
+RATIOS = (
+    ("mlfq-2", "mp-2"),
+    ("mlfq-5", "mp-2"),
+    ("qclimb-2", "mp-qclimb-2"),
+    ("qclimb-5", "mp-qclimb-2"),
+    ("mp-2", "mp-qclimb-2"),
+)
+"""What the spines give, without bounds and with them; last, what the bounds give on spines."""
 BEGIN, END = "<!-- measured -->", "<!-- end of what was measured -->"
 
 Key = tuple[tuple[float, int], str, int]
@@ -89,7 +97,7 @@ def lines(settings: BigSpine, found: Results) -> list[str]:
             ]
             out += [*(f"- {sentence}" for sentence in wrong), ""]
         else:
-            out += [_times(chosen, spines), "", _ratios(chosen, spines), ""]
+            out += [_times(chosen, spines), "", _ratios(chosen, point), *_uneven(chosen, seeds), ""]
         out += [_counts(chosen), "", _carried(chosen, point), ""]
     return out
 
@@ -107,18 +115,23 @@ def _times(chosen: Mapping[str, Sequence[PassResult]], spines: int) -> str:
     return table(head, rows)
 
 
-def _ratios(chosen: Mapping[str, Sequence[PassResult]], spines: int) -> str:
-    if "mp-2" not in chosen:
-        return ""
+def _ratios(chosen: Mapping[str, Sequence[PassResult]], point: tuple[float, int]) -> str:
+    _, spines = point
     told = []
-    for name, passes in chosen.items():
-        if name != "mp-2":
-            each = [f"{group} {figure(chosen['mp-2'], spines, group, 'mean', passes)}" for group in CLASSES]
-            each.append(f"all, p99 {figure(chosen['mp-2'], spines, 'all', 'p99', passes)}")
-            told.append(f"- {SCHEMES[name].title} / {SCHEMES['mp-2'].title}, same flows: {'; '.join(each)}.")
-    if spines in ELSEWHERE:
-        told.append(f"- Elsewhere, N = 2, all, mean: {ELSEWHERE[spines]}.")
+    for name, of in RATIOS:
+        if {name, of} <= chosen.keys():
+            each = [f"{group} {figure(chosen[of], spines, group, 'mean', chosen[name])}" for group in CLASSES]
+            each.append(f"all, p99 {figure(chosen[of], spines, 'all', 'p99', chosen[name])}")
+            told.append(f"- {SCHEMES[name].title} / {SCHEMES[of].title}, same flows: {'; '.join(each)}.")
+    if point in ELSEWHERE:
+        told.append(f"- Elsewhere, N = 2, all, mean: {ELSEWHERE[point]}.")
     return "\n".join(told)
+
+
+def _uneven(chosen: Mapping[str, Sequence[PassResult]], seeds: Sequence[int]) -> list[str]:
+    """What makes passes of a seed unlike beside their scheme."""
+    alike = [{name: passes[n] for name, passes in chosen.items()} for n in range(len(seeds))]
+    return [f"- {sentence}." for each in alike for sentence in guards.uneven(each)]
 
 
 def _counts(chosen: Mapping[str, Sequence[PassResult]]) -> str:
@@ -154,18 +167,15 @@ def _carried(chosen: Mapping[str, Sequence[PassResult]], point: tuple[float, int
         if not all(told):
             continue
         total = sum(sum(map(sum, one.values())) for one in told)
-        for number, (first, last) in enumerate(SCHEMES[name].carried(spines, load)):
+        for number, foretold in enumerate(SCHEMES[name].carried(spines, load)):
             spine = f"s{number + 1}"
             queues = [sum(one[spine][queue] for one in told) for queue in range(8)]
-            rows.append(
-                [
-                    SCHEMES[name].title,
-                    spine,
-                    f"{sum(queues[1:]) / total:.3f} ({first:.3f})",
-                    f"{queues[0] / total:.3f} ({last:.3f})",
-                    f"{sum(queues) / total:.3f} ({first + last:.3f})",
-                ]
-            )
+            seen = [sum(part) / total for part in (queues[1:], queues[:1], queues)]
+            if SCHEMES[name].has_bounds:  # how much the bounds leave to each class is not foretold
+                cells = [f"{share:.3f}" for share in seen]
+            else:
+                cells = [f"{share:.3f} ({at:.3f})" for share, at in zip(seen, (*foretold, sum(foretold)), strict=True)]
+            rows.append([SCHEMES[name].title, spine, *cells])
     return table(["scheme", "spine", "before the last queue (foretold)", "last queue", "together"], rows)
 
 

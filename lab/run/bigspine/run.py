@@ -21,7 +21,7 @@ from lab.run.settings import BigSpine
 from lab.workload import guards
 from lab.workload.passes import PassResult, run_pass
 from lab.workload.programs import build_applications
-from lab.workload.testbed import Testbed, up
+from lab.workload.testbed import RECORDING_SEED, Testbed, up
 
 STEERED_DEADLINE_S = 60.0
 FIRST_LEAF = "l1"
@@ -31,9 +31,10 @@ One = Pass[Point]
 
 
 def passes(settings: BigSpine) -> list[One]:
-    """All that are wanted. MLFQ with five queues on the most spines alone: it does not know of them."""
+    """All that are wanted. Five queues on the most spines alone: they do not know of them."""
+    most = max(settings.spines)
     points = [
-        ((load, spines), [name for name in settings.schemes if name != "mlfq-5" or spines == max(settings.spines)])
+        ((load, spines), [name for name in settings.schemes if SCHEMES[name].queues == 2 or spines == most])
         for load in settings.loads
         for spines in settings.spines
     ]
@@ -82,11 +83,24 @@ def bench(settings: BigSpine, say: Teller, missing: Sequence[One]) -> Iterator[R
     topology = topology_of(missing[0].point[1])
     folder = settings.folder / "running"
     with up(topology, settings.prefix, folder, say) as (testbed, fabric, _):
+        learnt: dict[float, Testbed] = {}
+
+        def model_for(load: float) -> dict[str, Any]:
+            """A forest of this load's traffic, from a pass of plain TCP over a trace of its own."""
+            if load not in learnt:
+                learnt[load] = testbed.fresh(services=receivers(topology))
+                trace = trace_of(load, RECORDING_SEED, settings.seconds, topology)
+                with say.bar(f"recording at load {load:g}") as progress:
+                    learnt[load].record_trace(trace, f"bigspine-{load:g}", load, progress)
+                report = learnt[load].train()["report"]
+                say(f"forest for load {load:g}: coverage {report.get('coverage')}")
+            return learnt[load].model
 
         def run(one: One, progress: Progress) -> PassResult:
             load, _ = one.point
             scheme = SCHEMES[one.scheme]
-            told = bring_into_force(testbed, fabric, scheme, load)
+            model = model_for(load) if scheme.has_bounds else {}
+            told = bring_into_force(testbed, fabric, scheme, load, model)
             before = uplink_bytes(fabric)
             trace = trace_of(load, one.repeat, settings.seconds, topology)
             result = run_pass(
@@ -101,9 +115,11 @@ def bench(settings: BigSpine, say: Teller, missing: Sequence[One]) -> Iterator[R
         yield run
 
 
-def bring_into_force(testbed: Testbed, fabric: Fabric, scheme: Scheme, load: float) -> dict[str, Any]:
+def bring_into_force(
+    testbed: Testbed, fabric: Fabric, scheme: Scheme, load: float, model: Mapping[str, Any]
+) -> dict[str, Any]:
     """A revision of the scheme on every switch and host, and packets go as it says; returns what is in force."""
-    body = scheme.revision(fabric.topology.spine_names, load)
+    body = scheme.revision(fabric.topology.spine_names, load, model.get("generation"))
     revision = testbed.control.revise(body)
     rollout = roll_out(testbed.control, int(revision["id"]))
     until = time.monotonic() + STEERED_DEADLINE_S
@@ -111,7 +127,8 @@ def bring_into_force(testbed: Testbed, fabric: Fabric, scheme: Scheme, load: flo
         if time.monotonic() > until:
             raise FabricError(f"packets do not go as {scheme.name} says after {STEERED_DEADLINE_S:g} s")
         time.sleep(0.05)
-    return {"revision": revision["id"], "generation": rollout.get("generation"), "body": body}
+    found = {"revision": revision["id"], "generation": rollout.get("generation"), "body": body}
+    return {**found, "model": {"generation": model["generation"], "report": model["report"]}} if model else found
 
 
 def steers(fabric: Fabric, scheme: Scheme) -> bool:

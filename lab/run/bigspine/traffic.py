@@ -44,12 +44,14 @@ class Receiver(Endpoint):
 
 @dataclass(frozen=True)
 class Scheme:
-    """A way to send: `spines` pins priorities to them (MP-MLFQ), else every flow goes by ECMP."""
+    """A way to send: pinned to spines by priority (MP-MLFQ), else by ECMP; with QCLIMB's bounds or without."""
 
     name: str
     title: str
     queues: int
     is_pinned: bool = False
+    has_bounds: bool = False
+    """Of a forest that learnt from another trace, and of what the application has handed over."""
 
     def thresholds(self, spines: int, load: float) -> list[int]:
         """The authors' own, to scale."""
@@ -62,9 +64,11 @@ class Scheme:
             return [1 / spines] * spines
         return list(FluidExperiment("mp", spines, 2, MP_KB[spines, load], load).balanced_shares())
 
-    def revision(self, names: Sequence[str], load: float) -> dict[str, Any]:
-        """The body of a revision."""
+    def revision(self, names: Sequence[str], load: float, model: int | None = None) -> dict[str, Any]:
+        """The body of a revision; `model`: the forest's number, for schemes with bounds."""
         found: dict[str, Any] = {"mode": "pias", "thresholds": self.thresholds(len(names), load), "load": load}
+        if self.has_bounds:
+            found |= {"mode": "qclimb", "use_forest": True, "use_footprint": True, "model": model}
         if not self.is_pinned:
             return {**found, "priorities": self.queues}
         shares = self.shares(len(names), load)
@@ -77,7 +81,7 @@ class Scheme:
         }
 
     def carried(self, spines: int, load: float) -> list[tuple[float, float]]:
-        """Of all bytes, the share that each spine should carry before its last queue, and in it."""
+        """Of all bytes, the share that each spine should carry before its last queue, and in it; without bounds."""
         edges = [0.0, *(kb / KB for kb in map(float, self.thresholds(spines, load))), SIZES.high]
         parts = [SIZES.bytes_between(start, end) / SIZES.mean for start, end in itertools.pairwise(edges)]
         shares = self.shares(spines, load)
@@ -92,6 +96,9 @@ SCHEMES: Mapping[str, Scheme] = {
         Scheme("mlfq-2", "MLFQ, N = 2, ECMP", 2),
         Scheme("mp-2", "MP-MLFQ, N = 2", 2, is_pinned=True),
         Scheme("mlfq-5", "MLFQ, N = 5, ECMP", 5),
+        Scheme("qclimb-2", "QCLIMB, N = 2, ECMP", 2, has_bounds=True),
+        Scheme("mp-qclimb-2", "QCLIMB over MP-MLFQ, N = 2", 2, is_pinned=True, has_bounds=True),
+        Scheme("qclimb-5", "QCLIMB, N = 5, ECMP", 5, has_bounds=True),
     )
 }
 

@@ -36,6 +36,14 @@ def test_a_revision_has_shares_that_sum_to_one_and_ascending_thresholds() -> Non
             assert "spines" not in body
 
 
+def test_bounds_are_a_forests_and_what_was_handed_over_and_change_nothing_else() -> None:
+    names = ["s1", "s2", "s3", "s4"]
+    for without, with_bounds in (("mlfq-2", "qclimb-2"), ("mp-2", "mp-qclimb-2"), ("mlfq-5", "qclimb-5")):
+        body = SCHEMES[with_bounds].revision(names, 0.8, 7)
+        added = {"mode": "qclimb", "use_forest": True, "use_footprint": True, "model": 7}
+        assert body == SCHEMES[without].revision(names, 0.8) | added
+
+
 def test_the_trace_offers_the_load_from_one_rack_to_the_other() -> None:
     topology = topology_of(4)
     trace = trace_of(0.8, 1, 25.0, topology)
@@ -70,8 +78,8 @@ def test_a_flow_alone_takes_as_long_as_its_packets(spines: int) -> None:
 
 def test_five_queues_are_measured_on_the_most_spines_alone() -> None:
     wanted = passes(BigSpine(seeds=(1, 2)))
-    assert len(wanted) == 2 * (3 + 2)
-    assert {one.point[1] for one in wanted if one.scheme == "mlfq-5"} == {4}
+    assert len(wanted) == 2 * (6 + 4)
+    assert {one.point[1] for one in wanted if one.scheme.endswith("-5")} == {4}
     assert len({one.name for one in wanted}) == len(wanted)
 
 
@@ -104,7 +112,20 @@ def test_the_page_tells_ratios_over_the_same_flows_and_keeps_what_a_person_wrote
     assert "MLFQ, N = 2, ECMP / MP-MLFQ, N = 2, same flows: all 1.50 [1.50, 1.50]" in text
     assert "| MLFQ, N = 2, ECMP | 3.00 [3.00, 3.00] |" in text
     assert "| MP-MLFQ, N = 2 | s1 | 0.062 (" in text
+    assert "fluid model 1.18, packet simulator 1.07, the paper about 1.15" in text
     assert round(KB) == 50
+
+
+def test_the_page_tells_what_spines_give_with_bounds_and_foretells_no_bytes_of_them(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    factors = {"mp-2": 2.0, "qclimb-2": 2.4, "mp-qclimb-2": 1.6}
+    report(BigSpine(document=page), {((0.6, 4), name, 1): result(name, 1, f) for name, f in factors.items()},
+           Console(quiet=True))  # fmt: skip
+    text = page.read_text()
+    assert "QCLIMB, N = 2, ECMP / QCLIMB over MP-MLFQ, N = 2, same flows: all 1.50 [1.50, 1.50]" in text
+    assert "MP-MLFQ, N = 2 / QCLIMB over MP-MLFQ, N = 2, same flows: all 1.25 [1.25, 1.25]" in text
+    assert "| QCLIMB over MP-MLFQ, N = 2 | s1 | 0.062 | 0.188 | 0.250 |" in text
+    assert "Elsewhere" not in text  # known for load 0.8 alone
 
 
 def test_passes_of_a_busy_machine_tell_bytes_and_no_times(tmp_path: Path) -> None:
@@ -116,3 +137,12 @@ def test_passes_of_a_busy_machine_tell_bytes_and_no_times(tmp_path: Path) -> Non
     assert "idle for only 1.0%" in text
     assert "| MP-MLFQ, N = 2 | s1 | 0.062 (" in text
     assert "all, p99" not in text
+
+
+def test_a_pass_beside_other_work_is_told(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    found = {((0.8, 4), name, 1): result(name, 1, 2.0, idle) for name, idle in (("mlfq-2", 0.9), ("mp-2", 0.3))}
+    report(BigSpine(document=page), found, Console(quiet=True))
+    text = page.read_text()
+    assert "- mp-2, load 0.8, seed 1: idle for 30.0% of the pass, 5 points less than another scheme's" in text
+    assert "all 1.00 [1.00, 1.00]" in text
