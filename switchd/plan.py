@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 
 from qclimb.intent import SwitchIntent
 
-from switchd.ports import RowsNow
+from switchd.ports import RowsNow, range_over
 from switchd.previous import FIELDS, PREVIOUS, before_us, is_own
 from switchd.qosmap import Refused
 from switchd.rows import EMPTY, Change, Delete, Drop, Merge, Put, Row, Rows, applied
@@ -137,7 +137,25 @@ def _named(wanted: Wanted, rows: RowsNow, bound: Bound, tag: str) -> tuple[dict[
                 if best is None:
                     created[chosen[one]] = Put(one.table, chosen[one], one.row)
             names[table, key][name] = chosen[one]
+    created |= _taken_along(wanted, names, rows, {*bound.held, *created}, tag)
     return names, sorted(created.values(), key=lambda change: OBJECT_TABLES.index(change.table))
+
+
+def _taken_along(
+    wanted: Wanted, names: dict[tuple[str, str], Row], rows: RowsNow, taken: Collection[str], tag: str
+) -> dict[str, Change]:
+    """Single BUFFER_QUEUE rows over a range that changes are overwritten by it, and only what changes is applied again:
+    they refer to fresh names, whose objects are answered."""
+    entries, fresh = rows.get("BUFFER_QUEUE", {}), dict[Thing, str]()
+    profiles = {key: row for (table, key), row in names.items() if table == "BUFFER_QUEUE"}
+    moved = {key for key, row in profiles.items() if entries.get(key, {}).get("profile") != row["profile"]}
+    for key in profiles.keys() - moved:
+        if range_over(key, entries) in moved:
+            one = wanted.references["BUFFER_QUEUE", key]["profile"]
+            if one not in fresh:
+                fresh[one] = _fresh(one, {*rows.get(one.table, {}), *taken}, tag)
+            names["BUFFER_QUEUE", key]["profile"] = fresh[one]
+    return {name: Put(one.table, name, one.row) for one, name in fresh.items()}
 
 
 def _left(wanted: Wanted, rows: RowsNow) -> set[str]:

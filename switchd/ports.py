@@ -33,6 +33,16 @@ def numbers_in(span: str) -> frozenset[int] | None:
     return frozenset(range(int(found[1]), int(found[2] or found[1]) + 1)) if found else None
 
 
+def range_over(key: str, entries: Mapping[str, Row]) -> str | None:
+    """The row that covers the queue of a single row of one port, and others; None where there is none."""
+    port, _, span = key.partition("|")
+    if len(span) != 1 or not span.isdigit():
+        return None
+    queue = int(span)
+    spans = ((low, high) for low in range(queue + 1) for high in range(max(queue, low + 1), 10))
+    return next((one for low, high in spans if (one := f"{port}|{low}-{high}") in entries), None)
+
+
 def keys_by_port(entries: Mapping[str, Row]) -> dict[str, list[str]]:
     """The keys of a table by each port that they name; found once for all ports, as there are many of both."""
     found: dict[str, list[str]] = {}

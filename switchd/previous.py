@@ -6,13 +6,11 @@ remembers gets what other ports have in the same place, or what SONiC's own temp
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import lru_cache
 
+from switchd.ports import RowsNow, range_over
 from switchd.qosmap import Refused
-from switchd.rows import Row
-
-RowsNow = Mapping[str, Mapping[str, Row]]
 
 PREVIOUS = "QCLIMB_PREVIOUS"
 PORT_FIELDS = {"dscp_to_tc_map": "DSCP_TO_TC_MAP", "tc_to_queue_map": "TC_TO_QUEUE_MAP"}
@@ -54,6 +52,8 @@ def _default(table: str, key: str, field: str, now: str, rows: RowsNow) -> str |
     shipped = [name for name in SHIPPED.get(field, ()) if name in foreign]
     ours = objects.get(now, {})
     copied = {name for name in foreign if {**objects[name], "dynamic_th": ours.get("dynamic_th", "")} == ours}
+    if table == "BUFFER_QUEUE" and range_over(key, rows[table]) is not None:
+        return None  # we wrote it over the range (`shares`)
     if table == "BUFFER_QUEUE" and len(copied) == 1:
         return copied.pop()
     if len(alike) == 1:

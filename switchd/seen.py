@@ -130,7 +130,7 @@ def _bound(
     content = rows[target][name]
     oids = set()
     try:
-        for what, oid in _owners(table, key, asic):
+        for what, oid in _owners(table, key, asic, rows):
             attributes = asic.objects.get(oid)
             if not attributes:
                 raise Unreadable(f"ASIC_DB has no object {oid}, which COUNTERS_DB names {what}")
@@ -162,15 +162,18 @@ def _is_still(oid: str, name: str, rows: Mapping[str, Row], table: str, asic: As
     return other != name and other in rows and not differs(table, rows[other], asic.objects.get(oid) or {})
 
 
-def _owners(table: str, key: str, asic: Asic) -> Iterator[tuple[str, str]]:
-    """What has the attribute: a port, or the queues of a row; name and object id."""
+def _owners(table: str, key: str, asic: Asic, rows: RowsNow) -> Iterator[tuple[str, str]]:
+    """What has the attribute: a port, or the queues of a row, but those over whose buffer another row was written."""
     port, _, span = key.partition("|")
     if asic.ports and port not in asic.ports:
         raise Absent(f"orchagent has not created the port: COUNTERS_PORT_NAME_MAP does not name {port}")
     if table == "PORT_QOS_MAP":
         names, oids, where = [port], asic.ports, "PORT"
     else:
-        names, oids, where = [f"{port}:{queue}" for queue in sorted(numbers_in(span) or ())], asic.queues, "QUEUE"
+        queues = sorted(numbers_in(span) or ())
+        if table == "BUFFER_QUEUE" and len(queues) > 1:
+            queues = [queue for queue in queues if f"{port}|{queue}" not in rows[table]]
+        names, oids, where = [f"{port}:{queue}" for queue in queues], asic.queues, "QUEUE"
     for name in names:
         oid = oids.get(name)
         if oid is None:

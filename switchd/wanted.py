@@ -4,7 +4,6 @@ Under which names the objects stand, `plan` decides. What can't be laid over one
 is wrong with the intent itself, or with every port, refuses the switch.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -15,6 +14,7 @@ from switchd.ports import RowsNow, buffered, keys_by_port, numbers_in, ports_mea
 from switchd.previous import FIELDS, PORT_FIELDS, before_us, is_own
 from switchd.qosmap import Refused, base_of, classified
 from switchd.rows import Row
+from switchd.shares import shared
 from switchd.uplinks import check_paths
 
 PathBackend = Literal["acl", "none"]
@@ -75,8 +75,9 @@ def wanted_of(intent: SwitchIntent | None, rows: RowsNow, backend: PathBackend =
         for port in ports_meant(intent.ports, rows):
             try:
                 wanted.references |= _of_port(port, intent, queue_of, rows, keys, memo)
-                found, reason = _shared(port, th_of, rows, keys["BUFFER_QUEUE"].get(port, ()))
-                wanted.references |= found
+                found, reason = shared(port, th_of, rows, keys["BUFFER_QUEUE"].get(port, ()))
+                profiles = {key: {"profile": thing("BUFFER_PROFILE", row)} for key, row in found.items()}
+                wanted.references |= {("BUFFER_QUEUE", key): row for key, row in profiles.items()}
                 wanted.unshared |= {port: reason} if reason else {}
             except Refused as error:
                 wanted.refused[port] = str(error)
@@ -163,39 +164,6 @@ def _give_back(table: str, key: str, wanted: Wanted, rows: RowsNow) -> None:
     else:
         if back:
             wanted.back[table, key] = back
-
-
-def _shared(port: str, th_of: Mapping[int, int], rows: RowsNow, keys: Iterable[str]) -> tuple[References, str]:
-    """The BUFFER_QUEUE rows that get a profile of ours, the platform's but for `dynamic_th`, and why some queue of
-    `th_of` keeps the platform's share; "" where none does.
-
-    Left alone: rows that cover queues with other shares or other ports, too (to split one that the platform wrote would
-    have to be taken back exactly), and profiles without a dynamic threshold. Raises Refused where a profile could not
-    be given back.
-    """
-    found: References = {}
-    left: dict[int, str] = {queue: f"no BUFFER_QUEUE row of {port} covers queue {queue}" for queue in th_of}
-    for key in keys:
-        name, _, span = key.partition("|")
-        numbers = numbers_in(span) or frozenset()
-        shares = {th_of.get(queue) for queue in numbers}
-        if not numbers & th_of.keys():
-            continue
-        if name != port or len(shares) > 1:
-            told = f"BUFFER_QUEUE|{key} covers other ports, or queues with other shares, too; split it first"
-            left |= dict.fromkeys(numbers & th_of.keys(), told)
-            continue
-        (share,) = shares
-        before = before_us("BUFFER_QUEUE", key, "profile", rows)
-        profile = rows.get("BUFFER_PROFILE", {}).get(before or "", {})
-        if not re.fullmatch("-?[0-9]{1,3}", profile.get("dynamic_th", "")):
-            left |= dict.fromkeys(numbers, f"profile {before!r} of BUFFER_QUEUE|{key} has no dynamic_th")
-            continue
-        for queue in numbers:
-            left.pop(queue, None)
-        if int(profile["dynamic_th"]) != share:
-            found["BUFFER_QUEUE", key] = {"profile": thing("BUFFER_PROFILE", {**profile, "dynamic_th": str(share)})}
-    return found, next(iter(left.values()), "")
 
 
 def port_row_without_us(port: str, rows: RowsNow) -> Row:
