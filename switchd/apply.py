@@ -48,7 +48,8 @@ Result = TypeVar("Result")
 class Written:
     """What was laid over the rows last: by it the ASIC is judged.
 
-    is_new  not seen in the ASIC since it was written
+    is_new      not seen in the ASIC since it was written
+    is_partial  planning again gives the rest, once this is seen
     """
 
     intent: SwitchIntent | None
@@ -58,6 +59,7 @@ class Written:
     refused: Mapping[str, str]
     unshared: Mapping[str, str]
     is_new: bool
+    is_partial: bool
 
 
 class Switch:
@@ -246,7 +248,14 @@ class Switch:
         ports = ports_meant(intent.ports, rows) if intent is not None and intent.admin_state == "enabled" else []
         was_new = self._written is not None and self._written.is_new
         self._written = Written(
-            intent, status, now, ports, planned.refused, planned.unshared, was_new or bool(planned.changes)
+            intent,
+            status,
+            now,
+            ports,
+            planned.refused,
+            planned.unshared,
+            was_new or bool(planned.changes),
+            planned.is_partial,
         )
         self._asic.expect(rows, now, planned.changes)
         if self._steerer is not None:
@@ -273,7 +282,8 @@ class Switch:
                 return min(left_s or 1.0, self._steerer.due_in_s() if self._steerer else 1.0)
             if self._asic.look_if_due(self._written.rows) | has_news:
                 self._judge()
-            if not (self._is_refused or left_s) and self._asic.has_more(self._written.rows):
+            has_rest = self._written.is_partial and not self._asic.progress.waits
+            if not (self._is_refused or left_s) and (has_rest or self._asic.has_more(self._written.rows)):
                 self.follow()
             return min(self._asic.due_in_s(), self._steerer.due_in_s() if self._steerer else float("inf"))
 

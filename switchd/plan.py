@@ -75,6 +75,8 @@ class Plan:
     transactions: tuple[tuple[Change, ...], ...] = ()
     refused: dict[str, str] = field(default_factory=dict)
     unshared: dict[str, str] = field(default_factory=dict)
+    is_partial: bool = False
+    """Planning again, once this is in the ASIC, gives the rest."""
 
     @property
     def changes(self) -> tuple[Change, ...]:
@@ -106,7 +108,7 @@ def plan(
     changes = (*_remember(wanted, rows), *fresh, *_refer(names, rows, bound), *_give_back(wanted))
     after = applied(rows, changes)
     first, second = (*changes, *_forget(after, bound)), tuple(_sweep(after, bound))
-    return Plan(tuple(one for one in (first, second) if one), wanted.refused, wanted.unshared)
+    return Plan(tuple(one for one in (first, second) if one), wanted.refused, wanted.unshared, wanted.is_partial)
 
 
 def _named(wanted: Wanted, rows: RowsNow, bound: Bound, tag: str) -> tuple[dict[tuple[str, str], Row], list[Change]]:

@@ -9,7 +9,7 @@ moves to another object takes its single rows along (`plan`).
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from switchd.ports import RowsNow, numbers_in, range_over
 from switchd.previous import before_us, is_own
@@ -77,3 +77,17 @@ def is_single(key: str, rows: RowsNow) -> bool:
     if not is_own(rows.get(TABLE, {}).get(key, {}).get("profile", "")):
         return False
     return before_us(TABLE, key, "profile", rows) is None and range_over(key, rows[TABLE]) is not None
+
+
+def bared(back: Collection[tuple[str, str]], references: Collection[tuple[str, str]], rows: RowsNow) -> dict[str, Row]:
+    """Ranges that do not change though rows of ours over them are to go, by key, each with its profile: their queues
+    would be left without any. Somebody wrote the range while ours stood; it gets a copy first (`is_partial`)."""
+    found: dict[str, Row] = {}
+    for table, key in back:
+        over = range_over(key, rows.get(TABLE, {})) if table == TABLE else None
+        if over is None or (TABLE, over) in back or (TABLE, over) in references:
+            continue
+        profile = rows.get("BUFFER_PROFILE", {}).get(rows[TABLE][over].get("profile", ""))
+        if profile:
+            found[over] = profile
+    return found

@@ -10,11 +10,11 @@ from typing import Literal
 
 from qclimb.intent import SwitchIntent
 
-from switchd.ports import RowsNow, buffered, keys_by_port, numbers_in, ports_meant
+from switchd.ports import RowsNow, buffered, keys_by_port, numbers_in, ports_meant, range_over
 from switchd.previous import FIELDS, PORT_FIELDS, before_us, is_own
 from switchd.qosmap import Refused, base_of, classified
 from switchd.rows import Row
-from switchd.shares import shared
+from switchd.shares import bared, shared
 from switchd.uplinks import check_paths
 
 PathBackend = Literal["acl", "none"]
@@ -53,12 +53,14 @@ class Wanted:
     back        fields that refer to objects of ours no longer: what they said before; None: nothing
     refused     ports on which nothing is changed, each with the reason
     unshared    ports some of whose queues keep the platform's share of the buffer, each with the reason
+    is_partial  planning again, once this is in the ASIC, gives the rest
     """
 
     references: References = field(default_factory=dict)
     back: dict[tuple[str, str], dict[str, str | None]] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
     unshared: dict[str, str] = field(default_factory=dict)
+    is_partial: bool = False
 
 
 def wanted_of(intent: SwitchIntent | None, rows: RowsNow, backend: PathBackend = "none") -> Wanted:
@@ -87,6 +89,11 @@ def wanted_of(intent: SwitchIntent | None, rows: RowsNow, backend: PathBackend =
             raise Refused(reason, wanted.refused)
     for table, key in ours(rows):
         _give_back(table, key, wanted, rows)
+    for key, profile in bared(wanted.back, wanted.references, rows).items():
+        wanted.references["BUFFER_QUEUE", key] = {"profile": thing("BUFFER_PROFILE", profile)}
+        wanted.is_partial = True
+        for single in [one for _, one in wanted.back if range_over(one, rows["BUFFER_QUEUE"]) == key]:
+            wanted.back.pop(("BUFFER_QUEUE", single), None)
     return wanted
 
 

@@ -37,12 +37,16 @@ SWITCHES = st.fixed_dictionaries(
             maybe(scheduler=NAMES, wred_profile=NAMES).filter(bool),
         ),
         "BUFFER_PROFILE": st.dictionaries(NAMES, maybe(dynamic_th=st.sampled_from(["3", "1", "0", "-2"])).filter(bool)),
-        "BUFFER_QUEUE": st.dictionaries(
-            st.tuples(st.sampled_from(PORTS), st.sampled_from(["0", "3", "4", "5", "6", "7", "1-2", "5-6"])).map(
-                "|".join
+        "BUFFER_QUEUE": st.builds(
+            lambda found, wide: {**found, **{span: {"profile": "AZURE"} for span in wide}} if found else {},
+            st.dictionaries(
+                st.tuples(st.sampled_from(PORTS), st.sampled_from(["0", "3", "4", "5", "6", "7", "1-2", "5-6"])).map(
+                    "|".join
+                ),
+                maybe(profile=NAMES).filter(bool),
             ),
-            maybe(profile=NAMES).filter(bool),
-        ).map(lambda found: found and {**found, f"{','.join(PORTS)}|0-7": {"profile": "AZURE"}}),
+            st.sampled_from([[f"{','.join(PORTS)}|0-7"], [f"{port}|0-7" for port in PORTS], []]),
+        ),
     }
 ).map(lambda rows: {table: entries for table, entries in rows.items() if entries})
 
