@@ -101,6 +101,12 @@ class Policy:
         " all priorities take one path",
         LATER,
     ] = 0
+    drain_paths: Annotated[
+        bool,
+        Bit(16),
+        "on several spines a demotion to another one waits until what went before is ACKed, so that nothing overtakes",
+        LATER,
+    ] = False
     unpinned_dscp: Annotated[
         int,
         U8.up_to(63),

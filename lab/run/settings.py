@@ -20,7 +20,7 @@ COMPARED = ("tcp", "pias", "qclimb", "qclimb-no-forest", "qclimb-no-footprint")
 SCHEMES = (*COMPARED, "pias-shares", "qclimb-shares", "qclimb-paper-slack")
 TRACES = ("web", "spark", "kv")
 BOUNDS_FIGURES = (7, 8, 9, 10, 11, 12, 14, 18, 21, 22, 27)
-SPINE_SCHEMES = ("mlfq-2", "mp-2", "mlfq-5", "qclimb-2", "mp-qclimb-2", "qclimb-5")
+SPINE_SCHEMES = ("mlfq-2", "mp-2", "mp-2-drain", "mlfq-5", "qclimb-2", "mp-qclimb-2", "qclimb-5")
 OPTAX_FIGURES = ("base", "bulk", "slow", "fig10", "fig11", "fig12", "fig13", "blocks")
 
 
@@ -210,10 +210,10 @@ class Tagger:
 
 @dataclass(frozen=True)
 class BigSpine:
-    """MP-MLFQ over real spines, against MLFQ over ECMP; both with QCLIMB's bounds, too.
+    """MP-MLFQ over real spines, against MLFQ over ECMP.
 
-    One rack sends to another by K uplinks, which are the bottleneck; the paper's sizes and thresholds, to scale. A
-    rerun goes on where it stopped.
+    Both with QCLIMB's bounds, too. One rack sends to another by K uplinks, which are the bottleneck; the paper's sizes
+    and thresholds, to scale. A rerun goes on where it stopped.
     """
 
     seeds: tuple[int, ...] = seeds()

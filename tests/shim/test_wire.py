@@ -197,3 +197,17 @@ def test_a_setuid_program_ignores_the_environment(link, run_dir, tmp_path):
     if exit_code(0o4755) != 7:
         pytest.skip("a setuid copy does not run with more rights here")
     assert not log.exists()
+
+
+@pytest.mark.parametrize("how", ["write", "epoll-et"])
+def test_a_demotion_to_another_spine_waits_for_acks_where_the_policy_says_so(link, run_dir, how):
+    """Three priorities on two spines; the last one is on both. One path's priorities are demoted without a wait."""
+    log = run_dir / "log"
+    for spines, drains, waits in ((2, True, True), (2, False, False), (0, True, False)):
+        log.unlink(missing_ok=True)
+        put_policy(run_dir, policy(dscp=DSCP[:3], threshold_bytes=THRESHOLDS[:2], spines=spines, drain_paths=drains))
+        seen, _ = talk(link, run_dir, size=SIZE, how=how, source_env={"QCLIMB_LOG": str(log)})
+        assert_demoted(seen.edges())
+        if how == "write":  # an event loop does not wait inside a call
+            assert ("for=ack" in log.read_text()) == waits
+        assert seen.bytes == SIZE and seen.repeated <= link.probes

@@ -211,6 +211,47 @@ static enum boundary_event look_down(const struct connection *connection, const 
 }
 
 /*
+ * Served later and by another spine, with all that went before transmitted: what follows could overtake it, so that the
+ * flow waits for the ACKs where the policy says so. Where that can't be, or was in vain, it is demoted at once.
+ */
+static enum boundary_event look_across(const struct connection *connection, const struct write_call *call, size_t left,
+				       enum known known, const struct qclimb_policy *policy, uint32_t priority)
+{
+	const enum boundary_state state = lent_state(connection);
+	const int fd = call->fd;
+	const bool is_lent = state == LENT || state == HELD;
+
+	if (known == KNOWN_OVER || !(policy->flags & QCLIMB_DRAIN_PATHS) ||
+	    qclimb_policy_shares_path(policy, connection->priority, priority))
+		return PAST;
+	if (known == KNOWN_CLEAR || is_clear(connection, fd))
+		return CLEAR;
+	if (stays_whole(connection, call) || call->flags & MSG_MORE || left <= HELD_BYTES)
+		return is_lent ? VAIN : PAST;
+	if (is_lent)
+		return WORTH;
+	return !is_blocking(fd, call->flags) && puts_off(connection, fd, left, true) ? PAST : WORTH;
+}
+
+static enum boundary_event look_later(const struct connection *connection, const struct write_call *call, size_t left,
+				      enum known known, const struct qclimb_policy *policy,
+				      const struct qclimb_flow_rule *rule, struct look *look)
+{
+	enum boundary_event event = look_across(connection, call, left, known, policy, look->priority);
+
+	if (event == WORTH && lent_state(connection) != HELD) {
+		/* held bytes wait for the mark; others must be transmitted first */
+		const enum boundary_event transmitted = look_down(connection, call, left, known, policy, rule, look);
+
+		if (transmitted != PAST)
+			event = transmitted;
+	} else if (event == PAST) {
+		event = look_down(connection, call, left, known, policy, rule, look);
+	}
+	return event;
+}
+
+/*
  * The priority of a flow with a deadline. Time goes on while the kernel's buffer holds bytes, so that it is asked for
  * anew with each piece, and little is held. After the deadline nothing changes any more.
  */
@@ -272,7 +313,7 @@ struct look look_at(struct connection *connection, const struct write_call *call
 	else if (look.priority < connection->priority)
 		look.event = look_up(connection, call, left, known, policy, &rule, &look, has_deadline, now);
 	else if (look.priority > connection->priority && !has_deadline)
-		look.event = look_down(connection, call, left, known, policy, &rule, &look);
+		look.event = look_later(connection, call, left, known, policy, &rule, &look);
 	else
 		look.event = look.priority > connection->priority ? PAST : SAME;
 

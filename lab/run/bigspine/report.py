@@ -30,6 +30,7 @@ ELSEWHERE = {
 """MLFQ / MP-MLFQ with N = 2, mean nFCT by load and spines."""
 RATIOS = (
     ("mlfq-2", "mp-2"),
+    ("mp-2", "mp-2-drain"),
     ("mlfq-5", "mp-2"),
     ("qclimb-2", "mp-qclimb-2"),
     ("qclimb-5", "mp-qclimb-2"),

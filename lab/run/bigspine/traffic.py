@@ -52,6 +52,8 @@ class Scheme:
     is_pinned: bool = False
     has_bounds: bool = False
     """Of a forest that learnt from another trace, and of what the application has handed over."""
+    drains: bool = False
+    """A demotion to another spine waits until what went before is ACKed."""
 
     def thresholds(self, spines: int, load: float) -> list[int]:
         """The authors' own, to scale."""
@@ -78,6 +80,7 @@ class Scheme:
             "spines": list(names),
             "queues": [1, 0],
             "weights": dict(zip(names, [round(1 - sum(rounded), 6), *rounded], strict=True)),
+            "drain_paths": self.drains,
         }
 
     def carried(self, spines: int, load: float) -> list[tuple[float, float]]:
@@ -95,6 +98,7 @@ SCHEMES: Mapping[str, Scheme] = {
     for one in (
         Scheme("mlfq-2", "MLFQ, N = 2, ECMP", 2),
         Scheme("mp-2", "MP-MLFQ, N = 2", 2, is_pinned=True),
+        Scheme("mp-2-drain", "MP-MLFQ, N = 2, drained", 2, is_pinned=True, drains=True),
         Scheme("mlfq-5", "MLFQ, N = 5, ECMP", 5),
         Scheme("qclimb-2", "QCLIMB, N = 2, ECMP", 2, has_bounds=True),
         Scheme("mp-qclimb-2", "QCLIMB over MP-MLFQ, N = 2", 2, is_pinned=True, has_bounds=True),

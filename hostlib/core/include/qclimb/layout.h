@@ -20,6 +20,10 @@ enum qclimb_policy_flag {
 	 * holds (coflow.h)
 	 */
 	QCLIMB_OPTAX = 8,
+	/*
+	 * on several spines a demotion to another one waits until what went before is ACKed, so that nothing overtakes
+	 */
+	QCLIMB_DRAIN_PATHS = 16,
 };
 
 struct qclimb_policy {
@@ -79,7 +83,7 @@ static inline int qclimb_policy_is_in_range(const struct qclimb_policy *policy)
 {
 	if (policy->mode > 3)
 		return 0;
-	if (policy->flags > 15)
+	if (policy->flags > 31)
 		return 0;
 	if (policy->promote_wait_us > 10000000)
 		return 0;
