@@ -30,7 +30,7 @@ NAMES = (
     "switch",
     "spines",
 )
-LONG = ("sim_growth", "drain", "nginx")
+LONG = ("sim_growth", "drain", "nginx", "shares")
 """Run when they are named."""
 
 Row = dict[str, Any]

@@ -86,7 +86,7 @@ def test_a_forest_comes_back_from_its_file() -> None:
         (with_bytes(POLICY_FILE, 4, b"\2\0"), "policy file version is 2, expected 1"),
         (with_bytes(POLICY_FILE, 6, b"\0\1"), f"policy file struct_bytes is 256, expected {POLICY.size}"),
         (with_bytes(POLICY_FILE, 16, b"\4"), "policy file mode is 4, expected an integer in 0..3"),
-        (with_bytes(POLICY_FILE, 20, b"\x1f"), "policy file flags is 31, expected an integer in 0..15"),
+        (with_bytes(POLICY_FILE, 20, b"\x3f"), "policy file flags is 63, expected an integer in 0..31"),
         (with_bytes(POLICY_FILE, 24, b"\0"), "policy file priorities is 0, expected an integer in 1..64"),
         (with_bytes(POLICY_FILE, 24, b"\x41"), "policy file priorities is 65, expected an integer in 1..64"),
         (with_bytes(POLICY_FILE, AT, b"\1"), "policy file threshold_bytes[0] is 1, expected 0"),

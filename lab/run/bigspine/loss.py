@@ -9,12 +9,8 @@ wait around the event is the outage as an application has it. Then the spine ret
 from __future__ import annotations
 
 import json
-import socket
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from statistics import median
 
@@ -24,103 +20,18 @@ from lab.experiment.page import parted, table
 from lab.experiment.store import Lines
 from lab.experiment.terminal import Teller, console_for_tables
 from lab.fabric import Fabric, FabricError, Topology
-from lab.fabric.commands import Ip, run_all
+from lab.fabric.commands import run_all
+from lab.run.bigspine import timeline
+from lab.run.bigspine.outage import DEADLINE_S, LEAF, asking, event
 from lab.run.settings import SpineLoss
 
-FIRST_DSCP, PORT, REQUEST_BYTES = 47, 7777, 64
-PAUSE_S, SETTLED_S, DEADLINE_S = 0.002, 0.5, 60.0
-"""Between requests; with the class where it should be, before the next event; for a leaf to notice."""
-LEAF, SPINE = "l1", "s1"
+SETTLED_S = 0.5
+"""With the class where it should be, before the next event."""
 TOPOLOGY = Topology(leaves=2, spines=4, hosts_per_leaf=1)
 WAYS = ("link", "spine", "route")
 SERVE = ("--spine-down-s", "3600")
 """The orchestrator leaves the revision alone: what is measured is what the switch does by itself."""
 BEGIN, END = "<!-- measured: a spine lost -->", "<!-- end: a spine lost -->"
-
-
-@dataclass
-class Client:
-    """A connection that asks all the time: the waits as (when asked, seconds)."""
-
-    waits: list[tuple[float, float]] = field(default_factory=list)
-    error: str = ""
-
-    def longest(self, since: float, until: float) -> float:
-        """Of the requests between two moments."""
-        return max((wait for at, wait in self.waits if at + wait >= since and at <= until), default=0.0)
-
-
-@contextmanager
-def asking(fabric: Fabric) -> Iterator[Client]:
-    """A connection between the racks that asks while the block runs."""
-    names, stop, client = list(fabric.hosts), threading.Event(), Client()
-    address = (fabric.hosts[names[-1]], PORT)
-    with fabric.entered(names[-1]):
-        listener = _marked()
-        listener.bind(address)
-        listener.listen()
-
-    def answer() -> None:
-        connection, _ = listener.accept()
-        with connection, suppress(OSError):
-            while data := connection.recv(REQUEST_BYTES):
-                connection.sendall(data)
-
-    with fabric.entered(names[0]):
-        asker = _marked()
-    server = threading.Thread(target=answer, daemon=True)
-    server.start()
-    asker.settimeout(DEADLINE_S)
-    asker.connect(address)
-
-    def ask() -> None:
-        try:
-            while not stop.is_set():
-                begin = time.monotonic()
-                asker.sendall(bytes(REQUEST_BYTES))
-                left = REQUEST_BYTES
-                while left:
-                    left -= len(asker.recv(left)) or _closed()
-                client.waits.append((begin, time.monotonic() - begin))
-                stop.wait(PAUSE_S)
-        except OSError as lost:
-            client.error = str(lost)
-
-    thread = threading.Thread(target=ask, daemon=True)
-    thread.start()
-    try:
-        yield client
-    finally:
-        stop.set()
-        thread.join(DEADLINE_S)
-        asker.close()
-        listener.close()
-
-
-def _marked() -> socket.socket:
-    made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    made.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, FIRST_DSCP << 2)
-    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    return made
-
-
-def _closed() -> int:
-    raise OSError("the connection was closed")
-
-
-def event(fabric: Fabric, way: str, is_there: bool) -> list[Ip]:
-    """The commands that lose the spine, or bring it back."""
-    verb = "up" if is_there else "down"
-    uplinks = [port for port in fabric.topology.ports_of(LEAF) if port.peer_is_switch]
-    if way == "link":
-        return [
-            Ip(fabric.netns(LEAF), f"link set dev {port.name} {verb}") for port in uplinks if port.peer_node == SPINE
-        ]
-    if way == "spine":
-        return [Ip(fabric.netns(SPINE), f"link set dev {port.name} {verb}") for port in fabric.topology.ports_of(SPINE)]
-    beyond = [port for port in fabric.topology.ports_of(SPINE) if port.peer_node != LEAF]
-    return [Ip(fabric.netns(SPINE), f"link set dev {port.name} {verb}") for port in beyond]
 
 
 def trial(fabric: Fabric, way: str, number: int) -> dict[str, object]:
@@ -166,6 +77,14 @@ def main(settings: SpineLoss) -> int:
                 store.save(f"{way}-{number}", measured)
     rows = [row for way, number in wanted if (row := store.find(f"{way}-{number}")) is not None]
     text = page(rows)
+    seen = settings.folder / "timeline.json"
+    if not seen.is_file() and not settings.stored:
+        seen.write_text(json.dumps(timeline.measure(settings, say)), encoding="utf-8")
+    if seen.is_file():
+        over_time = json.loads(seen.read_text(encoding="utf-8"))
+        place = (settings.document or seen).with_name("bigspine-loss.svg")
+        place.write_text(timeline.figure(over_time), encoding="utf-8")
+        text += f"\n\n![over time]({place.name})\n\n{timeline.told(over_time)}"
     say.console.print(text, markup=False, highlight=False, soft_wrap=True)
     if settings.document is not None:
         old = settings.document.read_text(encoding="utf-8") if settings.document.is_file() else "# A spine dies\n\n"

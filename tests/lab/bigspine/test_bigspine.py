@@ -78,7 +78,7 @@ def test_a_flow_alone_takes_as_long_as_its_packets(spines: int) -> None:
 
 def test_five_queues_are_measured_on_the_most_spines_alone() -> None:
     wanted = passes(BigSpine(seeds=(1, 2)))
-    assert len(wanted) == 2 * (6 + 4)
+    assert len(wanted) == 2 * (7 + 5)
     assert {one.point[1] for one in wanted if one.scheme.endswith("-5")} == {4}
     assert len({one.name for one in wanted}) == len(wanted)
 
