@@ -1,36 +1,26 @@
-"""Before a REST handler: who asks, and what a request that is refused is told.
+"""Before a REST handler: who asks, and whether that one may."""
 
-Refusals are `{"detail": "one sentence that names the field"}`.
-"""
-
-import logging
-from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
-from fastapi import Depends, FastAPI, Header, Path, Request
-from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from fastapi import Depends, Header, Path, Request
 from fastapi.security import HTTPBearer
-from qclimb.errors import QclimbError
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect
 
-from ..errors import BusyError, ConflictError, MissingError, StoreError, TooManyError
 from .bodies import Name
 from .limits import UNKNOWN
+from .problems import MEDIA_TYPE
 from .tokens import Caller, Role
-
-log = logging.getLogger(__name__)
 
 NamePath = Annotated[Name, Path()]
 Once = Annotated[str | None, Header(alias="Idempotency-Key", min_length=1, max_length=200)]
 
-REFUSED = {"application/json": {"schema": {"$ref": "#/components/schemas/Refusal"}}}
+REFUSED = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Refusal"}}}
 REFUSALS: dict[int | str, dict[str, Any]] = {
     400: {"content": REFUSED, "description": "The request can't be read"},
     401: {"content": REFUSED, "description": "No known token"},
     403: {"content": REFUSED, "description": "The token's role does not include this"},
     404: {"content": REFUSED, "description": "Named, but not there"},
+    405: {"content": REFUSED, "description": "Not with this method; Allow has those"},
     408: {"content": REFUSED, "description": "The body came too slowly"},
     409: {"content": REFUSED, "description": "The present state forbids it"},
     413: {"content": REFUSED, "description": "The body is longer than any that there is need of"},
@@ -83,52 +73,3 @@ Operator = Annotated[Caller, needs(Role.OPERATOR)]
 Admin = Annotated[Caller, needs(Role.ADMIN)]
 Reader = Annotated[Caller, needs(Role.VIEWER, Role.HOST)]
 ThisHost = Annotated[Caller, Depends(this_host)]
-
-
-def answer_refusals(app: FastAPI) -> None:
-    """Has errors of ours, and fields that are wrong, answered by a sentence: on the event loop, for hosts ask there."""
-
-    def sentence(status: int) -> Callable[[Request, Exception], Awaitable[JSONResponse]]:
-        async def refuse(request: Request, error: Exception) -> JSONResponse:
-            return JSONResponse({"detail": str(error)}, status)
-
-        return refuse
-
-    app.add_exception_handler(MissingError, sentence(404))
-    app.add_exception_handler(ConflictError, sentence(409))
-    app.add_exception_handler(TooManyError, sentence(413))
-    app.add_exception_handler(QclimbError, sentence(422))
-
-    @app.exception_handler(BusyError)
-    async def busy(request: Request, error: BusyError) -> JSONResponse:
-        return JSONResponse({"detail": str(error)}, 503, {"Retry-After": str(error.retry_after_s)})
-
-    @app.exception_handler(StoreError)
-    async def unstored(request: Request, error: StoreError) -> JSONResponse:
-        log.error("request method=%s path=%s event=unstored reason=%r", request.method, request.url.path, str(error))
-        return JSONResponse({"detail": str(error)}, 503)
-
-    @app.exception_handler(RequestValidationError)
-    async def wrong_field(request: Request, error: RequestValidationError) -> JSONResponse:
-        found = [_described(each, request) for each in error.errors()]
-        return JSONResponse({"detail": "; ".join(dict.fromkeys(found))}, 422)  # some are asked for twice
-
-    @app.exception_handler(ClientDisconnect)
-    async def cut(request: Request, error: ClientDisconnect) -> JSONResponse:
-        return JSONResponse({"detail": "body: ended before its length"}, 400)  # nobody is there to read it
-
-
-def _described(error: Any, request: Request) -> str:
-    """One of pydantic's findings as place, value, expectation."""
-    place = ".".join(str(part) for part in error["loc"])
-    if error["type"] == "extra_forbidden":
-        return f"{place}: unknown field"
-    if error["type"] == "missing":
-        return f"{place}: is missing"
-    if error["type"] == "json_invalid":
-        at = f" at character {error['loc'][1]}" if len(error["loc"]) > 1 else ""
-        return f"body is no JSON: {error['ctx']['error']}{at}"
-    if error["loc"] == ("body",) and isinstance(error.get("input"), bytes):
-        return f"Content-Type is {request.headers.get('content-type')!r}, expected 'application/json'"
-    found = repr(error.get("input"))
-    return f"{place} is {found if len(found) <= 80 else found[:77] + '...'}: {error['msg']}"

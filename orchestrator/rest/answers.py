@@ -52,11 +52,27 @@ def said(kind: Any, description: str) -> Any:
     return Annotated[kind, Field(description=description)]
 
 
-Refusal = shape("Refusal", "Why not.", detail=said(str, "one sentence: place, value, expectation"))
+WrongField = shape(
+    "WrongField",
+    "A field, and what is wrong with it.",
+    field=said(str, "where it stands, as body.load"),
+    detail=said(str, "one sentence: place, value, expectation"),
+)
+Refusal = shape(
+    "Refusal",
+    "Why not, as problem details (RFC 9457).",
+    type=said(str, "about:blank"),
+    title=said(str, "what the status means"),
+    status=int,
+    detail=said(str, "one sentence: place, value, expectation"),
+    errors=(said(list[WrongField] | None, "where fields are wrong"), None),  # type: ignore[valid-type]
+)
 
 Switch = derived("SwitchAnswer", store.Switch, applied_generation=said(int, "the last that it confirmed; 0: none"))
 Host = derived("HostAnswer", store.Host, policy_generation=said(int, "the policy that it last reported; 0: none"))
-Token = shape("TokenAnswer", "A token, shown this once.", token=str, role=Role, name=str)
+EXPIRY = said(float | None, "null: never")
+Token = shape("TokenAnswer", "A token, shown this once.", token=str, role=Role, name=str, expires_at=EXPIRY)
+KnownToken = derived("KnownTokenAnswer", store.KnownToken, role=Role, expires_at=EXPIRY)
 Revoked = shape("RevokedAnswer", "How many tokens of that name were revoked.", revoked=int)
 
 Policy = derived(

@@ -4,18 +4,21 @@ These handlers run in FastAPI's threads; the health check, and hosts' requests (
 """
 
 import logging
+import time
+from collections.abc import Mapping
 from contextlib import asynccontextmanager
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from fastapi import FastAPI, Path, Query, Request, Response
 from fastapi.responses import PlainTextResponse
 from qclimb.histogram import SizeHistogram
 
+from ..errors import MissingError
 from ..ingest.recordings import Statistics
 from ..metrics import Measured
 from ..models import drift
 from ..plan.revision import propose
-from ..store.store import Host, Model, Note, StoredRevision, Switch
+from ..store.store import Host, KnownToken, Model, Note, StoredRevision, Switch
 from . import answers, hosts, rollouts, tokens
 from .access import (
     REFUSALS,
@@ -25,7 +28,6 @@ from .access import (
     Operator,
     Reader,
     Viewer,
-    answer_refusals,
 )
 from .bodies import (
     SQLITE_MAX,
@@ -40,6 +42,7 @@ from .bodies import (
 from .idempotency import Keep, asked, once
 from .limits import Bounded
 from .policy_poll import PolicyPoll
+from .problems import answer_refusals
 from .service import Service
 
 log = logging.getLogger(__name__)
@@ -48,6 +51,7 @@ DRIFT_FLOWS = 100 * drift.WINDOW_FLOWS
 """The newest so many are shown by windows."""
 
 Json = dict[str, Any]
+Found = TypeVar("Found")
 Id = Annotated[int, Path(ge=1, le=SQLITE_MAX)]
 
 
@@ -57,7 +61,11 @@ class Application(FastAPI):
     def openapi(self) -> Json:
         """The document."""
         found = super().openapi()
-        found["components"]["schemas"]["Refusal"] = answers.Refusal.model_json_schema()
+        schemas = found["components"]["schemas"]
+        for model in (answers.Refusal, answers.WrongField):
+            told = model.model_json_schema(ref_template="#/components/schemas/{model}")
+            told.pop("$defs", None)
+            schemas[told["title"]] = told
         return found
 
 
@@ -91,7 +99,17 @@ def make_app(service: Service) -> FastAPI:
     )
     app.state.service = service
     answer_refusals(app)
-    for add in (_devices, hosts.add, _recordings, _models, _revisions, rollouts.add, _rest):
+    for add in (
+        _devices,
+        hosts.add,
+        _recordings,
+        _models,
+        _revisions,
+        rollouts.add,
+        events.add,
+        _rest,
+        documentation.add,
+    ):
         add(app, service)
 
     app.add_middleware(Bounded, cache=service.cache, refusals=service.refusals)
@@ -117,6 +135,11 @@ def _devices(app: FastAPI, service: Service) -> None:
         """All switches."""
         return list(store.switches().values())
 
+    @app.get("/v1/switches/{name}", tags=["devices"], **answers.of(answers.Switch))
+    def get_switch(name: NamePath, caller: Viewer) -> Switch:
+        """One switch."""
+        return _known("switches", store.switches(), name)
+
     @app.delete("/v1/switches/{name}", status_code=204, tags=["devices"])
     def delete_switch(name: NamePath, caller: Admin) -> None:
         """Forgets a switch; what it is configured to do stays."""
@@ -137,6 +160,11 @@ def _devices(app: FastAPI, service: Service) -> None:
         """All hosts, with the policy generation that each last reported."""
         return list(store.hosts().values())
 
+    @app.get("/v1/hosts/{name}", tags=["devices"], **answers.of(answers.Host))
+    def get_host(name: NamePath, caller: Viewer) -> Host:
+        """One host."""
+        return _known("hosts", store.hosts(), name)
+
     @app.delete("/v1/hosts/{name}", status_code=204, tags=["devices"])
     def delete_host(name: NamePath, caller: Admin) -> None:
         """Forgets a host, and revokes its tokens."""
@@ -149,9 +177,15 @@ def _devices(app: FastAPI, service: Service) -> None:
     def post_token(body: TokenBody, caller: Admin) -> Json:
         """Makes a token. It is shown this once."""
         with store.writing():
-            token = tokens.issue(store, body.name, body.role)
+            expires_at = None if body.expires_in_s is None else time.time() + body.expires_in_s
+            token = tokens.issue(store, body.name, body.role, expires_at)
             store.note(caller.name, "make-token", f"{body.role} {body.name}")
-        return {"token": token, "role": body.role, "name": body.name}
+        return {"token": token, "role": body.role, "name": body.name, "expires_at": expires_at}
+
+    @app.get("/v1/tokens", tags=["devices"], **answers.of(answers.KnownToken, many=True))
+    def get_tokens(caller: Admin) -> list[KnownToken]:
+        """All tokens that are neither revoked nor expired: what they may, never themselves."""
+        return store.tokens(time.time())
 
     @app.delete("/v1/tokens/{name}", tags=["devices"], **answers.of(answers.Revoked))
     def delete_tokens(name: NamePath, caller: Admin) -> Json:
@@ -160,6 +194,12 @@ def _devices(app: FastAPI, service: Service) -> None:
             revoked = store.revoke_tokens(name)
             store.note(caller.name, "revoke-tokens", name)
         return {"revoked": revoked}
+
+
+def _known(kind: str, found: Mapping[str, Found], name: str) -> Found:
+    if name not in found:
+        raise MissingError(f"{kind}: no {name!r} is registered")
+    return found[name]
 
 
 def _recordings(app: FastAPI, service: Service) -> None:

@@ -58,6 +58,7 @@ class TokenBody(Body):
 
     role: Role
     name: Name
+    expires_in_s: Annotated[StrictInt, Field(ge=1, le=UINT32_MAX)] | None = Field(None, description="null: never")
 
 
 class RecordsBody(Body):

@@ -64,12 +64,13 @@ class HostCache:
         return read
 
     def caller(self, authorization: str | None) -> Caller | None:
-        """The caller of an Authorization header, None for no or an unknown token."""
+        """The caller of an Authorization header, None for no, an unknown or an expired token."""
         read = self._read
         key = tokens.digest(authorization or "")
         found = read.callers.get(key) or tokens.identify(self._store, authorization)
-        if found is not None:
-            read.callers[key] = found
+        if found is None or found.is_expired:
+            return None
+        read.callers[key] = found
         return found
 
     def has_host(self, name: str) -> bool:

@@ -7,6 +7,7 @@ import contextlib
 import hashlib
 import os
 import secrets
+import time
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -40,6 +41,12 @@ class Caller:
 
     name: str
     role: Role
+    expires_at: float | None = None
+
+    @property
+    def is_expired(self) -> bool:
+        """The token's time is over."""
+        return self.expires_at is not None and time.time() >= self.expires_at
 
     def may(self, role: Role) -> bool:
         """Whether the caller's role includes `role`."""
@@ -51,10 +58,10 @@ def digest(token: str) -> str:
     return hashlib.sha256(token.encode()).hexdigest()
 
 
-def issue(store: Store, name: str, role: Role) -> str:
-    """Makes a token; this is the only time that it can be seen."""
+def issue(store: Store, name: str, role: Role, expires_at: float | None = None) -> str:
+    """Makes a token; this is the only time that it can be seen. `expires_at`: s since 1970; None: never."""
     token = _new()
-    store.add_token(name, role.value, digest(token))
+    store.add_token(name, role.value, digest(token), expires_at)
     return token
 
 
@@ -63,12 +70,15 @@ def _new() -> str:
 
 
 def identify(store: Store, authorization: str | None) -> Caller | None:
-    """The caller of an Authorization header, None for no or an unknown token."""
+    """The caller of an Authorization header, None for no, an unknown or an expired token."""
     scheme, _, token = (authorization or "").partition(" ")
     if scheme.lower() != "bearer" or not token.strip():
         return None
     found = store.token(digest(token.strip()))
-    return None if found is None else Caller(found[0], Role(found[1]))
+    if found is None:
+        return None
+    caller = Caller(found.name, Role(found.role), found.expires_at)
+    return None if caller.is_expired else caller
 
 
 def bootstrap(store: Store, file: Path) -> bool:

@@ -63,7 +63,7 @@ class Database:
                 f"database {self.path}: holds tables that are not qclimb's, expected an empty or a qclimb database"
             )
         found = self._version() if present else None
-        if found not in (None, 1, tables.VERSION):
+        if found not in (None, 1, 2, tables.VERSION):
             raise StoreError(
                 f"database {self.path}: schema version is {found}, this qclimb-orchestrator expects {tables.VERSION}"
             )
@@ -71,10 +71,17 @@ class Database:
             tables.metadata.create_all(connection)
             if found is None:
                 connection.execute(insert(tables.settings).values(key="schema_version", value=tables.VERSION))
-            elif found == 1:
-                rollouts.split(connection)
-                of_it = tables.settings.c.key == "schema_version"
-                connection.execute(update(tables.settings).where(of_it).values(value=tables.VERSION))
+            else:
+                self._migrate(connection, int(found))
+
+    def _migrate(self, connection: Connection, found: int) -> None:
+        """From an older version to today's."""
+        if found < 2:
+            rollouts.split(connection)
+        if found < 3:
+            connection.exec_driver_sql("ALTER TABLE tokens ADD COLUMN expires_at FLOAT")
+        of_it = tables.settings.c.key == "schema_version"
+        connection.execute(update(tables.settings).where(of_it).values(value=tables.VERSION))
 
     def _check_pages(self) -> None:
         """Every page, before anybody relies on one: damage in a table that is seldom read would show years later."""

@@ -51,6 +51,16 @@ class Host:
 
 
 @dataclass(frozen=True)
+class KnownToken:
+    """Whose a token is, what it may, and until when (s since 1970; None: for good). The token itself nobody has."""
+
+    name: str
+    role: str
+    created_at: float
+    expires_at: float | None
+
+
+@dataclass(frozen=True)
 class Model:
     """A model, and how well it bounds the flows that it was not shown."""
 
@@ -182,19 +192,27 @@ class Store(Database):
 
     # tokens
 
-    def add_token(self, name: str, role: str, digest: str) -> None:
+    def add_token(self, name: str, role: str, digest: str, expires_at: float | None = None) -> None:
         """Keeps a token's digest; the token itself is never stored."""
+        values = {"name": name, "role": role, "digest": digest, "created_at": time.time(), "expires_at": expires_at}
         with self.writing() as connection:
-            values = {"name": name, "role": role, "digest": digest, "created_at": time.time(), "revoked": False}
-            connection.execute(insert(tables.tokens).values(values))
+            connection.execute(insert(tables.tokens).values(**values, revoked=False))
 
-    def token(self, digest: str) -> tuple[str, str] | None:
-        """(name, role) of the token with this digest, unless revoked."""
+    def token(self, digest: str) -> KnownToken | None:
+        """The token with this digest, unless revoked; it may have expired."""
         columns = tables.tokens.c
+        query = _columns(KnownToken, tables.tokens).where(columns.digest == digest, columns.revoked.is_(False))
         with self.reading() as connection:
-            query = select(columns.name, columns.role).where(columns.digest == digest, columns.revoked.is_(False))
             row = connection.execute(query).first()
-        return None if row is None else (row.name, row.role)
+        return None if row is None else KnownToken(**row._mapping)
+
+    def tokens(self, now: float) -> list[KnownToken]:
+        """All that are neither revoked nor expired at `now` (s since 1970), the latest last."""
+        columns = tables.tokens.c
+        query = _columns(KnownToken, tables.tokens).where(columns.revoked.is_(False)).order_by(columns.id)
+        query = query.where(columns.expires_at.is_(None) | (columns.expires_at > now))
+        with self.reading() as connection:
+            return [KnownToken(**row._mapping) for row in connection.execute(query)]
 
     def revoke_tokens(self, name: str, role: str | None = None) -> int:
         """Revokes all tokens of this name (`role`: of that one alone); returns how many."""

@@ -2,7 +2,7 @@
 
 from sqlalchemy import JSON, Boolean, Column, Float, Integer, LargeBinary, MetaData, String, Table
 
-VERSION = 2
+VERSION = 3
 """Written into a new database, and compared at each start."""
 
 metadata = MetaData()
@@ -35,6 +35,7 @@ tokens = Table(
     Column("role", String, nullable=False),
     Column("digest", String, nullable=False, unique=True),
     Column("created_at", Float, nullable=False),
+    Column("expires_at", Float),
     Column("revoked", Boolean, nullable=False, default=False),
 )
 
