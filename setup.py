@@ -23,7 +23,8 @@ HOST = ["click>=8.1", "pyelftools>=0.31", "numpy>=1.26"]
 SWITCH = (HERE / "switchd/container/requirements.txt").read_text(encoding="utf-8").split()
 """A file: a switch's image has these alone, and not the orchestrator's."""
 ORCHESTRATOR = [
-    "fastapi>=0.115",
+    "fastapi>=0.135",
+    "fastapi-offline>=1.7",
     "uvicorn>=0.30",
     "uvloop>=0.19",
     "httptools>=0.6",

@@ -46,6 +46,11 @@ class Ledger:
         return None if self._current is None else self._current[0]
 
     @property
+    def seen(self) -> tuple[int, Rollout] | None:
+        """Its id, and where it is; None: none runs. A value, which any thread may take without the lock."""
+        return self._current
+
+    @property
     def current(self) -> tuple[int, Rollout]:
         """Its id, and where it is."""
         assert self._current is not None

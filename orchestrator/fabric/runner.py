@@ -183,6 +183,11 @@ class Runner:
         with self._lock:
             return self._ledger.number
 
+    @property
+    def now(self) -> tuple[int, Rollout] | None:
+        """The running rollout and its id, as it was last; no lock is waited for."""
+        return self._ledger.seen
+
     @contextmanager
     def idle(self) -> Iterator[None]:
         """No rollout runs, and none begins meanwhile; ConflictError while one runs."""

@@ -19,7 +19,7 @@ from ..metrics import Measured
 from ..models import drift
 from ..plan.revision import propose
 from ..store.store import Host, KnownToken, Model, Note, StoredRevision, Switch
-from . import answers, hosts, rollouts, tokens
+from . import answers, documentation, events, hosts, rollouts, tokens
 from .access import (
     REFUSALS,
     Admin,
@@ -95,6 +95,8 @@ def make_app(service: Service) -> FastAPI:
         version="1",
         description="Flow sizes in; thresholds, forests, switch intents and host policies out.",
         responses=REFUSALS,
+        docs_url=None,
+        redoc_url=None,
         lifespan=life,
     )
     app.state.service = service

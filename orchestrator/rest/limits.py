@@ -20,6 +20,7 @@ UNTOLD_BYTES_MAX = 4 << 20
 """Of a delivery that comes in chunks, without its length: more than any hostd's, and what it is taken to have."""
 BODY_S = 20.0
 """For the whole of it."""
+BODY_HEADERS = {b"content-length", b"transfer-encoding"}
 CLOSE = {"Connection": "close"}
 UNKNOWN = "Authorization: expected Bearer and a known token"
 
@@ -32,11 +33,11 @@ class Bounded:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """A request, or whatever else the server has to say."""
-        if scope["type"] != "http":
+        headers = dict(scope.get("headers", ()))
+        if scope["type"] != "http" or (scope["method"] in ("GET", "HEAD") and not BODY_HEADERS & headers.keys()):
             await self.app(scope, receive, send)
             return
         most = DELIVERY_BYTES_MAX if DELIVERY.fullmatch(scope["path"]) else BODY_BYTES_MAX
-        headers = dict(scope["headers"])
         told = headers.get(b"content-length")
         length = None if told is None else int(told)
         if length is None:

@@ -36,6 +36,8 @@ def test_no_request_breaks_it(admin):
     tried = 0
     for found in schemathesis.openapi.from_dict(admin.get("/openapi.json").json()).get_all_operations():
         operation = found.ok()
+        if operation.path.endswith("/events"):  # ends when the rollout does, or never: test_events
+            continue
 
         @SHORT
         @given(case=operation.as_strategy())
