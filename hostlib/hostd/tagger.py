@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from qclimb.checks import UINT64_MAX
-from qclimb.layout import U8, U32, U64, Field, Layout
+from qclimb.layout import U8, U16, U32, U64, Field, Layout
 from qclimb.policy import MAX_PRIORITIES, Mode, Policy
 
 from hostlib.hostd import bpf, devices
@@ -31,7 +31,9 @@ MAPS = ("policy", "flows", "paths", "arrivals", "silences", "counts")
 COUNTS = ("tagged", "hidden", "lost", "held")
 """enum tagger_count"""
 GROUP = "qclimb"
-NOT_OURS = 255
+NOT_OURS, AT_REST = 255, 254
+JUDGED = 16
+"""Priorities that the filter knows."""
 FILTER, SCOPED = 1, 2
 """enum tagger_flag"""
 TAGGER_POLICY = Layout(
@@ -42,6 +44,9 @@ TAGGER_POLICY = Layout(
         "flags": Field(U32),
         "dscp": Field(U8.table(MAX_PRIORITIES)),
         "priority_of_dscp": Field(U8.table(64)),
+        "proves": Field(U16.table(JUDGED)),
+        "rest_dscp": Field(U8),
+        "reserved": Field(U8.table(7)),
     },
 )
 """`struct tagger_policy`, which a test holds to it."""
@@ -235,16 +240,29 @@ def read_counts(bpf_place: Path) -> dict[str, int]:
 def tagger_policy(policy: Policy | None, *, use_filter: bool, is_scoped: bool = False) -> bytes:
     """Without a policy, or in modes that mark nothing, no priority at all."""
     thresholds: list[int] = []
-    told: dict[str, object] = {"priorities": 0, "flags": 0, "dscp": b""}
-    priority_of_dscp = [NOT_OURS] * 64
+    told: dict[str, object] = {"priorities": 0, "flags": 0, "dscp": b"", "rest_dscp": 0, "reserved": b""}
+    priority_of_dscp, proves = [NOT_OURS] * 64, [0] * JUDGED
     if policy is not None and policy.mode in (Mode.PIAS, Mode.QCLIMB):
         thresholds = [0, *policy.threshold_bytes]
-        told = {"priorities": policy.priorities, "flags": FILTER * use_filter | SCOPED * is_scoped}
-        told["dscp"] = bytes(policy.dscp)
+        told |= {"priorities": policy.priorities, "flags": FILTER * use_filter | SCOPED * is_scoped}
+        told |= {"dscp": bytes(policy.dscp), "rest_dscp": policy.unpinned_dscp or policy.dscp[0]}
+        proves = proves_loss(policy)
+        if policy.unpinned_dscp:
+            priority_of_dscp[policy.unpinned_dscp] = AT_REST
         for priority, dscp in enumerate(policy.dscp):
             priority_of_dscp[dscp] = priority
     told["threshold_bytes"] = thresholds + [UINT64_MAX] * (MAX_PRIORITIES - len(thresholds))
-    return TAGGER_POLICY.pack(told | {"priority_of_dscp": bytes(priority_of_dscp)})
+    return TAGGER_POLICY.pack(told | {"priority_of_dscp": bytes(priority_of_dscp), "proves": proves})
+
+
+def proves_loss(policy: Policy) -> list[int]:
+    """For each priority that the filter knows, a bit for each one that never overtakes it: a packet of one that passes
+    bytes of the other proves them lost. Of the same path, and served no earlier (QCLIMB, 3.2.1)."""
+    path = [policy.path_of(min(priority, policy.priorities - 1)) for priority in range(JUDGED)]
+    return [
+        sum(1 << later for later in range(priority, JUDGED) if path[later] == path[priority])
+        for priority in range(JUDGED)
+    ]
 
 
 def remove(place: Place) -> bool:

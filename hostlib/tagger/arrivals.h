@@ -8,6 +8,10 @@
  * what is missing was sent before it, and was served no later. Where all that passed was served earlier, what is
  * missing may still wait in a queue.
  *
+ * Where priorities are pinned to several paths, all that holds of P's own path alone: what another one carries may be
+ * ahead or behind by whatever its queues hold. `proves` says for each P which priorities on its path are served no
+ * earlier.
+ *
  * It may also have been lost there, at the end of its chunk, and nothing of that priority will ever tell. So a verdict
  * of "overtaken" holds only while the gap moves, and for as long after its last move as priorities are seen to be
  * silent while they are overtaken: the mean of each gap's longest silence, and one mean deviation (estimated as RFC
@@ -88,8 +92,8 @@ static inline uint64_t silence_hold_ns(const struct silence *silence)
 }
 
 /*
- * Bytes [sequence, sequence + len) came at a priority < ARRIVALS_PRIORITIES. Bytes that fill a gap at priority 0 were
- * sent again, and tell nothing of how long the others wait.
+ * Bytes [sequence, sequence + len) came at a priority; one >= ARRIVALS_PRIORITIES: they were sent again, on any path.
+ * Bytes that fill a gap so, or at priority 0, tell nothing of how long the others wait.
  */
 static inline void arrivals_note(struct arrivals *flow, uint32_t sequence, uint32_t len, uint32_t priority,
 				 uint64_t now_ns)
@@ -98,40 +102,37 @@ static inline void arrivals_note(struct arrivals *flow, uint32_t sequence, uint3
 	const uint64_t end = first + len;
 
 	if (flow->gap && first <= flow->gap && flow->gap < end) {
-		if (priority && now_ns - flow->since_ns > flow->longest_ns)
+		if (priority && priority < ARRIVALS_PRIORITIES && now_ns - flow->since_ns > flow->longest_ns)
 			flow->longest_ns = now_ns - flow->since_ns;
 		flow->gap = end;
 		flow->since_ns = now_ns;
 	}
-	priority &= ARRIVALS_PRIORITIES - 1;
-	if (end > flow->end[priority])
-		flow->end[priority] = end;
+	if (priority < ARRIVALS_PRIORITIES && end > flow->end[priority & (ARRIVALS_PRIORITIES - 1)])
+		flow->end[priority & (ARRIVALS_PRIORITIES - 1)] = end;
 	if (end > flow->top)
 		flow->top = end;
 }
 
 /*
  * What an ACK of everything before `ack` with a SACK past it says. `silences`: of each priority, which learn from the
- * gap before.
+ * gap before. `proves`: of each priority, as above, a bit for each that proves a loss of its bytes by passing them.
  */
-static inline enum verdict arrivals_judge(struct arrivals *flow, struct silence *silences, uint32_t ack,
-					  uint64_t now_ns)
+static inline enum verdict arrivals_judge(struct arrivals *flow, struct silence *silences, const uint16_t *proves,
+					  uint32_t ack, uint64_t now_ns)
 {
 	const uint64_t gap = arrivals_position(flow, ack);
-	uint64_t nearest = UINT64_MAX, before = 0, last = 0, has_passed = 0;
+	uint64_t nearest = UINT64_MAX, before = 0, passed_by = 0;
 
 	/* Without branches, as qclimb_priority_of(): the kernel's verifier would follow each. */
 	for (uint64_t p = 0; p < ARRIVALS_PRIORITIES; p++) {
 		const uint64_t end = flow->end[p];
-		const uint64_t passed = 0 - qclimb_at_most(gap + 1, end);
 		const uint64_t nearer = 0 - (qclimb_at_most(gap, end) & qclimb_at_most(end + 1, nearest));
 
-		has_passed |= passed;
-		last = (last & ~passed) | (p & passed); /* the last-served one that has passed */
+		passed_by |= qclimb_at_most(gap + 1, end) << p;
 		nearest = (nearest & ~nearer) | (end & nearer);
 		before = (before & ~nearer) | (p & nearer);
 	}
-	if (!has_passed || last >= before)
+	if (!passed_by || passed_by & proves[before & (ARRIVALS_PRIORITIES - 1)])
 		return VERDICT_LOST;
 	if (gap > flow->gap) {
 		if (flow->longest_ns)

@@ -74,6 +74,8 @@ struct {
 	__type(value, uint64_t);
 } counts SEC(".maps");
 
+_Static_assert(TAGGER_JUDGED == ARRIVALS_PRIORITIES, "the policy says of each priority what proves a loss of it");
+
 static __always_inline void count(uint32_t what)
 {
 	uint64_t *number = bpf_map_lookup_elem(&counts, &what);
@@ -116,12 +118,11 @@ static __always_inline int is_by_kernel(const struct tagger_socket *told)
 	return told && told->before.start == TAGGER_BY_KERNEL;
 }
 
-static __always_inline void mark_as(struct __sk_buff *skb, const struct packet *packet,
-				    const struct tagger_policy *rules, uint32_t priority)
+static __always_inline void mark_as(struct __sk_buff *skb, const struct packet *packet, uint32_t priority, uint8_t dscp)
 {
 	if (!skb->priority)
 		skb->priority = qclimb_so_priority(priority);
-	if (packet_mark(skb, packet, qclimb_dscp_of(rules->dscp, rules->priorities, priority)))
+	if (packet_mark(skb, packet, dscp & 63))
 		count(TAGGER_TAGGED);
 }
 
@@ -132,7 +133,7 @@ static __always_inline uint64_t middle_of(const struct __sk_buff *skb, const str
 }
 
 /*
- * ACKs and what is sent again go first (QCLIMB 3.2.3); a FIN has its place in the stream, and must not overtake what
+ * ACKs and what is sent again go first (QCLIMB 3.2.3), on any path where priorities are pinned to paths; a FIN has its place in the stream, and must not overtake what
  * comes before.
  */
 static __always_inline void tag(struct __sk_buff *skb, const struct packet *packet, const struct tagger_policy *rules,
@@ -140,14 +141,17 @@ static __always_inline void tag(struct __sk_buff *skb, const struct packet *pack
 {
 	struct bpf_tcp_sock *tcp = bpf_tcp_sock(sk);
 	uint32_t priority = 0;
+	uint8_t dscp = rules->rest_dscp;
 
 	if (!tcp || (told->before.start == TAGGER_BY_KERNEL && packet->dscp))
 		return; /* the application's own DSCP */
-	if ((packet->payload_bytes || packet->tcp_flags & TCP_FIN) && (int32_t)(packet->seq - tcp->snd_nxt) >= 0)
+	if ((packet->payload_bytes || packet->tcp_flags & TCP_FIN) && (int32_t)(packet->seq - tcp->snd_nxt) >= 0) {
 		priority = priority_at(rules, told,
 				       tcp->bytes_acked + (uint64_t)(int64_t)(int32_t)(packet->seq - tcp->snd_una) +
 					       middle_of(skb, packet));
-	mark_as(skb, packet, rules, priority);
+		dscp = qclimb_dscp_of(rules->dscp, rules->priorities, priority);
+	}
+	mark_as(skb, packet, priority, dscp);
 }
 
 /* The handshake goes first: SYN, and the SYN-ACK that a listener in scope sends. */
@@ -160,7 +164,7 @@ static __always_inline void tag_handshake(struct __sk_buff *skb, const struct pa
 		return;
 	own = packet->tcp_flags & TCP_ACK ? bpf_get_listener_sock(sk) : bpf_sk_fullsock(sk);
 	if (own && is_by_kernel(bpf_sk_storage_get(&flows, own, 0, 0)))
-		mark_as(skb, packet, rules, 0);
+		mark_as(skb, packet, 0, rules->rest_dscp);
 }
 
 /* --- what arrives */
@@ -204,7 +208,8 @@ static __always_inline void hide(struct __sk_buff *skb, const struct packet *pac
 }
 
 /* Hides the packet's SACK if what it tells of was only overtaken. */
-static __always_inline void filter(struct __sk_buff *skb, const struct packet *packet)
+static __always_inline void filter(struct __sk_buff *skb, const struct packet *packet,
+				   const struct tagger_policy *rules)
 {
 	uint8_t options[OPTIONS_ROOM] = { 0 };
 	const uint32_t bytes = packet->options_bytes & 60;
@@ -233,7 +238,7 @@ static __always_inline void filter(struct __sk_buff *skb, const struct packet *p
 	known = ONLY(&silences);
 	if (!flow || !known)
 		return;
-	verdict = arrivals_judge(flow, known->of, packet->ack, bpf_ktime_get_ns());
+	verdict = arrivals_judge(flow, known->of, rules->proves, packet->ack, bpf_ktime_get_ns());
 	if (verdict == VERDICT_OVERTAKEN)
 		hide(skb, packet, options, at);
 	else
@@ -253,14 +258,14 @@ static __always_inline void note_arrival(struct __sk_buff *skb, const struct pac
 			(void)bpf_map_delete_elem(&arrivals, &key); /* the ports' last connection is over */
 		return;
 	}
-	if (!bytes || priority >= ARRIVALS_PRIORITIES || key_of(skb, packet, 1, &key))
+	if (!bytes || (priority >= ARRIVALS_PRIORITIES && priority != TAGGER_AT_REST) || key_of(skb, packet, 1, &key))
 		return;
 	flow = bpf_map_lookup_elem(&arrivals, &key);
 	if (!flow) {
 		struct arrivals begun;
 
-		if (!priority)
-			return; /* a flow that has not left priority 0 can't overtake itself */
+		if (priority == TAGGER_AT_REST || (!priority && rules->proves[0] == UINT16_MAX))
+			return; /* a flow that has not left priority 0 can't overtake itself, but on another path */
 		arrivals_start(&begun, packet->seq);
 		bpf_map_update_elem(&arrivals, &key, &begun, BPF_NOEXIST);
 		flow = bpf_map_lookup_elem(&arrivals, &key);
@@ -294,7 +299,7 @@ int egress(struct __sk_buff *skb)
 		return TC_ACT_UNSPEC;
 	}
 	if (rules->flags & TAGGER_FILTER && packet.tcp_flags & TCP_ACK && (told || !(rules->flags & TAGGER_SCOPED)))
-		filter(skb, &packet);
+		filter(skb, &packet, rules);
 	if (own && told)
 		tag(skb, &packet, rules, own, told);
 	return TC_ACT_UNSPEC;

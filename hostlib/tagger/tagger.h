@@ -18,6 +18,8 @@
 #include <qclimb/priority.h>
 
 #define TAGGER_NOT_OURS 255 /* priority_of_dscp: a DSCP that the policy does not name */
+#define TAGGER_AT_REST 254 /* priority_of_dscp: rest_dscp, where it is no priority's: bytes sent again */
+#define TAGGER_JUDGED 16 /* priorities that the filter knows; past them SACKs are shown */
 
 enum tagger_flag {
 	TAGGER_FILTER = 1, /* hide the SACKs of what was only overtaken */
@@ -33,6 +35,13 @@ struct tagger_policy {
 	uint32_t flags; /* enum tagger_flag, or-ed */
 	uint8_t dscp[QCLIMB_MAX_PRIORITIES];
 	uint8_t priority_of_dscp[64];
+	/*
+	 * [p]: a bit for each priority whose packets never overtake those of p: on the same path, and served no earlier.
+	 * Where it passes bytes of p, they are lost (arrivals.h)
+	 */
+	uint16_t proves[TAGGER_JUDGED];
+	uint8_t rest_dscp; /* of SYNs, pure ACKs and what is sent again */
+	uint8_t reserved[7];
 };
 
 /* The rule of one flow: struct qclimb_flow_rule and where it begins. */

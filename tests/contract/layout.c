@@ -17,6 +17,11 @@ EXPORT int policy_verify(const void *bytes, size_t len)
 	return qclimb_policy_verify(bytes, len);
 }
 
+EXPORT int shares_path(const void *bytes, uint32_t a, uint32_t b)
+{
+	return qclimb_policy_shares_path(bytes, a, b);
+}
+
 EXPORT void policy_default(void *bytes)
 {
 	qclimb_policy_default(bytes);

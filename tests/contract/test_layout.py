@@ -30,7 +30,7 @@ from qclimb.hostfile import (
     encode_policy,
 )
 from qclimb.layout import U32, U64, Bit, Field, Layout, bits_of
-from qclimb.policy import Mode, default_dscp
+from qclimb.policy import Mode, Policy, default_dscp
 
 from hostlib.hostd import tagger
 from tests.contract.strategies import U64 as LARGEST
@@ -89,10 +89,23 @@ def test_a_compiler_puts_each_field_where_python_does(layout: Layout, language: 
 
 def test_the_tagger_and_hostd_count_alike() -> None:
     numbers = {"TAGGER_NOT_OURS": tagger.NOT_OURS, "TAGGER_FILTER": tagger.FILTER, "TAGGER_COUNTS": len(tagger.COUNTS)}
+    numbers |= {"TAGGER_AT_REST": tagger.AT_REST, "TAGGER_JUDGED": tagger.JUDGED}
     numbers |= {f"TAGGER_{name.upper()}": number for number, name in enumerate(tagger.COUNTS)}
     lines = ['#include "tagger.h"', *(f'_Static_assert({name} == {n}, "");' for name, n in numbers.items())]
     flags = ["-x", "c", "-std=c11", "-fsyntax-only", f"-I{INCLUDE}", f"-I{ROOT}/hostlib/tagger", "-"]
     subprocess.run([str(COMPILER), *flags], input="\n".join(lines), text=True, check=True)
+
+
+@pytest.mark.parametrize(("spines", "priorities"), [(0, 4), (0, 8), (2, 7), (3, 4), (3, 16), (4, 29)])
+def test_the_filter_is_told_what_proves_a_loss_as_the_header_tells_paths(
+    c: ctypes.CDLL, spines: int, priorities: int
+) -> None:
+    told = Policy(1, Mode.PIAS, tuple(range(1, priorities)), tuple(range(1, priorities + 1)), 0, spines=spines)
+    file = encode_policy(told)
+    known = range(min(priorities, tagger.JUDGED))
+    for p, proves in zip(known, tagger.proves_loss(told), strict=False):
+        assert [bool(proves >> q & 1) for q in known] == [q >= p and bool(c.shares_path(file, p, q)) for q in known]
+        assert proves >> p & 1
 
 
 @pytest.mark.parametrize("second", [1, 4])

@@ -1,7 +1,8 @@
 """What packets carry: each change of the DSCP at its byte, no flow overtakes itself, the application sees nothing."""
 
+import json
 import subprocess
-from itertools import count
+from itertools import count, pairwise
 from pathlib import Path
 
 import pytest
@@ -141,6 +142,43 @@ def test_syn_and_acks_go_first(link, run_dir, capture_at):
     assert seen.syn_dscp == DSCP[0]
     if capture_at == "a":
         assert seen.pure_ack_dscps == {DSCP[0]}
+
+
+SPINES = {"spines": 3, "unpinned_dscp": 51}  # of stand.py's four priorities the first three are pinned to one each
+
+
+@pytest.mark.parametrize("capture_at", ["a", "b"])
+def test_where_priorities_are_pinned_to_spines_syns_and_acks_take_any(link, run_dir, capture_at):
+    put_policy(run_dir, policy(**SPINES))
+    seen, said = talk(link, run_dir, size=SIZE, capture_at=capture_at)
+    assert seen.syn_dscp == 51
+    assert said["shown"] == [[0, 0]]
+    if capture_at == "a":
+        assert seen.pure_ack_dscps == {51}
+    else:
+        assert_demoted(seen.edges())
+        assert seen.repeated <= link.probes
+
+
+def test_there_a_socket_that_has_answered_comes_to_rest_when_bulk_comes_in(link, run_dir):
+    """The flow is the answer's, at the first spine; the ACKs of what comes after it are not."""
+    put_policy(run_dir, policy(**SPINES))
+    with link.capture("a") as pcap:
+        port = next(PORTS)
+        sink = link.start(link.b, [PYTHON, TALK, "sink", json.dumps({"address": B, "port": port, "flows": 3})], run_dir)
+        assert sink.stdout.readline()
+        words = json.dumps({"address": B, "port": port, "flows": 3, "size": SIZE})
+        source = link.start(link.a, [PYTHON, TALK, "source", words], run_dir)
+        assert source.wait(60) == 0
+        assert sink.wait(60) == 0
+    found = [s for s in segments(pcap) if s.sport == port and not s.flags & 3]
+    assert {s.dscp for s in found if s.payload} == {DSCP[0]}
+    answers = [at for at, s in enumerate(found) if s.payload]
+    for after, before in pairwise(answers):
+        acks = [s.dscp for s in found[after + 1 : before]]
+        assert set(acks) <= {DSCP[0], 51}
+        assert acks[-1] == 51
+        assert acks.count(51) > acks.count(DSCP[0])
 
 
 def test_ipv6_carries_the_same_changes(link, run_dir):

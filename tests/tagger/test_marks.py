@@ -10,6 +10,7 @@ from qclimb.policy import Mode
 from stand import B6, DSCP, THRESHOLDS, B, policy, run, segments
 
 pytestmark = pytest.mark.fabric
+SPINES = {"spines": 3, "unpinned_dscp": 51}
 
 
 def fresh(seen):
@@ -83,9 +84,27 @@ def test_acks_and_the_handshake_go_first(pair):
     assert answers.pure_ack_dscps == {DSCP[0]}
 
 
-def test_what_is_sent_again_goes_first(pair):
+@pytest.mark.parametrize("capture_at", ["a", "b"])
+def test_they_take_any_spine_where_priorities_are_pinned_to_spines(pair, capture_at):
     a, b = pair
-    a.tagger(policy())
+    for host in pair:
+        host.tagger(policy(**SPINES))
+    seen, _ = talk(a, b, size=250_000, flows=2, capture_at=capture_at)
+    assert seen.syn_dscp == 51
+    if capture_at == "a":
+        assert seen.pure_ack_dscps == {51}
+        assert {dscp for _, _, dscp in seen.spans} == {DSCP[0]}
+    else:
+        starts = (0, 250_000)
+        assert edges(seen) == at_packets(
+            [(start + at, dscp) for start in starts for at, dscp in demoted(250_000)], seen
+        )
+
+
+@pytest.mark.parametrize(("spines", "expected"), [({}, DSCP[0]), (SPINES, 51)])
+def test_what_is_sent_again_goes_first(pair, spines, expected):
+    a, b = pair
+    a.tagger(policy(**spines))
     drop = "tcp dport 7000-9000 tcp flags & (syn | fin) == 0 numgen inc mod 30 == 7 drop"
     rules = f"table inet lossy {{ chain c {{ type filter hook input priority 0; {drop}; }}; }}"
     done = subprocess.run(["ip", "netns", "exec", b.netns, "nft", rules], capture_output=True, text=True)
@@ -99,7 +118,7 @@ def test_what_is_sent_again_goes_first(pair):
     again = {at: found for at, found in copies.items() if len(found) > 1 and at * 100 > THRESHOLDS[0]}
     assert again
     # One at most was the first: which may arrive after its repeat, for that overtakes it.
-    assert all(sum(dscp != DSCP[0] for dscp in found) <= 1 for found in again.values())
+    assert all(sum(dscp != expected for dscp in found) <= 1 for found in again.values())
 
 
 def test_what_the_library_is_not_under_keeps_its_dscp(pair):

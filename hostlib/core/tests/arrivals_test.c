@@ -7,6 +7,7 @@
 #define START UINT32_C(4294960000) /* so that sequence numbers wrap within each test */
 
 static struct silence silences[ARRIVALS_PRIORITIES];
+static uint16_t proves[ARRIVALS_PRIORITIES];
 
 static struct arrivals begun(void)
 {
@@ -15,7 +16,19 @@ static struct arrivals begun(void)
 	arrivals_start(&flow, START);
 	for (int p = 0; p < ARRIVALS_PRIORITIES; p++)
 		silences[p] = (struct silence){ 0 };
+	for (uint32_t p = 0; p < ARRIVALS_PRIORITIES; p++)
+		proves[p] = (uint16_t)(UINT16_MAX << p); /* one path: what is served no earlier */
 	return flow;
+}
+
+/* From here on priority p takes path p mod `spines`. */
+static void pin_to(uint32_t spines)
+{
+	for (uint32_t p = 0; p < ARRIVALS_PRIORITIES; p++) {
+		proves[p] = 0;
+		for (uint32_t q = p; q < ARRIVALS_PRIORITIES; q += spines)
+			proves[p] |= (uint16_t)(1u << q);
+	}
 }
 
 /* Bytes [from, to) of the flow come at a priority. */
@@ -26,7 +39,7 @@ static void come(struct arrivals *flow, uint32_t from, uint32_t to, uint32_t pri
 
 static int judged(struct arrivals *flow, uint32_t ack, uint64_t now)
 {
-	return (int)arrivals_judge(flow, silences, START + ack, now);
+	return (int)arrivals_judge(flow, silences, proves, START + ack, now);
 }
 
 static void judge__a_gap_within_a_priority_is_a_loss(void **state)
@@ -112,6 +125,49 @@ static void judge__a_gap_that_closed_teaches_how_long_its_priority_was_silent(vo
 	assert_bytes(silence_hold_ns(&silences[3]), 3 * MS);
 }
 
+static void judge__what_another_path_carries_proves_no_loss(void **state)
+{
+	struct arrivals flow = begun();
+
+	(void)state;
+	pin_to(2);
+	come(&flow, 0, 10000, 0, 0);
+	come(&flow, 11000, 12000, 1, 0); /* served later, but by the other spine: the missing ones may be late here */
+	assert_int_equal(judged(&flow, 10000, 0), VERDICT_OVERTAKEN);
+	come(&flow, 12000, 13000, 2, 0); /* the first spine again, and served later */
+	assert_int_equal(judged(&flow, 10000, 0), VERDICT_LOST);
+}
+
+static void judge__what_is_lost_where_another_path_begins_shows_after_the_hold(void **state)
+{
+	struct arrivals flow = begun();
+
+	(void)state;
+	pin_to(2);
+	come(&flow, 0, 10000, 0, 0);
+	come(&flow, 11000, 12000, 1, 0);
+	assert_int_equal(judged(&flow, 10000, 1 * MS), VERDICT_OVERTAKEN);
+	assert_int_equal(judged(&flow, 10000, 1 * MS + HOLD_FIRST_NS + 1), VERDICT_HELD);
+}
+
+static void judge__bytes_sent_again_by_any_path_close_a_gap_and_prove_nothing(void **state)
+{
+	struct arrivals flow = begun();
+
+	(void)state;
+	come(&flow, 0, 10000, 3, 0);
+	come(&flow, 20000, 21000, 2, 0);
+	assert_int_equal(judged(&flow, 10000, 1 * MS), VERDICT_OVERTAKEN);
+	come(&flow, 12000, 13000, ARRIVALS_PRIORITIES, 2 * MS);
+	assert_int_equal(judged(&flow, 10000, 2 * MS), VERDICT_OVERTAKEN);
+	come(&flow, 10000, 12000, ARRIVALS_PRIORITIES, 3 * MS);
+	assert_bytes(flow.gap, (UINT64_C(1) << 32) + START + 12000);
+	come(&flow, 30000, 31000, 1, 4 * MS);
+	assert_int_equal(judged(&flow, 21000, 4 * MS), VERDICT_OVERTAKEN);
+	for (int p = 0; p < ARRIVALS_PRIORITIES; p++)
+		assert_bytes(silences[p].samples, 0);
+}
+
 static void judge__bytes_sent_again_teach_nothing(void **state)
 {
 	struct arrivals flow = begun();
@@ -149,6 +205,9 @@ int main(void)
 		cmocka_unit_test(judge__a_sack_of_what_came_twice_is_shown),
 		cmocka_unit_test(judge__the_hold_counts_from_the_gaps_last_move),
 		cmocka_unit_test(judge__a_gap_that_closed_teaches_how_long_its_priority_was_silent),
+		cmocka_unit_test(judge__what_another_path_carries_proves_no_loss),
+		cmocka_unit_test(judge__what_is_lost_where_another_path_begins_shows_after_the_hold),
+		cmocka_unit_test(judge__bytes_sent_again_by_any_path_close_a_gap_and_prove_nothing),
 		cmocka_unit_test(judge__bytes_sent_again_teach_nothing),
 		cmocka_unit_test(hold__stays_within_its_bounds),
 	};

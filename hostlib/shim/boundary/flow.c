@@ -376,6 +376,17 @@ ssize_t flow_write(struct connection *connection, struct write_call *call)
 
 /* --- the other direction */
 
+/*
+ * The socket is marked as one that sends, and what it sends now are ACKs: bulk comes in. Where all priorities take one
+ * path that is the same mark.
+ */
+static bool is_sending(const struct connection *connection)
+{
+	const uint8_t dscp = relaxed_get(connection->dscp);
+
+	return dscp < DSCP_UNKNOWN && dscp != rules_rest();
+}
+
 void flow_read_more(struct connection *connection, int fd, bool is_pause)
 {
 	const int saved = errno;
@@ -389,13 +400,14 @@ void flow_read_more(struct connection *connection, int fd, bool is_pause)
 		 */
 		(void)sys_setsockopt(fd, IPPROTO_TCP, TCP_QUICKACK, 1);
 	}
-	if (relaxed_get(connection->priority) != 0 && take_gate(connection, 0)) {
+	if ((relaxed_get(connection->priority) != 0 || (is_pause && is_sending(connection))) &&
+	    take_gate(connection, 0)) {
 		now = now_ns();
 		if (unacked_bytes(fd) == 0) {
 			connection->record.drained_us = (uint32_t)((now - connection->start_ns) / QCLIMB_NS_PER_US);
 			rules = rules_acquire(now);
 			if (rules->policy.mode >= QCLIMB_PIAS && !connection->is_released)
-				(void)mark(connection, fd, &rules->policy, 0);
+				(void)mark_rest(connection, fd, &rules->policy);
 			rules_release(rules);
 		}
 		give_gate(connection);
@@ -409,7 +421,7 @@ void flow_rest(struct connection *connection, int fd)
 	struct rules *rules = rules_acquire(now_ns());
 
 	if (rules->policy.mode >= QCLIMB_PIAS && !connection->is_released)
-		(void)mark(connection, fd, &rules->policy, 0);
+		(void)mark_rest(connection, fd, &rules->policy);
 	rules_release(rules);
 	errno = saved;
 }

@@ -12,7 +12,10 @@
 /* Carries out a writing call: what the application gets back, with libc's errno. */
 ssize_t flow_write(struct connection *connection, struct write_call *call);
 
-/* What a read may ask of the kernel: a quick ACK for bulk that paused, and whether a flow that sank is drained. */
+/*
+ * What a read may ask of the kernel: a quick ACK for bulk that paused, and whether a flow that sank, or that bulk
+ * follows, is drained: then the socket is at rest.
+ */
 void flow_read_more(struct connection *connection, int fd, bool is_pause);
 
 /* `got` bytes were read, `asked` were asked for: a turn. */

@@ -308,8 +308,8 @@ struct look look_at(struct connection *connection, const struct write_call *call
 		look.until_bytes = qclimb_flow_next_change(policy, &rule, sent);
 	}
 
-	if (connection->dscp >= DSCP_UNKNOWN)
-		look.event = PAST; /* nothing of ours went before */
+	if (connection->dscp >= DSCP_UNKNOWN || (policy->unpinned_dscp && connection->dscp == policy->unpinned_dscp))
+		look.event = PAST; /* nothing of ours went before, or all of it is ACKed: the socket is at rest */
 	else if (look.priority < connection->priority)
 		look.event = look_up(connection, call, left, known, policy, &rule, &look, has_deadline, now);
 	else if (look.priority > connection->priority && !has_deadline)

@@ -37,6 +37,7 @@ struct model {
 _Atomic uint64_t qclimb_rules_generation;
 atomic_bool qclimb_rules_quickack;
 _Atomic uint32_t qclimb_rules_calm;
+_Atomic uint8_t qclimb_rules_rest;
 static void (*also_look)(void);
 static struct rules slots[RULES_SLOTS];
 static struct model models[MODEL_SLOTS];
@@ -212,6 +213,7 @@ static void publish(const struct qclimb_policy *policy)
 	atomic_store(&current, free_slot);
 	atomic_store(&qclimb_rules_generation, policy->generation);
 	atomic_store(&qclimb_rules_calm, calm_of(policy));
+	atomic_store(&qclimb_rules_rest, qclimb_policy_rest_dscp(policy));
 	atomic_store(&qclimb_rules_quickack, policy->mode >= QCLIMB_PIAS && policy->flags & QCLIMB_QUICKACK);
 	LOG("policy generation=%llu mode=%s priorities=%u forest=%d", (unsigned long long)policy->generation,
 	    mode_word(policy->mode), policy->priorities, free_slot->forest != NULL);

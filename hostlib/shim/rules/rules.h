@@ -73,6 +73,13 @@ static inline uint8_t calm_mode(uint32_t calm)
 	return (uint8_t)(calm >> 24);
 }
 
+/* Of the policy in force: the DSCP of sockets that have nothing to send. Asked by reads. */
+extern QCLIMB_OURS _Atomic uint8_t qclimb_rules_rest;
+static inline uint8_t rules_rest(void)
+{
+	return atomic_load_explicit(&qclimb_rules_rest, memory_order_relaxed);
+}
+
 /* Whether reads re-arm TCP_QUICKACK: on the path of every read, so kept apart. */
 extern QCLIMB_OURS atomic_bool qclimb_rules_quickack;
 static inline bool rules_quickack(void)

@@ -34,10 +34,8 @@ static bool set(struct connection *connection, int fd, uint8_t dscp, int so_prio
 	return ok;
 }
 
-bool mark(struct connection *connection, int fd, const struct qclimb_policy *policy, uint32_t priority)
+static bool mark_as(struct connection *connection, int fd, uint32_t priority, uint8_t dscp)
 {
-	const uint8_t dscp = qclimb_dscp_of(policy->dscp, policy->priorities, priority);
-
 	relaxed_set(connection->priority, (uint8_t)priority);
 	if (connection->dscp == dscp)
 		return true;
@@ -48,6 +46,16 @@ bool mark(struct connection *connection, int fd, const struct qclimb_policy *pol
 	LOG("fd=%d priority=%u dscp=%u at=%llu", fd, priority, dscp, (unsigned long long)connection->sent_bytes);
 	connection->dscp = dscp;
 	return true;
+}
+
+bool mark(struct connection *connection, int fd, const struct qclimb_policy *policy, uint32_t priority)
+{
+	return mark_as(connection, fd, priority, qclimb_dscp_of(policy->dscp, policy->priorities, priority));
+}
+
+bool mark_rest(struct connection *connection, int fd, const struct qclimb_policy *policy)
+{
+	return mark_as(connection, fd, 0, qclimb_policy_rest_dscp(policy));
 }
 
 void mark_nothing(struct connection *connection, int fd)

@@ -15,6 +15,12 @@
  */
 bool mark(struct connection *connection, int fd, const struct qclimb_policy *policy, uint32_t priority);
 
+/*
+ * The same of a socket that has nothing to send: its SYNs and ACKs are served first, on any path where the policy pins
+ * priorities to spines.
+ */
+bool mark_rest(struct connection *connection, int fd, const struct qclimb_policy *policy);
+
 /* Gives back what the application would have without us. */
 void mark_nothing(struct connection *connection, int fd);
 

@@ -42,6 +42,12 @@ static inline int qclimb_policy_shares_path(const struct qclimb_policy *policy, 
 	return qclimb_policy_path(policy, a) == qclimb_policy_path(policy, b);
 }
 
+/* The DSCP of what carries no flow's bytes for the first time: SYN, pure ACK, retransmission; a socket at rest has it. */
+static inline uint8_t qclimb_policy_rest_dscp(const struct qclimb_policy *policy)
+{
+	return policy->unpinned_dscp ? policy->unpinned_dscp & 63 : policy->dscp[0] & 63;
+}
+
 #ifndef __bpf__ /* verified in user space, before anything reaches the kernel */
 
 #include <errno.h>
