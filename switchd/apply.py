@@ -23,6 +23,7 @@ from switchd import status as state
 from switchd.asic import AsicView
 from switchd.board import Board, Snapshot
 from switchd.db import Database, DatabaseLost, RowsChanged
+from switchd.guard import WINDOW_S, Guard
 from switchd.holder import Holder
 from switchd.intents import intent_changes, intent_of, may_be_half
 from switchd.names import Tags
@@ -48,18 +49,16 @@ Result = TypeVar("Result")
 class Written:
     """What was laid over the rows last: by it the ASIC is judged.
 
-    is_new      not seen in the ASIC since it was written
-    is_partial  planning again gives the rest, once this is seen
+    planned  what was written for it, and what could not be
+    is_new   not seen in the ASIC since it was written
     """
 
     intent: SwitchIntent | None
     status: Status
     rows: Rows
     ports: list[str]
-    refused: Mapping[str, str]
-    unshared: Mapping[str, str]
+    planned: Plan
     is_new: bool
-    is_partial: bool
 
 
 class Switch:
@@ -71,6 +70,7 @@ class Switch:
         now_s: Callable[[], float] = time.time,
         backend: PathBackend = "acl",
         quiet_s: float = 0.0,
+        guard_s: float = WINDOW_S,
     ) -> None:
         self.db = db
         self.quiet = Quiet(quiet_s)
@@ -82,6 +82,7 @@ class Switch:
         self.board = Board(db, self._holder, now_s, backend)
         self._backend: PathBackend = backend
         self._steerer = Steerer(db, self._holder) if backend == "acl" else None
+        self._guard = Guard(db, guard_s)
         self._tags = Tags()
         self._memory: dict[str, Row] = {}
         self._asic = AsicView(db)
@@ -239,6 +240,9 @@ class Switch:
         with suppress(RowsChanged):  # the intent is written; the rest comes with the next look
             for one in others if self._asic.reason else ():  # else when the ASIC refers to it no more
                 now = self._write(one, now)
+        if planned.warning != status.warning:
+            log.warning("guard warning=%r", planned.warning)
+        status = replace(status, warning=planned.warning)
         for port in planned.refused.keys() - {p for p, row in self.board.snapshot.ports.items() if "reason" in row}:
             log.warning("refused port=%s error=%r", port, planned.refused[port])
         if planned.changes:
@@ -247,16 +251,7 @@ class Switch:
                 log.debug("change %s", described(change))
         ports = ports_meant(intent.ports, rows) if intent is not None and intent.admin_state == "enabled" else []
         was_new = self._written is not None and self._written.is_new
-        self._written = Written(
-            intent,
-            status,
-            now,
-            ports,
-            planned.refused,
-            planned.unshared,
-            was_new or bool(planned.changes),
-            planned.is_partial,
-        )
+        self._written = Written(intent, status, now, ports, planned, was_new or bool(planned.changes))
         self._asic.expect(rows, now, planned.changes)
         if self._steerer is not None:
             self._steerer.want(intent, rows)
@@ -274,7 +269,9 @@ class Switch:
                 self.follow()
             if self._written is None or not self.board.is_known:
                 return self._asic.due_in_s() if self._is_half or not left_s else left_s
-            has_news = self._steers()
+            has_news = self._steers() | self._guard.look_if_due(
+                self._written.intent, self._written.ports, self._written.rows
+            )
             if self._is_held:  # redirects stand in APPL_DB: they follow the network all the same
                 now = self.board.snapshot
                 if has_news:
@@ -282,7 +279,7 @@ class Switch:
                 return min(left_s or 1.0, self._steerer.due_in_s() if self._steerer else 1.0)
             if self._asic.look_if_due(self._written.rows) | has_news:
                 self._judge()
-            has_rest = self._written.is_partial and not self._asic.progress.waits
+            has_rest = self._written.planned.is_partial and not self._asic.progress.waits
             if not (self._is_refused or left_s) and (has_rest or self._asic.has_more(self._written.rows)):
                 self.follow()
             return min(self._asic.due_in_s(), self._steerer.due_in_s() if self._steerer else float("inf"))
@@ -300,11 +297,11 @@ class Switch:
         if done is None:
             return
         refused, waiting = self._asic.ports()
-        refused |= done.refused
+        refused |= done.planned.refused
         waiting = {port: told for port, told in waiting.items() if port not in refused and port in done.ports}
         held = state.NOT_VERIFIED if self._asic.reason else state.APPLIED
-        ports = state.port_rows(done.ports, refused, waiting, held, done.unshared)
-        self._log_new(self._asic.lasting() | refused.keys() - done.refused.keys(), ports)
+        ports = state.port_rows(done.ports, refused, waiting, held, done.planned.unshared, done.planned.unlimited)
+        self._log_new(self._asic.lasting() | refused.keys() - done.planned.refused.keys(), ports)
         if waiting:
             port, (_, reason) = next(iter(waiting.items()))
             status = done.status.waits(f"{port}: {reason}" + (f" ({len(waiting)} ports)" if len(waiting) > 1 else ""))
@@ -360,4 +357,5 @@ class Switch:
     def _publish(
         self, intent: SwitchIntent | None, status: Status, classes: Mapping[str, Row], ports: Mapping[str, Row]
     ) -> None:
-        self.board.publish(intent, status, self.board.steered.over(classes), ports, self._asic.differences())
+        told = state.alarmed(self.board.steered.over(classes), self._guard.alarms)
+        self.board.publish(intent, status, told, ports, self._asic.differences())

@@ -22,6 +22,7 @@ with named():  # redis, whose client the extra `switch` brings
     from switchd.backend import open_database
     from switchd.daemon import run
     from switchd.db import Database, DatabaseLost, RowsChanged
+    from switchd.guard import WINDOW_S
     from switchd.quiet import QUIET_S
     from switchd.wanted import PathBackend
 
@@ -131,6 +132,14 @@ def without_password(url: str) -> str:
     "no patch by `config apply-patch` fails.",
 )
 @click.option(
+    "--guard-s",
+    type=Finite(0, 86_400),
+    default=WINDOW_S,
+    show_default=True,
+    metavar="SECONDS",
+    help="Over how long a class's bytes are held against what is foretold; 0: never.",
+)
+@click.option(
     "--log-level",
     type=click.Choice(["debug", "info", "warning"]),
     default="info",
@@ -151,6 +160,7 @@ def main(
     plain_loopback: str | None,
     backend_of_paths: PathBackend,
     quiet_s: float,
+    guard_s: float,
     log_level: str,
 ) -> None:
     """Lay the intent of the QCLIMB_* tables over SONiC's QoS tables, and serve it by gNMI."""
@@ -174,7 +184,7 @@ def main(
         db = open_database(backend, redis_url)
     except QclimbError as error:
         raise click.UsageError(str(error)) from error
-    switch = Switch(db, backend=backend_of_paths, quiet_s=quiet_s)
+    switch = Switch(db, backend=backend_of_paths, quiet_s=quiet_s, guard_s=guard_s)
     if give_back:
         gone(switch)
         return

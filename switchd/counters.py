@@ -19,14 +19,33 @@ class Total:
 
 def totals(db: Database, queues: Collection[int], ports: Collection[str]) -> dict[int, Total]:
     """By queue, over `ports` (all that have queue counters when empty). Raises DatabaseLost."""
-    of_queue: dict[int, list[str]] = {queue: [] for queue in queues}
-    for name, oid in db.counters("COUNTERS_QUEUE_NAME_MAP").items():
-        port, _, number = name.rpartition(":")
-        if is_number(number) and int(number) in of_queue and (not ports or port in ports):
-            of_queue[int(number)].append(f"COUNTERS:{oid}")
-    keys = [key for found in of_queue.values() for key in found]
-    row_of = dict(zip(keys, db.many_counters(keys), strict=True))
-    return {queue: _total([row_of[key] for key in found]) for queue, found in of_queue.items()}
+    of_queue: dict[int, list[Row]] = {queue: [] for queue in queues}
+    for name, row in _rows(db, queues, ports).items():
+        of_queue[_queue_of(name)].append(row)
+    return {queue: _total(rows) for queue, rows in of_queue.items()}
+
+
+def queue_bytes(db: Database, queues: Collection[int], ports: Collection[str]) -> dict[str, int]:
+    """Bytes by `<port>:<queue>`, of those that the platform counts. Raises DatabaseLost."""
+    found = {name: _sum([row], "SAI_QUEUE_STAT_BYTES") for name, row in _rows(db, queues, ports).items()}
+    return {name: count for name, count in found.items() if count is not None}
+
+
+def _rows(db: Database, queues: Collection[int], ports: Collection[str]) -> dict[str, Row]:
+    """The counters of these queues by `<port>:<queue>`."""
+    wanted = set(ports)
+    oids = {
+        name: f"COUNTERS:{oid}"
+        for name, oid in db.counters("COUNTERS_QUEUE_NAME_MAP").items()
+        if _queue_of(name) in queues and (not wanted or name.rpartition(":")[0] in wanted)
+    }
+    return dict(zip(oids, db.many_counters(list(oids.values())), strict=True))
+
+
+def _queue_of(name: str) -> int:
+    """The queue of `<port>:<queue>`; -1 where it names none."""
+    number = name.rpartition(":")[2]
+    return int(number) if is_number(number) else -1
 
 
 def rule_totals(db: Database, rules: Collection[str]) -> dict[str, Total]:

@@ -69,12 +69,15 @@ NOTHING_KNOWN = Bound()
 
 @dataclass(frozen=True)
 class Plan:
-    """What to write, one transaction after the other; which ports are left as they are, and on which some queue keeps
-    the platform's share of the buffer, each with the reason."""
+    """What to write, one transaction after the other; `refused`: ports that are left as they are, `unshared`, where
+    some queue keeps the platform's share of the buffer, `unlimited`, where some has no limit, each with the reason;
+    whom the intent may starve."""
 
     transactions: tuple[tuple[Change, ...], ...] = ()
     refused: dict[str, str] = field(default_factory=dict)
     unshared: dict[str, str] = field(default_factory=dict)
+    unlimited: dict[str, str] = field(default_factory=dict)
+    warning: str = ""
     is_partial: bool = False
     """Planning again, once this is in the ASIC, gives the rest."""
 
@@ -108,7 +111,9 @@ def plan(
     changes = (*_remember(wanted, rows), *fresh, *_refer(names, rows, bound), *_give_back(wanted))
     after = applied(rows, changes)
     first, second = (*changes, *_forget(after, bound)), tuple(_sweep(after, bound))
-    return Plan(tuple(one for one in (first, second) if one), wanted.refused, wanted.unshared, wanted.is_partial)
+    written = tuple(one for one in (first, second) if one)
+    told = wanted.refused, wanted.unshared, wanted.unlimited, wanted.warning
+    return Plan(written, *told, wanted.is_partial)
 
 
 def _named(wanted: Wanted, rows: RowsNow, bound: Bound, tag: str) -> tuple[dict[tuple[str, str], Row], list[Change]]:

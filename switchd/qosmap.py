@@ -114,6 +114,14 @@ def classified(base: Base, queue_of: Mapping[int, int]) -> tuple[Row, Row]:
     return _row(tc), _row(queue)
 
 
+def protected(base: Base) -> dict[int, str]:
+    """Queues that are not ours and must not starve, and what each carries."""
+    found = dict.fromkeys(sorted(base.lossless_queues), "lossless")
+    if CONTROL_DSCP in base.explicit_dscps:
+        found[base.queue[base.tc[CONTROL_DSCP]]] = f"DSCP {CONTROL_DSCP}, routing protocols"
+    return found
+
+
 def _check(base: Base, queue_of: Mapping[int, int]) -> None:
     granted = set(queue_of.values())
     if pfc := sorted(granted & base.lossless_queues):

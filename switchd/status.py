@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Self
 
+from qclimb.gnmi import share_texts
 from qclimb.intent import SwitchIntent
 
 from switchd.rows import Row, Rows
@@ -33,6 +34,7 @@ class Status:
 
     applied_at   RFC 3339, UTC: when the applied generation was laid over the QoS tables, or was put right there
     last_error   why desired is not applied; empty when it is
+    warning      whom the intent may starve; empty: nobody
     verified     how it is known that the applied generation holds: seen in the ASIC, pending, or written, not verified
     schedulers   digest of the queues' schedulers that were last seen in the ASIC (`schedulers.digest`), `none` if none
                  ever were; empty where STATE_DB was lost
@@ -44,6 +46,7 @@ class Status:
     last_error: str = ""
     applied_at: str = ""
     verified: str = ""
+    warning: str = ""
     schedulers: str = ""
 
     def wants(self, intent: SwitchIntent | None) -> Self:
@@ -82,6 +85,7 @@ class Status:
             "last_error": self.last_error or None,
             "applied_at": self.applied_at or None,
             "verified": self.verified or None,
+            "warning": self.warning or None,
             "schedulers": self.schedulers if self.schedulers not in ("", "none") else None,
         }
         return {name: str(value) for name, value in fields.items() if value is not None}
@@ -101,6 +105,7 @@ class Status:
             row.get("last_error", ""),
             row.get("applied_at", ""),
             row.get("verified", ""),
+            row.get("warning", ""),
             row.get("schedulers", "none" if row else ""),
         )
 
@@ -131,10 +136,20 @@ def class_rows(intent: SwitchIntent | None, status: str = APPLIED) -> dict[str, 
             "path": one.path,
             "threshold_bytes": str(one.threshold_bytes),
             **({} if one.dynamic_th is None else {"dynamic_th": str(one.dynamic_th)}),
+            **share_texts(one),
             "generation": str(intent.generation),
             "status": status,
         }
         for one in intent.classes
+    }
+
+
+def alarmed(rows: Mapping[str, Row], alarms: Mapping[int, str]) -> dict[str, Row]:
+    """QCLIMB_CLASS_STATE rows with the alarms of their queues."""
+    of_queue = {str(queue): text for queue, text in alarms.items()}
+    return {
+        priority: {**row, "alarm": of_queue[row["queue"]]} if row.get("queue") in of_queue else row
+        for priority, row in ((p, {f: v for f, v in row.items() if f != "alarm"}) for p, row in rows.items())
     }
 
 
@@ -144,6 +159,7 @@ def port_rows(
     waiting: Mapping[str, tuple[str, str]] | None = None,
     held: str = APPLIED,
     unshared: Mapping[str, str] | None = None,
+    unlimited: Mapping[str, str] | None = None,
 ) -> dict[str, Row]:
     """QCLIMB_PORT_STATE rows.
 
@@ -151,11 +167,13 @@ def port_rows(
     waiting  ports where the ASIC does not have what was written: pending or unverified, and why
     held     what is said of the others: applied, or written, not verified
     unshared ports some of whose queues keep the platform's share of the buffer, with the reason
+    unlimited ports some of whose queues do not have their limit, with the reason
     """
     found = {port: {"status": held} for port in ports}
     found |= {port: {"status": status, "reason": reason} for port, (status, reason) in (waiting or {}).items()}
-    for port, reason in (unshared or {}).items():
-        found[port] = {**found.get(port, {}), "buffers": reason}
+    for name, reasons in (("buffers", unshared), ("limits", unlimited)):
+        for port, reason in (reasons or {}).items():
+            found[port] = {**found.get(port, {}), name: reason}
     return found | {port: {"status": REFUSED, "reason": reason} for port, reason in refused.items()}
 
 

@@ -10,9 +10,10 @@ from typing import Literal
 
 from qclimb.intent import SwitchIntent
 
+from switchd.limits import limits_of, scheduled, starved
 from switchd.ports import RowsNow, buffered, keys_by_port, numbers_in, ports_meant, range_over
 from switchd.previous import FIELDS, PORT_FIELDS, before_us, is_own
-from switchd.qosmap import Refused, base_of, classified
+from switchd.qosmap import Refused, base_of, classified, protected
 from switchd.rows import Row
 from switchd.shares import bared, shared
 from switchd.uplinks import check_paths
@@ -41,8 +42,8 @@ def thing(table: str, row: Mapping[str, str]) -> Thing:
 References = dict[tuple[str, str], dict[str, Thing]]
 """(table, key) of a row -> field -> what it should refer to"""
 
-Memo = dict[tuple[object, ...], dict[str, Thing]]
-"""by what a port's classification depends on: its maps"""
+Memo = dict[tuple[object, ...], tuple[dict[str, Thing], dict[int, str]]]
+"""by what a port's classification depends on: its maps, and which queues carry what must not starve"""
 
 
 @dataclass
@@ -53,6 +54,8 @@ class Wanted:
     back        fields that refer to objects of ours no longer: what they said before; None: nothing
     refused     ports on which nothing is changed, each with the reason
     unshared    ports some of whose queues keep the platform's share of the buffer, each with the reason
+    unlimited   ports some of whose queues do not have the limit that is asked for, each with the reason
+    warning     whom the intent may starve; empty: nobody
     is_partial  planning again, once this is in the ASIC, gives the rest
     """
 
@@ -60,6 +63,8 @@ class Wanted:
     back: dict[tuple[str, str], dict[str, str | None]] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
     unshared: dict[str, str] = field(default_factory=dict)
+    unlimited: dict[str, str] = field(default_factory=dict)
+    warning: str = ""
     is_partial: bool = False
 
 
@@ -73,20 +78,27 @@ def wanted_of(intent: SwitchIntent | None, rows: RowsNow, backend: PathBackend =
         queue_of = _queues(intent, rows, backend)
         keys = {table: keys_by_port(rows.get(table, {})) for table in ("QUEUE", "BUFFER_QUEUE", "BUFFER_PG")}
         memo: Memo = {}
+        hungry: dict[str, str] = {}
         th_of = {one.queue: one.dynamic_th for one in intent.classes if one.dynamic_th is not None}
         for port in ports_meant(intent.ports, rows):
             try:
-                wanted.references |= _of_port(port, intent, queue_of, rows, keys, memo)
+                of_port = _of_port(port, intent, queue_of, rows, keys, memo)
+                wanted.references |= of_port.references
                 found, reason = shared(port, th_of, rows, keys["BUFFER_QUEUE"].get(port, ()))
                 profiles = {key: {"profile": thing("BUFFER_PROFILE", row)} for key, row in found.items()}
                 wanted.references |= {("BUFFER_QUEUE", key): row for key, row in profiles.items()}
                 wanted.unshared |= {port: reason} if reason else {}
+                wanted.unlimited |= {port: of_port.unlimited} if of_port.unlimited else {}
+                hungry |= {port: of_port.starved} if of_port.starved else {}
             except Refused as error:
                 wanted.refused[port] = str(error)
         if wanted.refused and not wanted.references:
             first = next(iter(wanted.refused.values()))
             reason = first if len(wanted.refused) == 1 else f"every port refuses it, the first because {first}"
             raise Refused(reason, wanted.refused)
+        if hungry:
+            port, told = next(iter(hungry.items()))
+            wanted.warning = f"{port}: {told}; a max_share of its classes would ({len(hungry)} ports)"
     for table, key in ours(rows):
         _give_back(table, key, wanted, rows)
     for key, profile in bared(wanted.back, wanted.references, rows).items():
@@ -97,6 +109,15 @@ def wanted_of(intent: SwitchIntent | None, rows: RowsNow, backend: PathBackend =
     return wanted
 
 
+@dataclass(frozen=True)
+class OfPort:
+    """What one port gets; why a queue has no limit, whom it may starve."""
+
+    references: References
+    unlimited: str
+    starved: str
+
+
 def _of_port(
     port: str,
     intent: SwitchIntent,
@@ -104,19 +125,22 @@ def _of_port(
     rows: RowsNow,
     keys: Mapping[str, Mapping[str, list[str]]],
     memo: Memo,
-) -> References:
+) -> OfPort:
     """What one port should refer to; `keys`: of rows with queues or groups, by table and port. Raises Refused."""
     if port not in rows.get("PORT", {}):
         raise Refused(f"port {port!r} is not in the table PORT of this switch")
-    queue_row = {"scheduler": thing("SCHEDULER", {"type": "STRICT"})}
+    queue_row: dict[str, Thing] = {}
     if intent.ecn_min_bytes is not None and intent.ecn_max_bytes is not None:
         queue_row["wred_profile"] = thing("WRED_PROFILE", _wred(intent.ecn_min_bytes, intent.ecn_max_bytes))
-    found: References = {("PORT_QOS_MAP", port): _maps_of(port, queue_of, rows, keys, memo)}
-    for key in _queue_keys(port, frozenset(queue_of.values()), keys["QUEUE"].get(port, ())):
-        found["QUEUE", key] = queue_row
-        for name in queue_row:
+    granted, limits = frozenset(queue_of.values()), limits_of(intent)
+    maps, guarded = _maps_of(port, queue_of, rows, keys, memo)
+    found: References = {("PORT_QOS_MAP", port): maps}
+    schedulers, why = scheduled(port, _queue_keys(port, granted, keys["QUEUE"].get(port, ())), limits, rows)
+    for key, scheduler in schedulers.items():
+        found["QUEUE", key] = {"scheduler": thing("SCHEDULER", scheduler), **queue_row}
+        for name in found["QUEUE", key]:
             before_us("QUEUE", key, name, rows)  # refused where it could not be given back
-    return found
+    return OfPort(found, why, starved(granted, {} if why else limits, guarded))
 
 
 def _maps_of(
@@ -125,16 +149,18 @@ def _maps_of(
     rows: RowsNow,
     keys: Mapping[str, Mapping[str, list[str]]],
     memo: Memo,
-) -> dict[str, Thing]:
-    """One port's maps; ports that are alike, as most are, share them. Raises Refused."""
+) -> tuple[dict[str, Thing], dict[int, str]]:
+    """One port's maps, and its queues that must not starve; ports that are alike share both. Raises Refused."""
     row = port_row_without_us(port, rows)
     alike = (frozenset(row.items()), *(buffered(port, keys[table]) for table in ("BUFFER_PG", "BUFFER_QUEUE")))
     if alike not in memo:
-        dscp_map, queue_map = classified(base_of(port, row, rows, keys), queue_of)
-        memo[alike] = {
+        base = base_of(port, row, rows, keys)
+        dscp_map, queue_map = classified(base, queue_of)
+        maps = {
             "dscp_to_tc_map": thing("DSCP_TO_TC_MAP", dscp_map),
             "tc_to_queue_map": thing("TC_TO_QUEUE_MAP", queue_map),
         }
+        memo[alike] = maps, protected(base)
     return memo[alike]
 
 

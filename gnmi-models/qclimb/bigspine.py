@@ -36,6 +36,8 @@ def classes_of(
     dscp: Sequence[int] | None = None,
     threshold_bytes: Sequence[int] = (),
     dynamic_th: Sequence[int | None] | None = None,
+    max_share: Sequence[float | None] | None = None,
+    foretold_share: Sequence[float] | None = None,
 ) -> tuple[QueueClass, ...]:
     """The table: one class a priority.
 
@@ -44,6 +46,8 @@ def classes_of(
     dscp             of each priority; None: the default list, which has 8
     threshold_bytes  where priorities 1 to P - 1 begin; none: not told
     dynamic_th       of each queue, N of them: its share of the buffer; None: as the platform has it
+    max_share        of each queue: its limit as a share of a port's speed; None: none
+    foretold_share   of each priority: its share of all bytes; None: not told
 
     Raises PolicyError, IntentError.
     """
@@ -54,9 +58,12 @@ def classes_of(
         raise PolicyError(
             f"threshold_bytes has {len(threshold_bytes)} values, expected {priorities - 1} for {priorities} priorities"
         )
-    if dynamic_th is not None and len(dynamic_th) != len(queues):
-        raise PolicyError(f"dynamic_th has {len(dynamic_th)} values, expected {len(queues)}, one a queue")
-    shares = [None] * len(queues) if dynamic_th is None else dynamic_th
+    of_queues = {"dynamic_th": dynamic_th, "max_share": max_share}
+    for name, values in of_queues.items():
+        if values is not None and len(values) != len(queues):
+            raise PolicyError(f"{name} has {len(values)} values, expected {len(queues)}, one a queue")
+    if foretold_share is not None and len(foretold_share) != priorities:
+        raise PolicyError(f"foretold_share has {len(foretold_share)} values, expected {priorities}, one a priority")
     begin = (0, *threshold_bytes) if threshold_bytes else (0,) * priorities
     width = max(len(spines), 1)
     return tuple(
@@ -66,7 +73,9 @@ def classes_of(
             queue=queues[p // width],
             path=spines[p % width] if len(spines) > 1 and p < priorities - 1 else BALANCED,
             threshold_bytes=begin[p],
-            dynamic_th=shares[p // width],
+            dynamic_th=None if dynamic_th is None else dynamic_th[p // width],
+            max_share=None if max_share is None else max_share[p // width],
+            foretold_share=None if foretold_share is None else foretold_share[p],
         )
         for p in range(priorities)
     )

@@ -1,7 +1,7 @@
 """A switch intent as CONFIG_DB rows of sonic-qclimb.yang: every value a string, lists under `<field>@`.
 
 QCLIMB|global            generation, admin_state, ports@, ecn_min_bytes, ecn_max_bytes, unpinned_dscp, tier, digest
-QCLIMB_CLASS|<priority>  dscp, queue, path, threshold_bytes, dynamic_th
+QCLIMB_CLASS|<priority>  dscp, queue, path, threshold_bytes, dynamic_th, max_share, foretold_share
 QCLIMB_PATH|<spine>      share
 
 SONiC's patcher writes one row after another, seconds apart. `digest`, where it is there, is that of all rows of a whole
@@ -15,9 +15,9 @@ from typing import Any
 
 from .checks import mapping, only_known, required, shown
 from .errors import HalfIntent, IntentError
-from .gnmi import LEAF, dynamic_th, number, share_of_text, share_text
+from .gnmi import LEAF, dynamic_th, number, share_of_text, share_text, share_texts, shares_of
 from .policy import MAX_PRIORITIES
-from .switch import BALANCED, LAST_QUEUE, IntentFields, PathWeights, QueueClass
+from .switch import BALANCED, LAST_QUEUE, SHARES, IntentFields, PathWeights, QueueClass
 
 GLOBAL_TABLE, GLOBAL_KEY = "QCLIMB", "global"
 CLASS_TABLE = "QCLIMB_CLASS"
@@ -47,6 +47,7 @@ def rows_of(intent: IntentFields) -> Rows:
                 "path": each.path,
                 "threshold_bytes": str(each.threshold_bytes),
                 **({} if each.dynamic_th is None else {"dynamic_th": str(each.dynamic_th)}),
+                **share_texts(each),
             }
             for each in intent.classes
         }
@@ -116,7 +117,7 @@ def _classes(table: Mapping[str, Mapping[str, object]]) -> tuple[QueueClass, ...
     for key, fields in table.items():
         place = f"{CLASS_TABLE}|{key}"
         row = _row(fields, place)
-        only_known(row, ["dscp", "queue", "path", "threshold_bytes", "dynamic_th"], place, IntentError)
+        only_known(row, ["dscp", "queue", "path", "threshold_bytes", "dynamic_th", *SHARES], place, IntentError)
         found.append(
             QueueClass(
                 priority=number(key, f"{CLASS_TABLE} key", MAX_PRIORITIES - 1),
@@ -125,6 +126,7 @@ def _classes(table: Mapping[str, Mapping[str, object]]) -> tuple[QueueClass, ...
                 path=row.get("path", BALANCED),
                 threshold_bytes=number(row.get("threshold_bytes", 0), f"{place} threshold_bytes"),
                 dynamic_th=dynamic_th(row.get("dynamic_th"), f"{place} dynamic_th"),
+                **shares_of(row, place),
             )
         )
     return tuple(sorted(found, key=lambda each: each.priority))

@@ -6,10 +6,19 @@ from typing import Any
 from .checks import UINT64_MAX, decimal, mapping, only_known, required, sequence, shown
 from .errors import IntentError
 from .policy import MAX_PRIORITIES
-from .switch import BALANCED, LARGEST_TH, LAST_QUEUE, LEAST_TH, IntentFields, PathWeights, QueueClass
+from .switch import (
+    BALANCED,
+    LARGEST_TH,
+    LAST_QUEUE,
+    LEAST_TH,
+    SHARE_DIGITS,
+    SHARES,
+    IntentFields,
+    PathWeights,
+    QueueClass,
+)
 
 MODULE = "qclimb"
-SHARE_DIGITS = 9
 LEAF = "leaf"
 """The tier that is left out: switches of before know no other."""
 
@@ -38,6 +47,7 @@ def tree_of(intent: IntentFields) -> dict[str, Any]:
                         "path": each.path,
                         "threshold-bytes": str(each.threshold_bytes),
                         **({} if each.dynamic_th is None else {"dynamic-th": each.dynamic_th}),
+                        **{name.replace("_", "-"): text for name, text in share_texts(each).items()},
                     },
                 }
                 for each in intent.classes
@@ -94,6 +104,17 @@ def dynamic_th(value: object, place: str) -> int | None:
     return None if value is None else decimal(value, place, LEAST_TH, LARGEST_TH, IntentError)
 
 
+def share_texts(each: QueueClass) -> dict[str, str]:
+    """A class's shares that are told, by name."""
+    return {name: share_text(share) for name in SHARES if (share := getattr(each, name)) is not None}
+
+
+def shares_of(row: Mapping[str, Any], place: str) -> dict[str, float]:
+    """A class's shares by name, from leaves or fields."""
+    found = {name: (row.get(name.replace("_", "-"), row.get(name))) for name in SHARES}
+    return {name: share_of_text(value, f"{place} {name}") for name, value in found.items() if value is not None}
+
+
 def share_text(share: float) -> str:
     """A share as decimal64 with 9 digits, so that rounding keeps the sum of a thousand within 1e-6."""
     return f"{share:.{SHARE_DIGITS}f}"
@@ -110,7 +131,7 @@ def share_of_text(value: object, place: str) -> float:
 
 
 def _classes(obj: object) -> tuple[QueueClass, ...]:
-    leaves = {"dscp", "queue", "path", "threshold-bytes", "dynamic-th"}
+    leaves = {"dscp", "queue", "path", "threshold-bytes", "dynamic-th", *(name.replace("_", "-") for name in SHARES)}
     found = []
     for place, key, config in _entries(obj, "/qclimb/classes", "class", "priority", leaves):
         here = f"{place}/config"
@@ -122,6 +143,7 @@ def _classes(obj: object) -> tuple[QueueClass, ...]:
                 path=config.get("path", BALANCED),
                 threshold_bytes=number(config.get("threshold-bytes", 0), f"{here}/threshold-bytes"),
                 dynamic_th=dynamic_th(config.get("dynamic-th"), f"{here}/dynamic-th"),
+                **shares_of(config, here),
             )
         )
     return tuple(sorted(found, key=lambda each: each.priority))

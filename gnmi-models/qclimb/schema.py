@@ -18,7 +18,8 @@ import libyang
 
 from .checks import UINT64_MAX, mapping
 from .errors import IntentError
-from .gnmi import MODULE, SHARE_DIGITS, unwrapped
+from .gnmi import MODULE, unwrapped
+from .switch import SHARE_DIGITS
 
 SONIC_MODULE = "sonic-qclimb"
 _WIDE = {"uint64", "int64", "decimal64"}  # strings in RFC 7951

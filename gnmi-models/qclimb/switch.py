@@ -19,6 +19,9 @@ PORT = r"[A-Za-z0-9][A-Za-z0-9._/-]{0,127}"
 LAST_QUEUE = 7
 LEAST_TH, LARGEST_TH = -8, 8
 """of a BUFFER_PROFILE's dynamic_th (sonic-buffer-profile.yang)"""
+SHARES = ("max_share", "foretold_share")
+SHARE_DIGITS = 9
+"""of a share on the wire (decimal64)"""
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,9 @@ class QueueClass:
     threshold_bytes  bytes of a flow at which hosts begin to use it; shown here, used there; 0: the first, or not told
     dynamic_th       its queue may hold 2^dynamic_th times what is free of the port's buffer (SONiC's BUFFER_PROFILE);
                      None: what the platform gives it
+    max_share        its queue gets at most this share of a port's speed, in (0, 1]; None: no limit
+    foretold_share   the share of all bytes that sizes and thresholds foretell for it, in [0, 1]: where it takes much
+                     more of a port, there is an alarm; None: never
     """
 
     priority: int
@@ -40,6 +46,8 @@ class QueueClass:
     path: str = BALANCED
     threshold_bytes: int = 0
     dynamic_th: int | None = None
+    max_share: float | None = None
+    foretold_share: float | None = None
 
     def __post_init__(self) -> None:
         integer(self.priority, "priority", 0, MAX_PRIORITIES - 1, IntentError)
@@ -50,6 +58,15 @@ class QueueClass:
         integer(self.threshold_bytes, f"{place} threshold_bytes", 0, UINT64_MAX - 1, IntentError)
         if self.dynamic_th is not None:
             integer(self.dynamic_th, f"{place} dynamic_th", LEAST_TH, LARGEST_TH, IntentError)
+        for name in SHARES:
+            share = getattr(self, name)
+            if share is None:
+                continue
+            if isinstance(share, bool) or not (isinstance(share, int | float) and 0 <= share <= 1):  # refuses NaN too
+                raise IntentError(f"{place} {name} is {shown(share)}, expected a number in [0, 1]")
+            object.__setattr__(self, name, round(float(share), SHARE_DIGITS))
+        if self.max_share == 0:
+            raise IntentError(f"{place} max_share is 0, expected more: the queue would send nothing")
 
 
 @dataclass(frozen=True)
@@ -152,14 +169,16 @@ def check_classes(classes: tuple[QueueClass, ...]) -> None:
                 f"expected another than class {first}'s"
             )
     check_thresholds(classes)
-    share_of: dict[int, QueueClass] = {}
+    first_of: dict[int, QueueClass] = {}
     for each in classes:
-        first_there = share_of.setdefault(each.queue, each)
-        if first_there.dynamic_th != each.dynamic_th:
-            raise IntentError(
-                f"class {each.priority} dynamic_th is {each.dynamic_th}, expected {first_there.dynamic_th} as of class "
-                f"{first_there.priority}: both are in queue {each.queue}"
-            )
+        first_there = first_of.setdefault(each.queue, each)
+        for name in ("dynamic_th", "max_share"):
+            wanted, found = getattr(first_there, name), getattr(each, name)
+            if wanted != found:
+                raise IntentError(
+                    f"class {each.priority} {name} is {found}, expected {wanted} as of class {first_there.priority}: "
+                    f"both are in queue {each.queue}"
+                )
 
 
 def check_served_in_order(before: QueueClass, after: QueueClass) -> None:

@@ -17,6 +17,7 @@ from qclimb.schema import validate_gnmi
 
 from ..errors import ForecastError
 from . import shares
+from .foretold import foretold_shares
 from .paths import Decided, Wish, decide
 from .sizes import SizeDistribution
 from .thresholds import Objective, optimise
@@ -62,6 +63,8 @@ def compose(
     ecn_bytes: tuple[int, int] | None = None,
     dscp: tuple[int, ...] | None = None,
     dynamic_th: Sequence[int | None] | None = None,
+    max_share: Sequence[float | None] | None = None,
+    foretold_share: Sequence[float] | None = None,
     **policy: Any,
 ) -> Revision:
     """One path (K = 1): each priority has its own queue, `queues` in served-first order, by default P-1 down to 0.
@@ -73,7 +76,7 @@ def compose(
     queues = tuple(range(priorities - 1, -1, -1)) if queues is None else queues
     if len(queues) != priorities:
         raise PolicyError(f"queues has {len(queues)} entries, expected {priorities}, one a priority")
-    classes = classes_of((), queues, dscp, threshold_bytes, dynamic_th)
+    classes = classes_of((), queues, dscp, threshold_bytes, dynamic_th, max_share, foretold_share)
     told = Policy(0, mode, threshold_bytes, tuple(each.dscp for each in classes), **policy)
     least, most = ecn_bytes or (None, None)
     return Revision(told, SwitchIntent(0, "enabled", classes, ports, least, most))
@@ -85,10 +88,13 @@ def compose_spines(
     ports: tuple[str, ...] = (),
     ecn_bytes: tuple[int, int] | None = None,
     dynamic_th: Sequence[int | None] | None = None,
+    max_share: Sequence[float | None] | None = None,
+    foretold_share: Sequence[float] | None = None,
     **policy: Any,
 ) -> Revision:
     """Several paths, or what is left of them; `policy` are Policy's other fields. Raises PolicyError, IntentError."""
-    classes = classes_of(decided.names, decided.queues, decided.dscp, decided.threshold_bytes, dynamic_th)
+    told_of = dynamic_th, max_share, foretold_share
+    classes = classes_of(decided.names, decided.queues, decided.dscp, decided.threshold_bytes, *told_of)
     width, unpinned = len(decided.names) if len(decided.names) > 1 else 0, decided.unpinned_dscp
     told = Policy(0, mode, decided.threshold_bytes, decided.dscp, **policy, spines=width, unpinned_dscp=unpinned or 0)
     weights = None if decided.share is None else PathWeights(decided.share)
@@ -125,7 +131,7 @@ def propose(
 
     `label`: whose sizes they are; `weight_of`: what flows of hosts weigh in them that are not whole.
     `dynamic_th`: of each queue; "choose" lets `ask`, the simulator, foretell what sets of them do to these sizes.
-    `others`: mode, ecn_bytes, and Policy's other fields.
+    `others`: mode, ecn_bytes, max_share (of each queue), and Policy's other fields.
     Raises ThresholdError, PolicyError, IntentError, SchemaError.
     """
     if spines is not None and len(spines) > 1:
@@ -141,6 +147,7 @@ def propose(
         of_queues = _as_asked(dynamic_th) or shares.Shares(None, "the platform's: several spines are not foretold")
         others["dynamic_th"] = of_queues.dynamic_th
         slack_bytes = decided.threshold_bytes[0] if slack_bytes is None else slack_bytes
+        others["foretold_share"] = foretold_shares(sizes, decided.threshold_bytes, others["mode"], slack_bytes)
         others |= {"slack_bytes": slack_bytes, "model_generation": model or 0}
         made = compose_spines(decided=decided, ports=tuple(ports or ()), **others)
         return {**_stored(wish, decided, weight_of, made), "shares": of_queues.to_json()}
@@ -172,6 +179,7 @@ def propose(
         ports=tuple(ports or ()),
         slack_bytes=slack_bytes,
         model_generation=model or 0,
+        foretold_share=foretold_shares(sizes, threshold_bytes, others["mode"], slack_bytes),
         **others,
     )
     validate_gnmi(made.intent.to_gnmi())
@@ -226,12 +234,15 @@ def adapted(document: Json, names: Sequence[str], sizes: SizeHistogram, weight_o
     ecn = None
     if old.intent.ecn_min_bytes is not None and old.intent.ecn_max_bytes is not None:
         ecn = old.intent.ecn_min_bytes, old.intent.ecn_max_bytes
-    share_of = {one.queue: one.dynamic_th for one in old.intent.classes}
+    of_queue = {one.queue: one for one in old.intent.classes}
+    policy = old.policy
     made = compose_spines(
         decided=decided,
         ports=old.intent.ports,
         ecn_bytes=ecn,
-        dynamic_th=[share_of[queue] for queue in decided.queues],
+        dynamic_th=[of_queue[queue].dynamic_th for queue in decided.queues],
+        max_share=[of_queue[queue].max_share for queue in decided.queues],
+        foretold_share=foretold_shares(sizes, decided.threshold_bytes, policy.mode, policy.slack_bytes),
         **kept,
     )
     return {**document, **_stored(wish, decided, weight_of, made)}

@@ -197,6 +197,12 @@ class RevisionBody(PolicyBody):
     port: PortBody | None = Field(
         None, description="what `choose` must know, on one path; null: it leaves the platform's"
     )
+    max_share: list[Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] | None] | None = Field(
+        None,
+        max_length=8,
+        description="of each queue, served-first order: the most it gets of a port's speed; null: no limit, and the "
+        "switch warns where a strict queue may starve routing protocols or lossless traffic",
+    )
     ecn_bytes: tuple[Bytes, Bytes] | None = Field(None, description="queue length at which marking begins, is certain")
 
     @property

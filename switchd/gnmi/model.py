@@ -10,6 +10,7 @@ from typing import Any
 from qclimb.errors import IntentError
 from qclimb.intent import SwitchIntent
 from qclimb.schema import validate_gnmi
+from qclimb.switch import SHARES
 
 from switchd.board import Snapshot
 from switchd.counters import Total
@@ -23,6 +24,8 @@ from switchd.status import NOT_VERIFIED, Status
 MODULE = "qclimb"
 COUNTERS_AT = (("qclimb", "classes", "class", "state"), ("qclimb", "spines", "spine", "state"))
 COUNTERS = frozenset({"packets", "bytes", "dropped-packets"})
+UNCOUNTED = ("reason", "alarm", *(name.replace("_", "-") for name in SHARES))
+SHARE = re.compile(r"[01](\.[0-9]{1,9})?")
 PREFIX = f"{MODULE}:"
 
 
@@ -108,6 +111,8 @@ def _status_tree(status: Status) -> dict[str, Any]:
         state["desired-generation"] = status.desired_generation
     if status.last_error:
         state["last-error"] = utf8(status.last_error)
+    if status.warning:
+        state["warning"] = utf8(status.warning)
     if status.applied_at:
         state["applied-at"] = utf8(status.applied_at)
     if status.verified:
@@ -116,7 +121,7 @@ def _status_tree(status: Status) -> dict[str, Any]:
 
 
 def _port_tree(port: str, row: Mapping[str, str]) -> dict[str, str]:
-    why = {name: utf8(row[name]) for name in ("reason", "buffers") if name in row}
+    why = {name: utf8(row[name]) for name in ("reason", "buffers", "limits") if name in row}
     return {"name": port, "status": _told(utf8(row.get("status", ""))), **why}
 
 
@@ -129,7 +134,7 @@ def counts(place: Place) -> bool:
     """Whether a path covers counters, so that they have to be read."""
     names = [step.name for step in place.steps]
     is_there = any(all(a == b for a, b in zip(names, at, strict=False)) for at in COUNTERS_AT)
-    return is_there and place.node.name not in {*_class_tree("0", {}), "reason", *path_state.UNCOUNTED}
+    return is_there and place.node.name not in {*_class_tree("0", {}), *UNCOUNTED, *path_state.UNCOUNTED}
 
 
 def _counter_tree(total: Total) -> dict[str, int]:
@@ -145,6 +150,8 @@ def _class_tree(priority: str, row: dict[str, str]) -> dict[str, Any]:
         "path": utf8(row.get("path", "balanced")),
         "threshold-bytes": int(row.get("threshold_bytes", 0)),
         **({"dynamic-th": int(row["dynamic_th"])} if re.fullmatch("-?[0-8]", row.get("dynamic_th", "")) else {}),
+        **{name.replace("_", "-"): row[name] for name in SHARES if SHARE.fullmatch(row.get(name, ""))},
         "status": utf8(row.get("status", "applied")),
+        **({"alarm": utf8(row["alarm"])} if row.get("alarm") else {}),
         **({"reason": utf8(row["reason"])} if row.get("reason") else {}),
     }

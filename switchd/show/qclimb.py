@@ -29,6 +29,7 @@ STATUS_FIELDS = (
     ("Applied generation", "applied_generation"),
     ("Applied at", "applied_at"),
     ("Seen in the ASIC", "verified"),
+    ("Warning", "warning"),
     ("Last error", "last_error"),
     ("Daemon", "daemon"),
     ("gNMI", "gnmi"),
@@ -41,8 +42,11 @@ CLASS_FIELDS = (
     ("Path", "path"),
     ("Threshold (bytes)", "threshold_bytes"),
     ("Buffer (dynamic_th)", "dynamic_th"),
+    ("Limit", "max_share"),
+    ("Foretold", "foretold_share"),
     ("Generation", "generation"),
     ("Status", "status"),
+    ("Alarm", "alarm"),
 )
 COUNTER_FIELDS = (
     ("Packets", "packets", "SAI_QUEUE_STAT_PACKETS"),
@@ -277,7 +281,8 @@ def ports(as_json: bool) -> None:
         if ran(db, as_json):
             rows = port_rows(db)
             table = [
-                [port, row.get("status"), row.get("reason") or row.get("buffers", "")] for port, row in rows.items()
+                [port, row.get("status"), row.get("reason") or row.get("buffers") or row.get("limits", "")]
+                for port, row in rows.items()
             ]
             tell(as_json, rows, table, ["Interface", "Status", "Reason"])
 

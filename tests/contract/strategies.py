@@ -72,12 +72,17 @@ def intents(draw: st.DrawFn) -> SwitchIntent:
     )
     free = [None, *sorted(set(range(64)) - set(dscp[: len(places)]))] if spines and len(places) > 1 else [None]
     shares = {queue: draw(st.none() | st.integers(-8, 8)) for queue in queues}
+    limits = {queue: draw(st.none() | st.integers(1, 1000).map(lambda parts: parts / 1000)) for queue in queues}
+    foretold = draw(st.lists(st.none() | st.floats(0, 1), min_size=len(places), max_size=len(places)))
     ecn = sorted(draw(st.lists(u(U64, 1), min_size=2, max_size=2))) if draw(st.booleans()) else (None, None)
     return SwitchIntent(
         generation=draw(u(U64)),
         admin_state=draw(st.sampled_from(["enabled", "disabled"])),
         classes=tuple(
-            QueueClass(priority, dscp[priority], queue, path, thresholds[priority], shares[queue])
+            QueueClass(
+                *(priority, dscp[priority], queue, path, thresholds[priority]),
+                *(shares[queue], limits[queue], foretold[priority]),
+            )
             for priority, (queue, path) in enumerate(places)
         ),
         ports=tuple(draw(st.lists(st.from_regex(r"Ethernet[0-9]{1,3}", fullmatch=True), max_size=4, unique=True))),

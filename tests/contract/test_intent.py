@@ -148,15 +148,37 @@ def test_classes_of_one_queue_have_one_share_of_the_buffer() -> None:
         SwitchIntent.from_config_db(rows)
 
 
+def test_limits_are_shares_and_one_a_queue() -> None:
+    pinned = (QueueClass(0, 47, 6, "s1", max_share=0.5), QueueClass(1, 43, 6, "s2"), QueueClass(2, 39, 1))
+    with pytest.raises(
+        IntentError, match=r"class 1 max_share is None, expected 0\.5 as of class 0: both are in queue 6"
+    ):
+        SwitchIntent(1, "enabled", pinned)
+    with pytest.raises(IntentError, match=r"class 0 max_share is 0, expected more"):
+        QueueClass(0, 47, 6, max_share=0)
+    for wrong in (1.5, -0.1, float("nan"), True, "0.5"):
+        with pytest.raises(IntentError, match=r"class 0 foretold_share is .*, expected a number in \[0, 1\]"):
+            QueueClass(0, 47, 6, foretold_share=wrong)  # type: ignore[arg-type]
+    rows = {
+        "QCLIMB": {"global": {"generation": "1"}},
+        "QCLIMB_CLASS": {"0": {"dscp": "1", "queue": "1", "max_share": "half"}},
+    }
+    with pytest.raises(IntentError, match=r"QCLIMB_CLASS\|0 max_share is 'half', expected a decimal number"):
+        SwitchIntent.from_config_db(rows)
+
+
 SMALL = st.integers(0, 3)
 CLASS = st.tuples(
-    SMALL, SMALL, st.sampled_from(["balanced", "s1", "s2"]), SMALL, st.sampled_from([None, None, -9, 0, 8])
+    *(SMALL, SMALL, st.sampled_from(["balanced", "s1", "s2"]), SMALL, st.sampled_from([None, None, -9, 0, 8])),
+    *(st.sampled_from([None, None, None, "0.5", "1", "0", "2"]), st.sampled_from([None, None, "0", "2"])),
 )
 
 
 @given(st.lists(CLASS, max_size=4), st.booleans(), st.tuples(*[st.none() | SMALL] * 2))
 def test_yang_and_python_draw_the_same_line(
-    found: list[tuple[int, int, str, int, int | None]], enabled: bool, ecn: tuple[int | None, int | None]
+    found: list[tuple[int, int, str, int, int | None, str | None, str | None]],
+    enabled: bool,
+    ecn: tuple[int | None, int | None],
 ) -> None:
     """Small ranges, so that every rule between classes is kept and broken often."""
     config: dict[str, Any] = {"generation": "1", "admin-state": "enabled" if enabled else "disabled"}
@@ -165,7 +187,7 @@ def test_yang_and_python_draw_the_same_line(
         for name, value in zip(("ecn-min-bytes", "ecn-max-bytes"), ecn, strict=True)
         if value is not None
     }
-    names = ("priority", "dscp", "queue", "path", "threshold-bytes", "dynamic-th")
+    names = ("priority", "dscp", "queue", "path", "threshold-bytes", "dynamic-th", "max-share", "foretold-share")
     told = [dict(zip(names, (priority, *rest), strict=True)) for priority, rest in enumerate(found)]
     classes = [{name: value for name, value in each.items() if value is not None} for each in told]
     tree = {

@@ -85,7 +85,8 @@ class Story:
         self.generation += 1
         queues = sorted(self.chance.sample((0, 1, 2, 5, 7), self.chance.randint(1, 5)), reverse=True)
         ecn = self.chance.choice(({}, {"ecn_min_bytes": 1000, "ecn_max_bytes": self.chance.choice((2000, 3000))}))
-        classes = tuple(QueueClass(p, 47 - 4 * p, q) for p, q in enumerate(queues))
+        limits = [0.5 if (self.generation + p) % 3 == 0 else None for p in range(len(queues))]
+        classes = tuple(QueueClass(p, 47 - 4 * p, q, max_share=limits[p]) for p, q in enumerate(queues))
         self.intent = SwitchIntent(self.generation, "enabled", classes, **ecn)
         intent = self.intent
         try:
@@ -170,7 +171,8 @@ def is_right(story: Story, port: str) -> bool:
         if queue.get(str(tc.get(str(one.dscp), 0)), 0) != one.queue:
             return False
         there: dict[str, Any] = told.get("queues", {}).get(str(one.queue), {})
-        if there.get("scheduler") != {"type": "STRICT"}:
+        limit = {"pir_bytes_per_s": round(one.max_share * 25e9 / 8)} if one.max_share else {}
+        if there.get("scheduler") != {"type": "STRICT", **limit}:
             return False
         if intent.ecn_max_bytes and there.get("wred", {}).get("green") != [1000, intent.ecn_max_bytes, 100]:
             return False

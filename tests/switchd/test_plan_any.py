@@ -57,7 +57,7 @@ INTENTS = st.one_of(
             1,
             "enabled",
             tuple(
-                QueueClass(p, d, q, dynamic_th=share)
+                QueueClass(p, d, q, dynamic_th=share, max_share=None if share is None else (share + 9) / 17)
                 for p, (q, d, share) in enumerate(zip(sorted(queues, reverse=True), dscps, shares, strict=False))
             ),
             ports=tuple(sorted(ports)),

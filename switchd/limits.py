@@ -1,0 +1,60 @@
+"""Limits of served-first queues as a share of a port's speed, and whom queues without one may starve; purely.
+
+A strict queue takes what it wants: whatever is served after it (routing protocols on DSCP 48, lossless queues) gets the
+rest. A limit is the scheduler's `pir`; SONiC's YANG wants a `cir` beside it (sonic-scheduler.yang).
+"""
+
+from collections.abc import Iterable, Mapping
+
+from qclimb.intent import SwitchIntent
+
+from switchd.ports import RowsNow, numbers_in
+from switchd.rows import Row
+
+STRICT: Row = {"type": "STRICT"}
+BYTES_PER_S = 125_000
+"""of 1 Mb/s"""
+
+
+def limits_of(intent: SwitchIntent) -> dict[int, float]:
+    """The share of a port's speed that a queue may take, of those that have a limit."""
+    return {one.queue: one.max_share for one in intent.classes if one.max_share is not None}
+
+
+def speed_of(port: str, rows: RowsNow) -> int | None:
+    """A port's speed, bytes/s; None where PORT does not tell."""
+    text = rows.get("PORT", {}).get(port, {}).get("speed", "")
+    return int(text) * BYTES_PER_S if text.isascii() and text.isdecimal() and 0 < int(text) < 10**9 else None
+
+
+def scheduled(port: str, keys: Iterable[str], limits: Mapping[int, float], rows: RowsNow) -> tuple[dict[str, Row], str]:
+    """The scheduler of each QUEUE row of a port, by key; and why some queue has no limit though it is to have one."""
+    found, why = dict[str, Row](), ""
+    speed = speed_of(port, rows)
+    for key in keys:
+        shares = {limits.get(queue) for queue in numbers_in(key.partition("|")[2]) or ()}
+        found[key] = STRICT
+        if shares <= {None}:
+            continue
+        (share, *others) = shares
+        if others:
+            why = why or f"QUEUE|{key} covers queues with different limits; split it into single queues first"
+        elif speed is None:
+            why = why or f"PORT|{port} has no speed, of which the limit is a share"
+        elif share is not None:
+            rate = max(1, round(share * speed))
+            found[key] = {**STRICT, "meter_type": "bytes", "cir": "1", "pir": str(rate)}
+    return found, why
+
+
+def starved(granted: Iterable[int], limits: Mapping[int, float], protected: Mapping[int, str]) -> str:
+    """Which queue may get nothing, and from whom; empty where each is left something.
+
+    protected  what each queue that is not ours carries, for the text
+    """
+    for queue, what in sorted(protected.items(), reverse=True):
+        above = sorted((one for one in granted if one > queue), reverse=True)
+        if above and sum(limits.get(one, 1.0) for one in above) >= 1:
+            names = ", ".join(map(str, above))
+            return f"queue {names} may take all of a port, and leave nothing to queue {queue} ({what})"
+    return ""
