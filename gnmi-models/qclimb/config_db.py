@@ -1,6 +1,6 @@
-"""A switch intent as CONFIG_DB rows of sonic-qclimb.yang: every value a string, lists under `<field>@`.
+"""A switch intent as CONFIG_DB rows of sonic-qclimb.yang: every value a string, ports joined by commas.
 
-QCLIMB|global            generation, admin_state, ports@, ecn_min_bytes, ecn_max_bytes, unpinned_dscp, tier, digest
+QCLIMB|global            generation, admin_state, ports, ecn_min_bytes, ecn_max_bytes, unpinned_dscp, tier, digest
 QCLIMB_CLASS|<priority>  dscp, queue, path, threshold_bytes, dynamic_th, max_share, foretold_share
 QCLIMB_PATH|<spine>      share
 
@@ -31,7 +31,7 @@ def rows_of(intent: IntentFields) -> Rows:
     """Rows by table and key; no empty table, which SONiC's patcher would refuse."""
     first = {"generation": str(intent.generation), "admin_state": intent.admin_state}
     if intent.ports:
-        first["ports@"] = ",".join(intent.ports)
+        first["ports"] = ",".join(intent.ports)
     if intent.ecn_min_bytes is not None:
         first |= {"ecn_min_bytes": str(intent.ecn_min_bytes), "ecn_max_bytes": str(intent.ecn_max_bytes)}
     if intent.unpinned_dscp is not None:

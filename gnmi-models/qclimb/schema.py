@@ -29,6 +29,8 @@ _NARROW = {"uint8", "uint16", "uint32", "int8"}
 libyang.configure_logging(True, logging.ERROR)
 logging.getLogger("libyang").setLevel(logging.CRITICAL + 1)
 _LOCATION = re.compile(r':? *(?:, )?[SsDd](chema|ata) location "(.*?)"(?=,|\.)(?:, line number \d+)?\.?')
+_PATH = re.compile(r":? *(?:, )?[SsDd](chema|ata) path: (\S+)(?: \(line \d+\))?")
+"""libyang 2 says it by the former, libyang 3, which SONiC has, by the latter"""
 _one_at_a_time = Lock()  # a context keeps its last error, so threads must not mix theirs
 
 
@@ -170,7 +172,7 @@ def _fields(parent: Any, row: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 def _sentence(message: str) -> str:
     """libyang's message as one sentence that begins with the data path, or the schema's where data is missing."""
     message = message.removeprefix("failed to parse data tree: ").strip()
-    found = dict(_LOCATION.findall(message))
-    said = _LOCATION.sub("", message).strip(" :.")
+    found = dict(_LOCATION.findall(message)) | dict(_PATH.findall(message))
+    said = _PATH.sub("", _LOCATION.sub("", message)).strip(" :.")
     place = found.get("ata") or found.get("chema")
     return f"{place}: {said}" if place else said

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from qclimb.errors import IntentError
 from qclimb.intent import QueueClass, SwitchIntent
-from qclimb.schema import validate_config_db, validate_gnmi, yang_directory
+from qclimb.schema import _sentence, validate_config_db, validate_gnmi, yang_directory
 
 ROOT = Path(__file__).parents[2]
 PYANG = Path(sys.executable).with_name("pyang")
@@ -36,6 +36,27 @@ def test_the_readme_shows_the_trees_as_they_are() -> None:
     readme = (ROOT / "gnmi-models" / "README.md").read_text()
     for line in tree.stdout.splitlines():
         assert line.rstrip() in readme, f"{line!r}: paste pyang's tree into gnmi-models/README.md again"
+
+
+@pytest.mark.parametrize(
+    ("message", "sentence"),
+    [
+        (
+            'Invalid type uint64 value "x".: Data path: /qclimb:qclimb/config/generation (line 1)',
+            '/qclimb:qclimb/config/generation: Invalid type uint64 value "x"',
+        ),
+        (
+            'failed to parse data tree: Invalid value "x". : Data location "/qclimb:qclimb/config", line number 1.',
+            '/qclimb:qclimb/config: Invalid value "x"',
+        ),
+        (
+            'Mandatory node "queue" instance does not exist.: Schema path: /qclimb:qclimb/classes/class/config/queue',
+            '/qclimb:qclimb/classes/class/config/queue: Mandatory node "queue" instance does not exist',
+        ),
+    ],
+)
+def test_what_either_libyang_says_begins_with_the_path(message: str, sentence: str) -> None:
+    assert _sentence(message) == sentence
 
 
 def test_what_a_switch_answers_is_valid_too() -> None:
