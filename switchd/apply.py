@@ -62,7 +62,11 @@ class Written:
 
 
 class Switch:
-    """The switch's configuration as qclimb holds it. Threads may share it."""
+    """The switch's configuration as qclimb holds it. Threads may share it.
+
+    host  has what SONiC keeps for the whole box (clients, certificates, addresses, features); of several ASICs each
+          has a database of its own, and this is another
+    """
 
     def __init__(
         self,
@@ -71,8 +75,10 @@ class Switch:
         backend: PathBackend = "acl",
         quiet_s: float = 0.0,
         guard_s: float = WINDOW_S,
+        host: Database | None = None,
     ) -> None:
         self.db = db
+        self.host = host or db
         self.quiet = Quiet(quiet_s)
         self._known: Rows | None = None  # CONFIG_DB as we last read or wrote it
         self._is_held = self._is_half = False
@@ -83,6 +89,7 @@ class Switch:
         self._backend: PathBackend = backend
         self._steerer = Steerer(db, self._holder) if backend == "acl" else None
         self._guard = Guard(db, guard_s)
+        self.edits = 0
         self._tags = Tags()
         self._memory: dict[str, Row] = {}
         self._asic = AsicView(db)
@@ -139,7 +146,7 @@ class Switch:
     def _hold(self, status: Status, reason: str, is_half: bool = False) -> bool:
         """Write nothing now, and say why; `look` goes on when it is quiet, unless rows are still to come."""
         if not is_half:
-            reason = f"{reason}: somebody changed CONFIG_DB, and a patch of it may be under way"
+            reason = f"{reason}: {self.quiet.why}"
         if not self._is_held:
             log.info("held reason=%r", reason)
         self._is_held, self._is_half = True, is_half
@@ -167,7 +174,9 @@ class Switch:
 
         with self._lock:
             self._begin()
-            return self._on_rows(once)
+            found = self._on_rows(once)
+            self.edits += 1
+            return found
 
     def _on_rows(self, act: Callable[[Rows], Result]) -> Result:
         """What `act` makes of the rows now, of newer ones where somebody changed them before it could write."""

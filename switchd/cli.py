@@ -4,7 +4,6 @@ import logging
 import os
 import re
 import signal
-import sys
 import threading
 from contextlib import suppress
 from ipaddress import ip_address
@@ -17,6 +16,9 @@ from qclimb.errors import QclimbError
 from qclimb.extras import named
 from qclimb.options import Finite, version_option
 
+from switchd import logs
+from switchd.namespaces import is_namespace
+
 with named():  # redis, whose client the extra `switch` brings
     from switchd.apply import Switch
     from switchd.backend import open_database
@@ -25,6 +27,7 @@ with named():  # redis, whose client the extra `switch` brings
     from switchd.guard import WINDOW_S
     from switchd.quiet import QUIET_S
     from switchd.wanted import PathBackend
+    from switchd.warm import WarmStart
 
 log = logging.getLogger("switchd")
 
@@ -46,6 +49,21 @@ def address(_context: click.Context, parameter: click.Parameter, value: str | No
         raise click.BadParameter(
             f"{value!r} is no ADDR:PORT, expected an IP address and a port, like 198.18.0.11:9339"
         ) from None
+    return value
+
+
+def listened(_context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+    """ADDR:PORT each, or a port alone."""
+    for value in values:
+        if not (value.isascii() and value.isdecimal() and int(value) <= 65535):
+            address(_context, parameter, value)
+    return values
+
+
+def asic(_context: click.Context, _parameter: click.Parameter, value: str) -> str:
+    """SONiC's name of an ASIC's namespace, or none."""
+    if value and not is_namespace(value):
+        raise click.BadParameter(f"{value!r} is no namespace, expected asic0, asic1, ...")
     return value
 
 
@@ -102,7 +120,21 @@ def without_password(url: str) -> str:
     is_flag=True,
     help="Restore what stood before qclimb, delete its objects, and end; the intent's rows stay. Before uninstalling.",
 )
-@click.option("--listen", callback=address, metavar="ADDR:PORT", help="Serve gNMI with mutual TLS here.")
+@click.option(
+    "-n",
+    "--namespace",
+    default="",
+    callback=asic,
+    metavar="NAME",
+    help="Of several ASICs: asic0, ...; its redis is the one that SONiC's files tell.",
+)
+@click.option(
+    "--listen",
+    multiple=True,
+    callback=listened,
+    metavar="[ADDR:]PORT",
+    help="Serve gNMI with mutual TLS here; a port alone: on the management interface and loopback. Repeatable.",
+)
 @click.option("--tls-cert", type=File, help="The server's certificate chain (PEM).")
 @click.option("--tls-key", type=File, help="Its private key (PEM).")
 @click.option("--tls-ca", type=File, help="The CA of the clients' certificates (PEM).")
@@ -152,7 +184,8 @@ def main(
     redis_url: str,
     backend: str,
     give_back: bool,
-    listen: str | None,
+    namespace: str,
+    listen: tuple[str, ...],
     tls_cert: Path | None,
     tls_key: Path | None,
     tls_ca: Path | None,
@@ -164,9 +197,7 @@ def main(
     log_level: str,
 ) -> None:
     """Lay the intent of the QCLIMB_* tables over SONiC's QoS tables, and serve it by gNMI."""
-    logging.basicConfig(
-        level=log_level.upper(), stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s"
-    )
+    logs.configure(log_level)
     files = {"--tls-cert": tls_cert, "--tls-key": tls_key, "--tls-ca": tls_ca}
     missing = [name for name, value in files.items() if value is None]
     if not (listen or plain_loopback or give_back):
@@ -181,32 +212,28 @@ def main(
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     try:
-        db = open_database(backend, redis_url)
+        db = open_database(backend, redis_url, namespace)
+        host = open_database(backend, redis_url) if namespace else db
     except QclimbError as error:
         raise click.UsageError(str(error)) from error
-    switch = Switch(db, backend=backend_of_paths, quiet_s=quiet_s, guard_s=guard_s)
+    switch = Switch(db, backend=backend_of_paths, quiet_s=quiet_s, guard_s=guard_s, host=host)
     if give_back:
         gone(switch)
         return
-    from switchd.door import Door  # grpc: not for --help
+    from switchd.door import Doors  # grpc: not for --help
+    from switchd.saving import Saver
 
-    doors = []
+    given = None if tls_from_config_db else [path for path in files.values() if path is not None]
+    doors, level, warm = Doors(switch, listen, plain_loopback, given), logs.Level(log_level), WarmStart(db, feature())
     try:
-        if listen:
-            given = None if tls_from_config_db else [path for path in files.values() if path is not None]
-            doors.append(Door(switch, listen, given))
-        if plain_loopback:
-            doors.append(Door(switch, plain_loopback, None, plain=True))
-        for door in doors:
-            door.open(must=not door.may_wait)
+        doors.open()
     except (OSError, ValueError, QclimbError) as error:
         raise click.UsageError(str(error)) from error
-    log.info("start redis=%s", without_password(redis_url))
-    run(switch, db, stop, [door.open for door in doors if door.may_wait])
-    for door in doors:
-        door.close()
+    log.info("start redis=%s", namespace or without_password(redis_url))
+    run(switch, db, stop, [doors.beat, lambda: level.follow(host), lambda: warm.follow(switch), Saver(switch).beat])
+    doors.close()
     with suppress(DatabaseLost):
-        if is_leaving(db) or not any(db.get_tables(INTENT_TABLES).values()):  # nobody may be there to do it later
+        if is_leaving(host) or not any(db.get_tables(INTENT_TABLES).values()):  # nobody may be there to do it later
             try:
                 switch.give_back()
             except RowsChanged as error:
@@ -218,7 +245,12 @@ def main(
 
 def is_leaving(db: Database) -> bool:
     """Whether SONiC ends this service for good (`config feature state qclimb disabled`), as opposed to a restart."""
-    return db.get_entry("FEATURE", os.environ.get("QCLIMB_FEATURE", "qclimb")).get("state", "").endswith("disabled")
+    return db.get_entry("FEATURE", feature()).get("state", "").endswith("disabled")
+
+
+def feature() -> str:
+    """SONiC's name of this service."""
+    return os.environ.get("QCLIMB_FEATURE", "qclimb")
 
 
 def gone(switch: Switch) -> None:

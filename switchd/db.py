@@ -18,6 +18,7 @@ from switchd.rows import EMPTY, Change, Delete, Drop, Merge, Put, Row, Rows
 
 APPL, ASIC, COUNTERS, CONFIG, STATE = 0, 1, 2, 4, 6
 """SONiC's database_config.json"""
+NAMES = {APPL: "APPL_DB", ASIC: "ASIC_DB", COUNTERS: "COUNTERS_DB", CONFIG: "CONFIG_DB", STATE: "STATE_DB"}
 HOLDER = "QCLIMB_HOLDER"
 """key of STATE_DB: who writes; expires when he no longer says so"""
 READ_AT_ONCE = 200

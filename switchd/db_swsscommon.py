@@ -11,14 +11,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from switchd.db import APPL, ASIC, CONFIG, COUNTERS, STATE, Database, DatabaseLost, Event, Watch
+from switchd.db import CONFIG, NAMES, Database, DatabaseLost, Event, Watch
 
 try:
     from swsscommon import swsscommon
 except ImportError:  # not a switch
     swsscommon = None
 
-NAMES = {APPL: "APPL_DB", ASIC: "ASIC_DB", COUNTERS: "COUNTERS_DB", CONFIG: "CONFIG_DB", STATE: "STATE_DB"}
 CONNECT_TIMEOUT_MS = 5000
 PREFIX = f"__keyspace@{CONFIG}__:"
 
@@ -40,11 +39,23 @@ def lost() -> Iterator[None]:
         raise DatabaseLost(f"redis: {why}") from error
 
 
-class SwsscommonDatabase(Database):
-    """A connector is not shared between threads: every thread has its own connections."""
+def connector(name: str, namespace: str) -> Any:
+    """A connection of its own. Raises RuntimeError."""
+    return swsscommon.DBConnector(name, CONNECT_TIMEOUT_MS, False, *([namespace] if namespace else ()))
 
-    def __init__(self) -> None:
+
+class SwsscommonDatabase(Database):
+    """A connector is not shared between threads: every thread has its own connections.
+
+    `namespace`: of several ASICs; "" where there is one, or within an ASIC's own container.
+    """
+
+    def __init__(self, namespace: str = "") -> None:
         self._local = threading.local()
+        self._namespace = namespace
+        if namespace and not swsscommon.SonicDBConfig.isGlobalInit():
+            with lost():
+                swsscommon.SonicDBConfig.initializeGlobalConfig()
 
     def run(self, number: int, script: str, keys: Sequence[str], args: Sequence[str]) -> str:
         command = swsscommon.RedisCommand()
@@ -53,7 +64,7 @@ class SwsscommonDatabase(Database):
         try:
             with lost():
                 if number not in connections:
-                    connections[number] = swsscommon.DBConnector(NAMES[number], CONNECT_TIMEOUT_MS, False)
+                    connections[number] = connector(NAMES[number], self._namespace)
                 reply = swsscommon.RedisReply(connections[number], command)
                 return str(swsscommon.RedisReply.to_string(reply.getContext(), ""))
         except DatabaseLost:
@@ -61,7 +72,7 @@ class SwsscommonDatabase(Database):
             raise
 
     def watch(self, tables: Iterable[str]) -> "SwsscommonWatch":
-        return SwsscommonWatch(tuple(tables))
+        return SwsscommonWatch(tuple(tables), self._namespace)
 
     def close(self) -> None:
         self._local = threading.local()
@@ -73,14 +84,14 @@ class SwsscommonWatch(Watch):
     Beside it the notifications of all tables, as ConfigDBConnector.listen takes them.
     """
 
-    def __init__(self, tables: Sequence[str]) -> None:
+    def __init__(self, tables: Sequence[str], namespace: str = "") -> None:
         with lost():
             self._select = swsscommon.Select()
-            self._db = swsscommon.DBConnector("CONFIG_DB", CONNECT_TIMEOUT_MS, False)
+            self._db = connector("CONFIG_DB", namespace)
             self._subscribers = {table: swsscommon.SubscriberStateTable(self._db, table) for table in tables}
             for subscriber in self._subscribers.values():
                 self._select.addSelectable(subscriber)
-            self._all = swsscommon.DBConnector("CONFIG_DB", CONNECT_TIMEOUT_MS, False).pubsub()
+            self._all = connector("CONFIG_DB", namespace).pubsub()
             self._all.psubscribe(f"{PREFIX}*")
 
     def poll(self, timeout_s: float) -> list[Event]:

@@ -1,20 +1,24 @@
-"""The gNMI server's door: its address and certificates, and when it opens.
+"""The gNMI server's doors: addresses and certificates, and when they open.
 
 With `--tls-cert` and its like, files that make no server end the process: somebody wrote them on the command line. On
 a switch they are those of SONiC's own gNMI server (CONFIG_DB, GNMI|certs): where they are missing or bad, QoS runs,
-the door stays closed, the status says why, and it is tried again.
+the doors stay closed, the status says why, and it is tried again. The addresses may be the switch's own, too: those
+of its management interface and loopback, which may come later, or change.
 """
 
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import grpc
-from qclimb import pem
 from qclimb.errors import QclimbError
 
+from switchd.addresses import management
 from switchd.apply import Switch
-from switchd.gnmi.server import Servicer, Tls, start
+from switchd.certificates import Certificates
+from switchd.db import DatabaseLost
+from switchd.gnmi.server import Servicer, start
 
 log = logging.getLogger("switchd")
 
@@ -23,51 +27,98 @@ CERTS = ("server_crt", "server_key", "ca_crt")
 
 
 class Door:
-    """One address. `files`: certificate, key, CA; None: those of GNMI|certs, or none on a plain loopback."""
+    """One address. `certificates`: None: a plain loopback. `why`: it is closed; empty where it is not."""
 
-    def __init__(self, switch: Switch, address: str, files: Sequence[Path] | None, plain: bool = False) -> None:
-        self._switch, self._address, self._files, self._plain = switch, address, files, plain
+    def __init__(self, switch: Switch, address: str, certificates: Certificates | None) -> None:
+        self._switch, self._address, self._certificates = switch, address, certificates
         self._servicer: Servicer | None = None
         self._server: grpc.Server | None = None
+        self.why = ""
 
     @property
-    def may_wait(self) -> bool:
-        """Whether it may stay closed."""
-        return self._files is None and not self._plain
+    def is_open(self) -> bool:
+        """Whether it serves."""
+        return self._server is not None
 
-    def open(self, must: bool = False) -> None:
-        """Serve, if it is not done yet. With `must` raises OSError, ValueError or QclimbError where it can't."""
+    def open(self) -> None:
+        """Serve, if it is not done yet. Raises OSError, ValueError or QclimbError where it can't."""
         if self._server is not None:
             return
-        try:
-            tls = None if self._plain else self._tls()
-            servicer = Servicer(self._switch, self._plain)
-            self._server, port = start(servicer, self._address, tls)
-            self._servicer = servicer
-        except (OSError, ValueError, QclimbError) as error:
-            if must:
-                raise
-            why = f"closed: {error}"
-            if why != self._switch.board.door:
-                log.warning("gnmi %s", why)
-            self._switch.board.door = why
-            return
-        if self.may_wait:
-            self._switch.board.door = ""
-        log.info("ready address=%s port=%d tls=%s", self._address, port, "none" if self._plain else "mutual")
-
-    def _tls(self) -> Tls:
-        files = self._files
-        if files is None:
-            row = self._switch.db.get_entry("GNMI", "certs")
-            if missing := [name for name in CERTS if not row.get(name)]:
-                raise QclimbError(f"GNMI|certs has no {', '.join(missing)}")
-            files = [Path(row[name]) for name in CERTS]
-        pem.check(*files)
-        return Tls(*(path.read_bytes() for path in files))
+        credentials = None if self._certificates is None else self._certificates.credentials()
+        servicer = Servicer(self._switch, credentials is None)
+        self._server, port = start(servicer, self._address, credentials)
+        self._servicer = servicer
+        log.info("ready address=%s port=%d tls=%s", self._address, port, "mutual" if credentials else "none")
 
     def close(self) -> None:
         """End the server, with a moment's grace for what runs."""
         if self._server is not None and self._servicer is not None:
             self._servicer.closing.set()
             self._server.stop(STOP_GRACE_S).wait(2 * STOP_GRACE_S)
+            self._server = None
+
+
+class Doors:
+    """All of them.
+
+    listen      ADDR:PORT; or a port alone: on the management interface's addresses and loopback
+    plain       ADDR:PORT on loopback without TLS
+    files       certificate, key, CA; None: those of GNMI|certs
+    """
+
+    def __init__(self, switch: Switch, listen: Sequence[str], plain: str | None, files: Sequence[Path] | None) -> None:
+        self._switch, self._listen, self._is_given = switch, listen, files is not None
+        self._certificates = Certificates(files or ())
+        self._plain = None if plain is None else Door(switch, plain, None)
+        self._doors: dict[str, Door] = {}
+
+    def open(self) -> None:
+        """At start: what the command line alone tells must be good. Raises OSError, ValueError or QclimbError."""
+        if self._is_given and self._listen:
+            self._certificates.check()
+            for address in self._listen:
+                if ":" in address:
+                    self._door(address).open()
+        if self._plain is not None:
+            self._plain.open()
+        with suppress(DatabaseLost):  # QoS waits for redis, too
+            self.beat()
+
+    def beat(self) -> None:
+        """Open what can be opened, close what is no address of ours any more, and say why not. Raises DatabaseLost."""
+        addresses = [one for each in self._listen for one in self._addresses(each)]
+        for address in [one for one in self._doors if one not in addresses]:
+            log.info("closed address=%s", address)
+            self._doors.pop(address).close()
+        why = self._why_no_files() if addresses else ""
+        for address in addresses if not why else ():
+            try:
+                self._door(address).open()
+            except (OSError, ValueError, QclimbError) as error:
+                why = why or f"{error}"
+        is_open = any(each.is_open for each in self._doors.values())
+        why = f"{'not everywhere' if is_open else 'closed'}: {why}" if why else self._certificates.stale
+        if why != self._switch.board.door and why:
+            log.warning("gnmi %s", why)
+        self._switch.board.door = why
+
+    def close(self) -> None:
+        """End all."""
+        for door in (*self._doors.values(), *([self._plain] if self._plain else ())):
+            door.close()
+
+    def _door(self, address: str) -> Door:
+        return self._doors.setdefault(address, Door(self._switch, address, self._certificates))
+
+    def _addresses(self, listen: str) -> list[str]:
+        return [listen] if ":" in listen else [f"{host}:{listen}" for host in management(self._switch.host)]
+
+    def _why_no_files(self) -> str:
+        """Take the files of GNMI|certs, where they are asked for."""
+        if self._is_given:
+            return ""
+        row = self._switch.host.get_entry("GNMI", "certs")
+        if missing := [name for name in CERTS if not row.get(name)]:
+            return f"GNMI|certs has no {', '.join(missing)}"
+        self._certificates.files = tuple(Path(row[name]) for name in CERTS)
+        return ""

@@ -44,8 +44,8 @@ def with_what_follows(intent: SwitchIntent | None, rows: Rows, backend: PathBack
     }
 
 
-def json_patch(changed: Changed, rows: Rows) -> list[dict[str, Any]]:
-    """The changes as RFC 6902 over CONFIG_DB's JSON, which has no empty tables."""
+def json_patch(changed: Changed, rows: Rows, namespace: str = "") -> list[dict[str, Any]]:
+    """The changes as RFC 6902 over CONFIG_DB's JSON, which has no empty tables; `namespace`: of several ASICs."""
     found: list[dict[str, Any]] = []
     for table in sorted({table for table, _ in changed}):
         entries = {key: row for (of, key), row in changed.items() if of == table}
@@ -57,7 +57,7 @@ def json_patch(changed: Changed, rows: Rows) -> list[dict[str, Any]]:
             found.append({"op": "add", "path": f"/{table}", "value": value})
         else:
             found += [_operation(table, key, row) for key, row in entries.items()]
-    return found
+    return [{**one, "path": f"/{namespace}{one['path']}"} for one in found] if namespace else found
 
 
 def _operation(table: str, key: str, row: Row | None) -> dict[str, Any]:
@@ -99,12 +99,13 @@ def admitted(rows: Rows, state: str) -> SwitchIntent:
 @click.argument("file", required=False, type=click.Path(dir_okay=False, allow_dash=True))
 @click.option("--admin-state", type=click.Choice(["enabled", "disabled"]), help="Of the present intent, without FILE.")
 @click.option("--redis", "url", default="unix:///var/run/redis/redis.sock", show_default=True, metavar="URL", help=URL)
+@click.option("-n", "--namespace", default="", metavar="NAME", help="Of several ASICs: asic0, asic1, ...")
 @click.option("--backend", type=click.Choice(BACKENDS), default="auto", show_default=True, help="As switchd.")
 @click.option(
     "--paths", type=click.Choice(["acl", "none"]), default="acl", show_default=True, help="As switchd has it."
 )
 @named()
-def main(file: str | None, admin_state: str | None, url: str, backend: str, paths: PathBackend) -> None:
+def main(file: str | None, admin_state: str | None, url: str, namespace: str, backend: str, paths: PathBackend) -> None:
     """Print the JSON patch that writes an intent, and all rows that follow from it, into CONFIG_DB.
 
     FILE has the intent as JSON of qclimb.yang or as rows of CONFIG_DB; - is standard input. Nothing is written here.
@@ -112,7 +113,7 @@ def main(file: str | None, admin_state: str | None, url: str, backend: str, path
     if (file is None) == (admin_state is None):
         raise click.UsageError("give either FILE or --admin-state")
     try:
-        db = open_database(backend, url)
+        db = open_database(backend, url, namespace)
         rows = db.get_tables(WATCHED_TABLES)
         db.close()
         if file is None:
@@ -120,7 +121,8 @@ def main(file: str | None, admin_state: str | None, url: str, backend: str, path
         else:
             text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
             intent = intent_of_file(text, file)
-        click.echo(json.dumps(json_patch(with_what_follows(intent, rows, paths), rows), indent=4))
+        changed = with_what_follows(intent, rows, paths)
+        click.echo(json.dumps(json_patch(changed, rows, namespace), indent=4))
     except (OSError, UnicodeDecodeError, QclimbError) as error:
         raise click.UsageError(str(error)) from error
 

@@ -13,16 +13,20 @@ QUIET_S = 10.0
 rollback, 0.5 to 1 s each by its own comment"""
 
 
+PATCHED = "somebody changed CONFIG_DB, and a patch of it may be under way"
+
+
 class Quiet:
     """`quiet_s`: how long CONFIG_DB must have been left alone by others; 0: nobody else patches it."""
 
     def __init__(self, quiet_s: float) -> None:
         self._quiet_s = quiet_s
         self._since_s = time.monotonic()  # before that nobody knows what was under way
+        self.why = PATCHED
 
-    def disturbed(self) -> None:
-        """Somebody else wrote."""
-        self._since_s = time.monotonic()
+    def disturbed(self, why: str = PATCHED) -> None:
+        """Somebody else wrote, or another reason to wait."""
+        self._since_s, self.why = time.monotonic(), why
 
     def left_s(self) -> float:
         """Seconds until it is quiet; 0 where it is."""

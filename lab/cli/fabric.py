@@ -248,11 +248,14 @@ def attached(prefix: str) -> Fabric:
     return Fabric.attach(prefix)
 
 
+SHOWN = ["status", "ports", "policy", "queues", "classes", "paths", "counters"]
+
+
 @click.command(epilog="\b\nExample:\n  sudo qclimb lab show l1\n  sudo qclimb lab show l1 counters")
 @prefix_option
 @json_option
 @click.argument("switch")
-@click.argument("what", default="status", type=click.Choice(["status", "classes", "paths", "counters"]))
+@click.argument("what", default="status", type=click.Choice(SHOWN))
 @sentences
 def show(prefix: str, as_json: bool, switch: str, what: str) -> None:
     """What SWITCH's `show qclimb` says.

@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import NoReturn, TypeVar
 
 import grpc
@@ -50,15 +49,6 @@ OPTIONS = {
 """A peer that is silent, or gone without a word, keeps nothing."""
 Answer = TypeVar("Answer")
 Request = TypeVar("Request", bound=Message)
-
-
-@dataclass(frozen=True)
-class Tls:
-    """PEM bytes: the server's certificate chain and key, and the CA that clients' certificates must come from."""
-
-    certificate: bytes
-    key: bytes
-    client_ca: bytes
 
 
 class Servicer:
@@ -138,13 +128,13 @@ class Servicer:
     def subscribe(self, messages: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[pb.SubscribeResponse]:
         """ONCE, POLL, STREAM."""
         try:
-            with self._streams.place(client_of(context, self.switch.db, self.plain)):
+            with self._streams.place(client_of(context, self.switch.host, self.plain)):
                 yield from self._subscribed(Requests(messages, context), context)
         except Exception as error:
             abort(context, error)
 
     def _subscribed(self, requests: Requests, context: grpc.ServicerContext) -> Iterator[pb.SubscribeResponse]:
-        known = Known(self.switch.db, self.plain)
+        known = Known(self.switch.host, self.plain)
         first = requests.next(self.limits.first_message_s, "SubscriptionList")
         if first is None:
             return
@@ -190,7 +180,7 @@ class Servicer:
 
     def _answered(self, context: grpc.ServicerContext, answer: Callable[[Client], Answer]) -> Answer:
         try:
-            return answer(client_of(context, self.switch.db, self.plain))
+            return answer(client_of(context, self.switch.host, self.plain))
         except Exception as error:
             abort(context, error)
 
@@ -229,17 +219,14 @@ def abort(context: grpc.ServicerContext, error: Exception) -> NoReturn:
     raise error
 
 
-def start(servicer: Servicer, address: str, tls: Tls | None) -> tuple[grpc.Server, int]:
+def start(servicer: Servicer, address: str, credentials: grpc.ServerCredentials | None) -> tuple[grpc.Server, int]:
     """Serve at ADDR:PORT; answers the server and its port (for port 0). Raises OSError where it can't."""
     threads = ThreadPoolExecutor(servicer.limits.streams + UNARY_THREADS, thread_name_prefix="gnmi")
     server = grpc.server(threads, [servicer.handlers()], options=list(OPTIONS.items()))
     try:
-        if tls is None:
+        if credentials is None:
             port = server.add_insecure_port(address)
         else:
-            credentials = grpc.ssl_server_credentials(
-                [(tls.key, tls.certificate)], tls.client_ca, require_client_auth=True
-            )
             port = server.add_secure_port(address, credentials)
     except RuntimeError as error:
         raise OSError(f"can't listen at {address}: {_why_not(address) or error}") from error

@@ -15,8 +15,12 @@ CONTAINER = "qclimb"
 help_names = {"help_option_names": ["-h", "--help"]}
 
 
-def apply_patch(words: list[str], given: bytes = b"") -> None:
+namespace_option = click.option("-n", "--namespace", metavar="NAME", help="Of several ASICs: asic0, asic1, ...")
+
+
+def apply_patch(words: list[str], namespace: str | None, given: bytes = b"") -> None:
     """Patch CONFIG_DB with what the container makes of `words`; what went wrong is said, and the status 2."""
+    words = [*words, *(["--namespace", namespace] if namespace else [])]
     try:
         made = subprocess.run(
             ["docker", "exec", "-i", CONTAINER, "python3", "-m", "switchd.patch", *words],
@@ -49,24 +53,27 @@ def qclimb() -> None:
 
 @qclimb.command(context_settings=help_names, epilog="Example: config qclimb apply intent.json")
 @click.argument("file", type=click.File("rb"))
-def apply(file: IO[bytes]) -> None:
+@namespace_option
+def apply(file: IO[bytes], namespace: str | None) -> None:
     """Write an intent, and what follows from it, in one patch.
 
     FILE has it as JSON of qclimb.yang or as rows of CONFIG_DB; - is standard input.
     """
-    apply_patch(["-"], file.read())
+    apply_patch(["-"], namespace, file.read())
 
 
 @qclimb.command(context_settings=help_names, epilog="Example: config qclimb enable")
-def enable() -> None:
+@namespace_option
+def enable(namespace: str | None) -> None:
     """Lay the present intent over the switch's queues."""
-    apply_patch(["--admin-state", "enabled"])
+    apply_patch(["--admin-state", "enabled"], namespace)
 
 
 @qclimb.command(context_settings=help_names, epilog="Example: config qclimb disable")
-def disable() -> None:
+@namespace_option
+def disable(namespace: str | None) -> None:
     """Give back what stood before; the intent's rows stay."""
-    apply_patch(["--admin-state", "disabled"])
+    apply_patch(["--admin-state", "disabled"], namespace)
 
 
 def register(cli: click.Group) -> None:

@@ -1,16 +1,17 @@
 """`show qclimb` for SONiC's `show`: copied onto the host (show/plugins/qclimb.py) and run by its Python.
 
 So: only the standard library, click, tabulate, and what a SONiC host has (swsscommon and utilities_common,
-reached through the `Db` object of `show`); nothing of our own packages. One namespace (single-ASIC switches).
-Off a switch the same commands read a plain redis: `python -m switchd.show --redis unix:///PATH status`.
+reached through the `Db` object of `show`); nothing of our own packages. A `db` here is a SonicV2Connector of one
+namespace. Off a switch the same commands read a plain redis (`plain`).
 """
 
 import json
 import re
-import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import wraps
+from pathlib import Path
 from typing import Any
 
 import click
@@ -62,58 +63,39 @@ SPINE_FIELDS = (
     *(("Interfaces", "interfaces"), ("Status", "status"), ("Share", "share")),
     *(("Balanced class", "balanced"), ("Reason", "reason")),
 )
-json_option = click.option("-j", "--json", "as_json", is_flag=True, help="Print JSON.")
 help_names = {"help_option_names": ["-h", "--help"]}
-
-
-class PlainDb:
-    """What `show`'s Db gives us, from a redis without SONiC around it.
-
-    It is its own `.db` (SonicV2Connector) and `.cfgdb` (ConfigDBConnector).
-    """
-
-    COUNTERS_DB, CONFIG_DB, STATE_DB = 2, 4, 6
-
-    def __init__(self, url: str) -> None:
-        import redis
-
-        def connect(number: int) -> Any:
-            return redis.Redis.from_url(url, db=number, decode_responses=True, encoding_errors="backslashreplace")
-
-        self._connect = connect
-        self.db = self.cfgdb = self
-
-    def keys(self, number: int, pattern: str) -> list[str]:
-        """SonicV2Connector.keys."""
-        return list(self._connect(number).keys(pattern))
-
-    def get_all(self, number: int, key: str) -> dict[str, str]:
-        """SonicV2Connector.get_all."""
-        return dict(self._connect(number).hgetall(key))
-
-    def get_entry(self, table: str, key: str) -> dict[str, Any]:
-        """ConfigDBConnector.get_entry: a field `name@` is the list `name`."""
-        row = self.get_all(self.CONFIG_DB, f"{table}|{key}")
-        return {f.removesuffix("@"): v.split(",") if f.endswith("@") else v for f, v in row.items()}
+namespace_option = click.option("-n", "--namespace", metavar="NAME", help="Of several ASICs: asic0, asic1, ...")
+json_option = click.option("-j", "--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 @contextmanager
-def database() -> Iterator[Any]:
-    """The Db that `show` made, or ours off a switch; a redis that can't be reached is one sentence and status 2."""
+def database(namespace: str | None) -> Iterator[Any]:
+    """The databases of one namespace; a redis that can't be reached is one sentence and status 2."""
     context = click.get_current_context()
     try:
-        plain = context.find_object(PlainDb)
-        if plain is not None:
-            yield plain
-        else:
+        found = context.find_root().obj
+        if found is None:
             from utilities_common.db import Db
 
-            yield context.find_object(Db) or Db()
+            found = Db()
+        yield of_namespace(found.db_clients, namespace)
     except Exception as error:  # redis-py's, or RuntimeError from SONiC's library
         if isinstance(error, (click.ClickException, ImportError)) or not is_redis(error):
             raise
         click.echo(f"Error: redis: {str(error).splitlines()[0]}", err=True)
         context.exit(2)
+
+
+def of_namespace(clients: dict[str, Any], namespace: str | None) -> Any:
+    """A connector by namespace; the one that there is where none is told. On several ASICs "" is none of them."""
+    names = sorted(name for name in clients if name) or [""]
+    if namespace is None and len(names) == 1:
+        namespace = names[0]
+    if namespace is None or namespace not in names:
+        told = "" if namespace is None else f" instead of {namespace!r}"
+        expected = f"expected one of {', '.join(names)}" if names[0] else "this switch has no namespaces"
+        raise click.UsageError(f"-n: {expected}{told}")
+    return clients[namespace]
 
 
 def is_redis(error: Exception) -> bool:
@@ -123,7 +105,7 @@ def is_redis(error: Exception) -> bool:
 
 def status_row(db: Any) -> dict[str, str]:
     """QCLIMB_STATUS|global, and whether the daemon lives; {} when it never ran."""
-    row = dict(db.db.get_all(db.db.STATE_DB, "QCLIMB_STATUS|global") or {})
+    row = dict(db.get_all(db.STATE_DB, "QCLIMB_STATUS|global") or {})
     return {**row, "daemon": daemon(row), "gnmi": row.get("gnmi", "open")} if row else {}
 
 
@@ -151,8 +133,19 @@ def natural(text: str) -> list[tuple[int, str]]:
 
 def state_rows(db: Any, table: str) -> dict[str, dict[str, str]]:
     """A table of STATE_DB by key, in natural order."""
-    keys = sorted(db.db.keys(db.db.STATE_DB, f"{table}|*") or [], key=natural)
-    return {key.partition("|")[2]: dict(db.db.get_all(db.db.STATE_DB, key) or {}) for key in keys}
+    keys = sorted(db.keys(db.STATE_DB, f"{table}|*") or [], key=natural)
+    return {key.partition("|")[2]: dict(db.get_all(db.STATE_DB, key) or {}) for key in keys}
+
+
+def config_row(db: Any, key: str) -> dict[str, str]:
+    """A row of CONFIG_DB; {} where there is none."""
+    return dict(db.get_all(db.CONFIG_DB, key) or {})
+
+
+def config_rows(db: Any, table: str) -> dict[str, dict[str, str]]:
+    """A table of CONFIG_DB by key, in natural order."""
+    keys = sorted(db.keys(db.CONFIG_DB, f"{table}|*") or [], key=natural)
+    return {key.partition("|")[2]: config_row(db, key) for key in keys}
 
 
 def port_rows(db: Any) -> dict[str, dict[str, str]]:
@@ -165,33 +158,62 @@ def class_rows(db: Any) -> dict[str, dict[str, str]]:
     return state_rows(db, "QCLIMB_CLASS_STATE")
 
 
-def counter_rows(db: Any, interface: str | None) -> list[dict[str, Any]]:
-    """A row for each granted port and class, ports in natural order; a counter that the platform lacks is None."""
-    oids = dict(db.db.get_all(db.db.COUNTERS_DB, "COUNTERS_QUEUE_NAME_MAP") or {})
+def counter_rows(
+    db: Any, interface: str | None, before: dict[str, dict[str, str]] | None = None
+) -> list[dict[str, Any]]:
+    """A row for each granted port and class, ports in natural order; a counter that the platform lacks is None.
+
+    before  what to count from, by object id
+    """
+    before = before or {}
+    oids = dict(db.get_all(db.COUNTERS_DB, "COUNTERS_QUEUE_NAME_MAP") or {})
     present = sorted({name.rpartition(":")[0] for name in oids}, key=natural)
-    granted = db.cfgdb.get_entry("QCLIMB", "global").get("ports")
-    granted = granted if isinstance(granted, list) and granted else present  # without @ it is no list
+    named = config_row(db, "QCLIMB|global").get("ports", "")
+    granted = named.split(",") if named else present
     if interface is not None and interface not in granted:
         raise click.BadParameter(f"{interface!r} is no port that was granted to qclimb and has queue counters")
     found = []
     for port in sorted(granted, key=natural) if interface is None else [interface]:
         for priority, row in class_rows(db).items():
             oid = oids.get(f"{port}:{row.get('queue')}")
-            counted = dict(db.db.get_all(db.db.COUNTERS_DB, f"COUNTERS:{oid}") or {}) if oid else {}
+            counted = dict(db.get_all(db.COUNTERS_DB, f"COUNTERS:{oid}") or {}) if oid else {}
             one = {"interface": port, "priority": number(priority), "queue": number(row.get("queue"))}
             for _, name, sai in COUNTER_FIELDS:
-                one[name] = number(counted.get(sai))  # some say "N/A"
+                one[name] = since(number(counted.get(sai)), before.get(str(oid), {}).get(sai))  # some say "N/A"
             found.append(one)
     return found
 
 
+def since(count: int | None, before: Any) -> int | None:
+    """What was counted since `sonic-clear qclimb counters`; a counter that went back began anew."""
+    old = number(before)
+    return count if count is None or old is None or count < old else count - old
+
+
+def cleared(namespace: str | None) -> dict[str, dict[str, str]]:
+    """The counters by object id when this user cleared them; {} if he did not."""
+    with suppress(OSError, ValueError):
+        found = json.loads(cleared_file(namespace).read_text())
+        rows = found if isinstance(found, dict) else {}
+        return {oid: row for oid, row in rows.items() if isinstance(row, dict)}
+    return {}
+
+
+def cleared_file(namespace: str | None) -> Path:
+    """Where `sonic-clear` keeps them, as SONiC's own commands do (utilities_common.cli.UserCache)."""
+    directory = Path.home() / ".cache" / "qclimb"
+    with suppress(ImportError):
+        from utilities_common.cli import UserCache
+
+        directory = Path(UserCache(app_name="qclimb").get_directory())
+    return directory / f"counters{namespace or ''}.json"
+
+
 def rule_totals(db: Any, rules: str) -> dict[str, Any]:
     """Packets and bytes that ACL rules (with commas) have counted; None where nothing counts them."""
-    oids = dict(db.db.get_all(db.db.COUNTERS_DB, "ACL_COUNTER_RULE_MAP") or {}) if rules else {}
+    oids = dict(db.get_all(db.COUNTERS_DB, "ACL_COUNTER_RULE_MAP") or {}) if rules else {}
     rows = [
-        dict(db.db.get_all(db.db.COUNTERS_DB, f"COUNTERS:{oids[rule]}") or {})
-        for rule in rules.split(",")
-        if rule in oids
+        dict(db.get_all(db.COUNTERS_DB, f"COUNTERS:{oids[rule]}") or {}) for rule in rules.split(",") if rule in oids
     ]
     found: dict[str, Any] = {}
     for name in ("packets", "bytes"):
@@ -245,6 +267,22 @@ def ran(db: Any, as_json: bool) -> bool:
     return False
 
 
+def command(example: str) -> Callable[[Callable[..., None]], click.Command]:
+    """A sub-command with -n and -j; it is called with the databases, where qclimb ever ran."""
+
+    def made(tell_it: Callable[..., None]) -> click.Command:
+        @wraps(tell_it)
+        def called(namespace: str | None, as_json: bool, **words: Any) -> None:
+            with database(namespace) as db:
+                if ran(db, as_json):
+                    tell_it(db, as_json, **words)
+
+        with_options = namespace_option(json_option(called))
+        return qclimb.command(context_settings=help_names, epilog=f"Example: show qclimb {example}")(with_options)
+
+    return made
+
+
 @click.group(
     name="qclimb",
     cls=Group,
@@ -252,137 +290,96 @@ def ran(db: Any, as_json: bool) -> bool:
     invoke_without_command=True,
     epilog="Example: show qclimb counters Ethernet0",
 )
+@namespace_option
+@json_option
 @click.pass_context
-def qclimb(context: click.Context) -> None:
-    """Show what qclimb does on this switch."""
+def qclimb(context: click.Context, namespace: str | None, as_json: bool) -> None:
+    """Show what qclimb does on this switch.
+
+    Without a command: the status.
+    """
     if context.invoked_subcommand is None:
-        context.invoke(status, as_json=False)
+        context.invoke(status, namespace=namespace, as_json=as_json)
 
 
-@qclimb.command(context_settings=help_names, epilog="Example: show qclimb status --json")
-@json_option
-def status(as_json: bool) -> None:
+@command("status --json")
+def status(db: Any, as_json: bool) -> None:
     """Show which generation of the intent is applied, or why not."""
-    with database() as db:
-        if ran(db, as_json):
-            row = status_row(db)
-            refused = [port for port, one in port_rows(db).items() if "reason" in one]
-            table = [[title, row.get(name, "N/A")] for title, name in STATUS_FIELDS]
-            if refused:
-                table.append(["Ports not applied", f"{len(refused)}: {', '.join(refused)} (show qclimb ports)"])
-            tell(as_json, row, table, [])
+    row = status_row(db)
+    refused = [port for port, one in port_rows(db).items() if "reason" in one]
+    table = [[title, row.get(name, "N/A")] for title, name in STATUS_FIELDS]
+    alarms = [priority for priority, one in class_rows(db).items() if "alarm" in one]
+    if refused:
+        table.append(["Ports not applied", f"{len(refused)}: {', '.join(refused)} (show qclimb ports)"])
+    if alarms:
+        table.append(["Alarms", f"of priority {', '.join(alarms)} (show qclimb classes)"])
+    tell(as_json, row, table, [])
 
 
-@qclimb.command(context_settings=help_names, epilog="Example: show qclimb ports")
-@json_option
-def ports(as_json: bool) -> None:
+@command("ports")
+def ports(db: Any, as_json: bool) -> None:
     """Show on which ports the intent holds, and why not on the others."""
-    with database() as db:
-        if ran(db, as_json):
-            rows = port_rows(db)
-            table = [
-                [port, row.get("status"), row.get("reason") or row.get("buffers") or row.get("limits", "")]
-                for port, row in rows.items()
-            ]
-            tell(as_json, rows, table, ["Interface", "Status", "Reason"])
+    rows = port_rows(db)
+    table = [
+        [port, row.get("status"), "; ".join(row[name] for name in ("reason", "buffers", "limits") if row.get(name))]
+        for port, row in rows.items()
+    ]
+    tell(as_json, rows, table, ["Interface", "Status", "Reason"])
 
 
-@qclimb.command(context_settings=help_names, epilog="Example: show qclimb asic")
-@json_option
-def asic(as_json: bool) -> None:
+@command("asic")
+def asic(db: Any, as_json: bool) -> None:
     """Show where the ASIC lacks what was written."""
-    with database() as db:
-        if ran(db, as_json):
-            rows = state_rows(db, "QCLIMB_ASIC_STATE")
-            names = ("status", "wanted", "found", "reason")
-            table = [[place, *(row.get(name) for name in names)] for place, row in rows.items()]
-            if table or as_json:
-                tell(as_json, rows, table, ["Reference", *(name.capitalize() for name in names)])
-            else:
-                click.echo(f"No difference: {status_row(db).get('verified', 'nothing was compared yet')}")
+    rows = state_rows(db, "QCLIMB_ASIC_STATE")
+    names = ("status", "wanted", "found", "reason")
+    table = [[place, *(row.get(name) for name in names)] for place, row in rows.items()]
+    if table or as_json:
+        tell(as_json, rows, table, ["Reference", *(name.capitalize() for name in names)])
+    else:
+        click.echo(f"No difference: {status_row(db).get('verified', 'nothing was compared yet')}")
 
 
-@qclimb.command(context_settings=help_names, epilog="Example: show qclimb classes")
-@json_option
-def classes(as_json: bool) -> None:
+@command("classes")
+def classes(db: Any, as_json: bool) -> None:
     """Show DSCP and queue of each applied priority; 0 is served first."""
-    with database() as db:
-        if ran(db, as_json):
-            rows = class_rows(db)
-            table = [[priority, *(row.get(name) for _, name in CLASS_FIELDS)] for priority, row in rows.items()]
-            tell(as_json, rows, table, ["Priority", *(title for title, _ in CLASS_FIELDS)])
+    rows = class_rows(db)
+    table = [[priority, *(row.get(name) for _, name in CLASS_FIELDS)] for priority, row in rows.items()]
+    tell(as_json, rows, table, ["Priority", *(title for title, _ in CLASS_FIELDS)])
 
 
-@qclimb.command(context_settings=help_names, epilog="Example: show qclimb paths")
-@json_option
-def paths(as_json: bool) -> None:
+@command("paths")
+def paths(db: Any, as_json: bool) -> None:
     """Show which spine each priority takes, and what the spines are."""
-    with database() as db:
-        if ran(db, as_json):
-            classes, spines = path_rows(db), spine_rows(db)
-            table = [[priority, *(row[name] for _, name in PATH_FIELDS)] for priority, row in classes.items()]
-            headers = ["Priority", *(title for title, _ in PATH_FIELDS)]
-            tell(as_json, {"classes": classes, "spines": spines}, table, headers)
-            if spines and not as_json:
-                below = [[spine, *(row[name] for _, name in SPINE_FIELDS)] for spine, row in spines.items()]
-                click.echo()
-                tell(False, None, below, ["Spine", *(title for title, _ in SPINE_FIELDS)])
+    classes, spines = path_rows(db), spine_rows(db)
+    table = [[priority, *(row[name] for _, name in PATH_FIELDS)] for priority, row in classes.items()]
+    headers = ["Priority", *(title for title, _ in PATH_FIELDS)]
+    tell(as_json, {"classes": classes, "spines": spines}, table, headers)
+    if spines and not as_json:
+        below = [[spine, *(row[name] for _, name in SPINE_FIELDS)] for spine, row in spines.items()]
+        click.echo()
+        tell(False, None, below, ["Spine", *(title for title, _ in SPINE_FIELDS)])
 
 
-@qclimb.command(context_settings=help_names, epilog="Example: show qclimb frr")
-@json_option
-def frr(as_json: bool) -> None:
+@command("frr")
+def frr(db: Any, as_json: bool) -> None:
     """Show what to configure in FRR so that routes share as wanted."""
-    with database() as db:
-        if ran(db, as_json):
-            found = {spine: row.get("frr", "") for spine, row in state_rows(db, "QCLIMB_PATH_STATE").items()}
-            click.echo(json.dumps(found, indent=4) if as_json else "\n".join(found.values()) or "No shares are wanted")
+    found = {spine: row.get("frr", "") for spine, row in state_rows(db, "QCLIMB_PATH_STATE").items()}
+    click.echo(json.dumps(found, indent=4) if as_json else "\n".join(found.values()) or "No shares are wanted")
 
 
-@qclimb.command(context_settings=help_names, epilog="Example: show qclimb counters Ethernet0")
+@command("counters Ethernet0")
 @click.argument("interface", required=False)
-@json_option
-def counters(interface: str | None, as_json: bool) -> None:
+def counters(db: Any, as_json: bool, interface: str | None) -> None:
     """Show the queue counters of each priority.
 
-    Of INTERFACE, or of every port that was granted to qclimb.
+    Of INTERFACE, or of every port that was granted to qclimb; since `sonic-clear qclimb counters`.
     """
-    with database() as db:
-        if ran(db, as_json):
-            rows = counter_rows(db, interface)
-            headers = ["Interface", "Priority", "Queue", *(title for title, _, _ in COUNTER_FIELDS)]
-            tell(as_json, rows, [list(row.values()) for row in rows], headers)
+    namespace = click.get_current_context().params["namespace"]
+    rows = counter_rows(db, interface, cleared(namespace))
+    headers = ["Interface", "Priority", "Queue", *(title for title, _, _ in COUNTER_FIELDS)]
+    tell(as_json, rows, [list(row.values()) for row in rows], headers)
 
 
 def register(cli: click.Group) -> None:
     """What `show` calls for each of its plug-ins."""
     cli.add_command(qclimb)
-
-
-@click.group(
-    context_settings=help_names, epilog="Example: python -m switchd.show --redis unix:///tmp/redis.sock status"
-)
-@click.option("--redis", "url", required=True, metavar="URL", help="unix:///PATH or redis://ADDR:PORT.")
-@click.pass_context
-def plain(context: click.Context, url: str) -> None:
-    """`show qclimb` off a switch, from a plain redis."""
-    context.obj = PlainDb(url)
-
-
-for _command in (status, ports, asic, classes, paths, frr, counters):
-    plain.add_command(_command)
-
-
-def main() -> None:
-    """The commands off a switch; a redis that can't be reached is one sentence and status 2."""
-    import redis
-
-    try:
-        plain(prog_name="python -m switchd.show")
-    except (redis.RedisError, ValueError) as error:
-        click.echo(f"Error: redis: {error}", err=True)
-        sys.exit(2)
-
-
-if __name__ == "__main__":
-    main()

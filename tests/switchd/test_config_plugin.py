@@ -43,7 +43,7 @@ def run(*words: str, text: str = "") -> tuple[int, str]:
 def test_an_intent_is_patched_in_with_its_rows(given: Path, form: object) -> None:
     assert run("apply", "-", text=json.dumps(form)) == (0, "")
     patch = {one["path"]: one["value"] for one in json.loads(given.read_text())}
-    assert patch["/QCLIMB"]["global"]["ports"] == ["Ethernet0"]
+    assert patch["/QCLIMB"]["global"]["ports"] == "Ethernet0"
     assert set(patch["/QUEUE"]) == {"Ethernet0|7", "Ethernet0|6"}
     assert patch["/QCLIMB_PREVIOUS"]["Ethernet0"] == {}
 

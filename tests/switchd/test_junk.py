@@ -13,6 +13,7 @@ from switchd.db import DatabaseLost
 from switchd.db_redis import RedisDatabase
 from switchd.gnmi import get, subscribe
 from switchd.gnmi.server import Servicer
+from switchd.show import plain
 from switchd.show import qclimb as plugin
 from tests.switchd.stand import ASIC, CONFIG, COUNTERS, STATE, Redis
 
@@ -90,7 +91,7 @@ def test_junk_in_any_row_ends_nothing(server: Redis, seed: int) -> None:
         plugin.register(show)
         for words in COMMANDS:
             for flags in ([], ["--json"] if words else []):
-                told = CliRunner().invoke(show, ["qclimb", *words, *flags], obj=plugin.PlainDb(server.url))
+                told = CliRunner().invoke(show, ["qclimb", *words, *flags], obj=plain.PlainDb(server.url))
                 assert told.exit_code in (0, 2), (words, told.output, told.exception)
                 assert not isinstance(told.exception, Exception), (words, told.exception)
         scatter(server, chance)

@@ -6,10 +6,13 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import click
+import pytest
 from click.testing import CliRunner
 
+from switchd.show import clear_qclimb, plain, qclimb_queues
 from switchd.show import qclimb as plugin
 from tests.switchd.stand import COUNTERS, STATE, Redis
 
@@ -18,7 +21,7 @@ def shown(server: Redis, *words: str) -> str:
     """What the plug-in prints below a `show` that brings its Db along."""
     show = click.Group("show")
     plugin.register(show)
-    result = CliRunner().invoke(show, ["qclimb", *words], obj=plugin.PlainDb(server.url), catch_exceptions=False)
+    result = CliRunner().invoke(show, ["qclimb", *words], obj=plain.PlainDb(server.url), catch_exceptions=False)
     return result.output
 
 
@@ -43,7 +46,7 @@ def ran(server: Redis) -> None:
 
 
 def test_a_switch_where_it_never_ran_says_so_in_one_line(server: Redis) -> None:
-    for word in ([], ["status"], ["ports"], ["classes"], ["paths"], ["counters"]):
+    for word in ([], ["status"], ["ports"], ["classes"], ["paths"], ["counters"], ["queues"], ["policy"]):
         assert shown(server, *word) == plugin.NEVER_RAN + "\n"
     assert json.loads(shown(server, "status", "--json")) == {}
 
@@ -80,7 +83,7 @@ def test_a_redis_that_is_away_is_not_a_switch_without_qclimb(server: Redis) -> N
     show = click.Group("show")
     plugin.register(show)
     for word in ([], ["status"], ["ports"], ["classes", "-j"], ["paths"], ["counters"]):
-        result = CliRunner().invoke(show, ["qclimb", *word], obj=plugin.PlainDb(server.url))
+        result = CliRunner().invoke(show, ["qclimb", *word], obj=plain.PlainDb(server.url))
         assert result.exit_code == 2, word
         assert result.output.startswith("Error: redis: ") and result.output.count("\n") == 1
     server.start()
@@ -136,14 +139,90 @@ def test_counters_go_by_port_and_class_and_say_what_is_not_counted(server: Redis
     assert "'Ethernet99' is no port" in shown(server, "counters", "Ethernet99")
 
 
-def test_the_plug_in_imports_only_what_a_sonic_host_has() -> None:
-    tree = ast.parse(Path(plugin.__file__).read_text())
+def test_counters_are_told_since_this_user_cleared_them(
+    server: Redis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        plugin, "cleared_file", lambda namespace: tmp_path / "cache" / f"counters{namespace or ''}.json"
+    )
+    ran(server)
+    clear = click.Group("sonic-clear")
+    clear_qclimb.register(clear)
+    words = ["qclimb", "counters"]
+    assert CliRunner().invoke(clear, words, obj=plain.PlainDb(server.url), catch_exceptions=False).exit_code == 0
+
+    def told() -> dict[str, int]:
+        row = json.loads(shown(server, "counters", "Ethernet8", "-j"))[0]
+        return {name: row[name] for name in ("packets", "bytes")}
+
+    assert told() == {"packets": 0, "bytes": 0}
+    server.db(COUNTERS).hset("COUNTERS:oid:Ethernet8", "SAI_QUEUE_STAT_PACKETS", "20")
+    assert told() == {"packets": 8, "bytes": 0}
+    server.db(COUNTERS).hset("COUNTERS:oid:Ethernet8", "SAI_QUEUE_STAT_PACKETS", "3")
+    assert told()["packets"] == 3, "the switch began anew"
+    (tmp_path / "cache" / "counters.json").write_text("nonsense")
+    assert told()["packets"] == 3
+
+
+def test_queues_and_policy_tell_what_config_db_says(server: Redis) -> None:
+    ran(server)
+    server.load(
+        {
+            "QCLIMB": {"global": {"generation": "5", "admin_state": "enabled", "ports": "Ethernet8,Ethernet12"}},
+            "QCLIMB_CLASS": {"0": {"dscp": "47", "queue": "7", "threshold_bytes": "0", "max_share": "0.5"}},
+            "QUEUE": {"Ethernet8|6-7": {"scheduler": "S", "wred_profile": "W"}, "Ethernet12|7": {"scheduler": "S"}},
+            "SCHEDULER": {"S": {"type": "STRICT", "pir": "1000"}},
+            "WRED_PROFILE": {"W": {"green_min_threshold": "5"}},
+            "BUFFER_QUEUE": {"Ethernet8|0-7": {"profile": "P"}},
+            "BUFFER_PROFILE": {"P": {"dynamic_th": "-1"}},
+        }
+    )
+    for port, status in (("Ethernet8", "applied"), ("Ethernet12", "refused")):
+        server.db(STATE).hset(f"QCLIMB_PORT_STATE|{port}", "status", status)
+    rows = json.loads(shown(server, "queues", "-j"))
+    assert {row["interface"] for row in rows} == {"Ethernet8"}
+    of = {row["queue"]: row for row in rows}
+    assert (of[7]["type"], of[7]["pir"], of[7]["green_min_threshold"]) == ("STRICT", "1000", "5")
+    assert (of[7]["profile"], of[7]["dynamic_th"]) == ("P", "-1")
+    assert "STRICT" in shown(server, "queues", "Ethernet8")
+    assert "is no port that holds the intent" in shown(server, "queues", "Ethernet12")
+    policy = shown(server, "policy")
+    assert "Generation 5, enabled" in policy and "Ethernet8,Ethernet12" in policy and "0.5" in policy
+    assert json.loads(shown(server, "policy", "--json"))["classes"]["0"]["max_share"] == "0.5"
+
+
+def test_of_several_asics_one_has_to_be_named(server: Redis) -> None:
+    ran(server)
+    one = plain.PlainDb(server.url)
+    one.db_clients = {"": plain.PlainDb("unix:///none"), "asic0": one, "asic1": one}
+    show = click.Group("show")
+    plugin.register(show)
+
+    def told(*words: str) -> str:
+        return CliRunner().invoke(show, ["qclimb", *words], obj=one).output
+
+    assert "expected one of asic0, asic1" in told("status")
+    assert "expected one of asic0, asic1 instead of 'asic9'" in told("status", "-n", "asic9")
+    assert "enabled" in told("status", "-n", "asic1")
+    assert "this switch has no namespaces instead of 'asic0'" in shown(server, "status", "-n", "asic0")
+
+
+def test_every_command_takes_a_namespace_and_json() -> None:
+    assert set(plugin.qclimb.commands) >= {"status", "ports", "queues", "policy", "classes", "paths", "counters"}
+    for name, command in plugin.qclimb.commands.items():
+        options = {text for one in command.params for text in one.opts}
+        assert {"-n", "--namespace", "-j", "--json"} <= options, name
+
+
+@pytest.mark.parametrize("module", [plugin, qclimb_queues, clear_qclimb])
+def test_the_plug_ins_import_only_what_a_sonic_host_has(module: Any) -> None:
+    tree = ast.parse(Path(module.__file__).read_text())
     names = {n.name for node in ast.walk(tree) if isinstance(node, ast.Import) for n in node.names}
     names |= {str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     outside = {name.partition(".")[0] for name in names} - set(sys.stdlib_module_names)
-    assert outside <= {"click", "tabulate", "swsscommon", "utilities_common", "redis"}
-    top = {n.name for node in tree.body if isinstance(node, ast.Import) for n in node.names}
-    assert "redis" not in top  # only for use off a switch
+    assert outside <= {"click", "tabulate", "swsscommon", "utilities_common", "show", "switchd"}
+    top = {node.module for node in tree.body if isinstance(node, ast.ImportFrom)}
+    assert not any(str(name).startswith("switchd") for name in top)  # only for use off a switch
 
 
 def test_runs_off_a_switch_and_a_missing_redis_is_one_sentence(server: Redis, tmp_path: Path) -> None:

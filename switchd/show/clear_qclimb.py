@@ -1,0 +1,48 @@
+"""`sonic-clear qclimb` for SONiC's `sonic-clear`: copied onto the host (clear/plugins/qclimb.py).
+
+Nothing in the switch is reset: the counters of now are kept in a file of this user, and `show qclimb counters` tells
+what was counted since.
+"""
+
+import json
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from switchd.show import qclimb as show
+else:
+    try:
+        from show.plugins import qclimb as show
+    except ImportError:  # not a switch
+        from switchd.show import qclimb as show
+
+
+@click.group(name="qclimb", context_settings=show.help_names, epilog="Example: sonic-clear qclimb counters")
+def qclimb() -> None:
+    """Clear what qclimb shows."""
+
+
+@qclimb.command(context_settings=show.help_names, epilog="Example: sonic-clear qclimb counters")
+@show.namespace_option
+def counters(namespace: str | None) -> None:
+    """Count anew what `show qclimb counters` tells.
+
+    For this user alone; nothing in the switch is reset.
+    """
+    with show.database(namespace) as db:
+        oids = set(dict(db.get_all(db.COUNTERS_DB, "COUNTERS_QUEUE_NAME_MAP") or {}).values())
+        names = [sai for _, _, sai in show.COUNTER_FIELDS]
+        rows = {oid: dict(db.get_all(db.COUNTERS_DB, f"COUNTERS:{oid}") or {}) for oid in sorted(oids)}
+    kept = {oid: {name: row[name] for name in names if name in row} for oid, row in rows.items()}
+    file = show.cleared_file(namespace)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(kept))
+    except OSError as error:
+        raise click.UsageError(f"{file}: {error.strerror}") from error
+
+
+def register(cli: click.Group) -> None:
+    """What `sonic-clear` calls for each of its plug-ins."""
+    cli.add_command(qclimb)
