@@ -69,7 +69,8 @@ def _why_not(
         return f"{TABLE}|{key} covers queue {max(numbers)}, expected 0 to 9: later ones sort before it"
     if not _TH.fullmatch(profile.get("dynamic_th", "")):
         return f"profile {before!r} of {TABLE}|{key} has no dynamic_th"
-    return ""
+    lacks = next((field for field in ("pool", "size") if not profile.get(field)), None)
+    return f"profile {before!r} of {TABLE}|{key} has no {lacks}: orchagent would refuse a copy" if lacks else ""
 
 
 def is_single(key: str, rows: RowsNow) -> bool:

@@ -99,10 +99,14 @@ def test_a_range_that_moves_takes_along_what_was_written_over_it() -> None:
         ({"Ethernet0|0-7": "lossy", "Ethernet0|7": "lossy"}, "overlap"),
         ({"Ethernet0|0-7": "lossless"}, "profile 'lossless' of BUFFER_QUEUE|Ethernet0|0-7 has no dynamic_th"),
         ({"Ethernet0|0-15": "lossy"}, "covers queue 15, expected 0 to 9"),
+        ({"Ethernet0|0-7": "poolless"}, "profile 'poolless' of BUFFER_QUEUE|Ethernet0|0-7 has no pool"),
+        ({"Ethernet0|0-7": "sizeless"}, "has no size: orchagent would refuse a copy"),
     ],
 )
 def test_rows_that_can_not_be_written_over_keep_the_platforms_share(entries: dict[str, str], reason: str) -> None:
+    odd = {f"{field}less": {key: LOSSY[key] for key in LOSSY if key != field} for field in ("pool", "size")}
     rows = {**BEFORE, "BUFFER_QUEUE": {key: {"profile": name} for key, name in entries.items()}}
+    rows["BUFFER_PROFILE"] = {**BEFORE["BUFFER_PROFILE"], **odd}
     planned = whole_plan(replace(sharing({7: 0, 5: 1, 0: None}), ports=("Ethernet0",)), rows)
     assert reason in planned.unshared["Ethernet0"]
     assert not any(change.table in ("BUFFER_QUEUE", "BUFFER_PROFILE") for change in planned.changes)
