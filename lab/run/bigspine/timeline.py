@@ -35,6 +35,8 @@ SERVE = ("--spine-down-s", "1", "--spine-up-s", "5")
 EVERY_S = 0.1
 STEP = 5
 """Samples between the two that a rate is taken from."""
+NEAR_S = 10.0
+"""Labels of events so near to each other stand above one another."""
 
 
 @dataclass
@@ -116,7 +118,7 @@ def measure(settings: SpineLoss, say: Teller) -> dict[str, Any]:
 
 def figure(seen: Mapping[str, Any]) -> str:
     """What each spine carries, and what a request of the first priority waits, over time; SVG."""
-    page = Figure(figsize=(9, 5.6))
+    page = Figure(figsize=(9, 5))
     above, below = page.subplots(2, 1, sharex=True, height_ratios=(3, 2))
     at = np.array(seen["at_s"])
     middle = (at[STEP:] + at[:-STEP]) / 2
@@ -126,23 +128,19 @@ def figure(seen: Mapping[str, Any]) -> str:
     ]
     above.stackplot(middle, rates, labels=list(seen["uplink_bytes"]), colors=OTHERS, alpha=0.85)
     above.set_ylabel("leaf to spine, Mb/s")
-    above.legend(loc="lower right", ncols=SPINES, fontsize=8)
+    above.legend(loc="upper right", ncols=SPINES, fontsize=8, bbox_to_anchor=(1, 1.3), frameon=False)
     asked, waits = np.array(seen["waits"]).T
     below.semilogy(asked, 1e3 * waits, ".", markersize=2, color=OF_SCHEME["MP-MLFQ"])
     below.set_ylabel("a request's wait, ms")
     below.set_xlabel("s")
     below.set_xlim(0, max(middle))
-    for number, (when, what) in enumerate(seen["events"]):
+    for when, what in seen["events"]:
         for axis in (above, below):
             axis.axvline(when, color="black", linewidth=0.7, linestyle=":")
-        above.annotate(
-            what,
-            (when, 1.02 + 0.07 * (len(seen["events"]) - 1 - number)),
-            xycoords=("data", "axes fraction"),
-            fontsize=8,
-            annotation_clip=False,
-        )
-    page.subplots_adjust(top=1 - 0.05 * len(seen["events"]) - 0.02)
+        later = sum(when < other < when + NEAR_S for other, _ in seen["events"])
+        place = (when, 1.02 + 0.075 * later)
+        above.annotate(what, place, xycoords=("data", "axes fraction"), fontsize=8, annotation_clip=False)
+    page.subplots_adjust(top=0.85, right=0.97, left=0.08)
     return svg_of(page)
 
 
