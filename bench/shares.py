@@ -86,7 +86,8 @@ def played(
         dctcp=control == "dctcp",
         slack_bytes=begin[0],
         reordering="drain" if scheme == "qclimb" else "tcp",
-        least_timeout_us=max(case.scheme.least_timeout_us, 10_000.0),
+        least_timeout_us=shares.LEAST_TIMEOUT_MS * 1e3,
+        first_timeout_us=shares.LEAST_TIMEOUT_MS * 1e3,
     )
     arms = [(platform,) * (last + 1), (narrow,) * last + (platform,)]
     runs = [

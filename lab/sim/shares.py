@@ -81,7 +81,7 @@ class Question:
             initial_window=self.initial_window,
             max_window=max(WINDOW_PACKETS, self.initial_window),
             least_timeout_us=self.least_timeout_ms * 1e3,
-            first_timeout_us=max(200_000.0, self.least_timeout_ms * 1e3),
+            first_timeout_us=self.least_timeout_ms * 1e3,  # the handshake has measured a round trip
             buffer_bytes=self.buffer_bytes,
             host_buffer_bytes=4 * self.buffer_bytes,
             dynamic_alpha=tuple(2.0**share for share in shares),
