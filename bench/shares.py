@@ -118,11 +118,8 @@ def _foretelling(one: Experiment) -> Experiment:
     if isinstance(one.workload, Workload):
         return replace(one, workload=replace(one.workload, forecast=Leaves()))
     size = one.workload.size_bytes.astype(float)
-    bounds = {"lower_bytes": np.floor(0.9 * size), "upper_bytes": np.ceil(1.1 * size)}
-    return replace(
-        one,
-        workload=replace(one.workload, **{name: np.maximum(1, at).astype(np.uint64) for name, at in bounds.items()}),
-    )
+    lower, upper = (np.maximum(1, at).astype(np.uint64) for at in (np.floor(0.9 * size), np.ceil(1.1 * size)))
+    return replace(one, workload=replace(one.workload, lower_bytes=lower, upper_bytes=upper))
 
 
 def _ratio(ours: Sequence[Results], theirs: Sequence[Results], low: int, high: int, of: Any) -> float | None:

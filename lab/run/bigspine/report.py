@@ -10,6 +10,7 @@ from rich.console import Console
 
 from lab.experiment.intervals import Interval, over_blocks
 from lab.experiment.page import parted, table
+from lab.run.bigspine import simulated
 from lab.run.bigspine.traffic import MEDIUM_BYTES, SCHEMES, SMALL_BYTES, alone_us
 from lab.run.settings import BigSpine
 from lab.workload import guards
@@ -100,6 +101,7 @@ def lines(settings: BigSpine, found: Results) -> list[str]:
         else:
             out += [_times(chosen, spines), "", _ratios(chosen, point), *_uneven(chosen, seeds), ""]
         out += [_counts(chosen), "", _carried(chosen, point), ""]
+        out += [*_simulated(settings, chosen, point, seeds), ""]
     return out
 
 
@@ -133,6 +135,20 @@ def _uneven(chosen: Mapping[str, Sequence[PassResult]], seeds: Sequence[int]) ->
     """What makes passes of a seed unlike beside their scheme."""
     alike = [{name: passes[n] for name, passes in chosen.items()} for n in range(len(seeds))]
     return [f"- {sentence}." for each in alike for sentence in guards.uneven(each)]
+
+
+def _simulated(
+    settings: BigSpine, chosen: Mapping[str, Sequence[PassResult]], point: tuple[float, int], seeds: Sequence[int]
+) -> list[str]:
+    """The same arrivals in the packet simulator, for schemes without bounds."""
+    load, spines = point
+    plain = [name for name in chosen if not SCHEMES[name].has_bounds and not SCHEMES[name].drains]
+    found = {name: simulated.slowdowns(name, load, spines, seeds, settings.seconds) for name in plain}
+    rows = [[SCHEMES[name].title, *(f"{value:.2f}" for value in each.values())] for name, each in found.items()]
+    if not rows:
+        return []
+    head = ["packet simulator, the same arrivals, rates and buffers", *(f"{name}, mean" for name in CLASSES)]
+    return [table(head, rows)]
 
 
 def _counts(chosen: Mapping[str, Sequence[PassResult]]) -> str:
