@@ -328,8 +328,24 @@ def serve(
     times = (spines_every_s, spine_down_s, spine_up_s)
     spines = SpineWatch(store, recordings, runner, fleet, *times, observe=metrics.spines)
     switches = SwitchWatch(store, runner, metrics, repairs=on_switch_drift == "repair")
+    certificates = {
+        "REST": tls_cert,
+        "clients' CA": client_ca,
+        "shown to switches": switch_cert,
+        "switches' CA": switch_ca,
+    }
     service = Service(
-        store, recordings, runner, trainer, metrics, watch, spines, switches, records_per_s, host_link_gbps
+        store,
+        recordings,
+        runner,
+        trainer,
+        metrics,
+        watch,
+        spines,
+        switches,
+        records_per_s,
+        host_link_gbps,
+        {purpose: path for purpose, path in certificates.items() if path is not None},
     )
     config = uvicorn.Config(
         make_app(service),

@@ -7,7 +7,7 @@ when the switch reads back its generation. Every failure is a FleetError: one se
 import time
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from qclimb.errors import IntentError
@@ -20,6 +20,16 @@ ROOT = "/qclimb:qclimb"
 APPLIED = f"{ROOT}/state/applied-generation"
 LAST_ERROR = f"{ROOT}/state/last-error"
 POLL_S = 0.05
+COUNTED = ("bytes", "packets", "dropped-packets")
+
+
+@dataclass(frozen=True)
+class ClassCount:
+    """What a switch counted of one priority over all its granted ports; None: its platform does not count that."""
+
+    bytes: int | None
+    packets: int | None
+    dropped_packets: int | None
 
 
 @dataclass(frozen=True)
@@ -28,10 +38,14 @@ class Told:
 
     verification  how it knows that the applied generation holds: seen, pending, unverified; empty: it does not say
     ports         how many ports have each status
+    classes       what was counted, by priority
+    alarms        of priorities that take much more of a port than is foretold: the switch's sentence
     """
 
     verification: str
     ports: Mapping[str, int]
+    classes: Mapping[int, ClassCount] = field(default_factory=dict)
+    alarms: Mapping[int, str] = field(default_factory=dict)
 
 
 class Door:
@@ -73,11 +87,22 @@ class Door:
     def told(self) -> Told:
         """How far the switch's ASIC has come with what it was last told. Raises FleetError."""
         verification = get(self.switch, self._session, f"{ROOT}/state/verification", "state")
-        found = get(self.switch, self._session, f"{ROOT}/ports", "state")
+        statuses = Counter(str(state.get("status", "")) for _, state in self._states("ports"))
+        classes = {
+            int(one["priority"]): state
+            for one, state in self._states("classes")
+            if str(one.get("priority", "")).isdecimal()
+        }
+        counted = {each: ClassCount(*(_count(state.get(leaf)) for leaf in COUNTED)) for each, state in classes.items()}
+        alarms = {each: str(state["alarm"]) for each, state in classes.items() if state.get("alarm")}
+        return Told(str(verification or ""), dict(statuses), counted, alarms)
+
+    def _states(self, of: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+        """The entries of a list, and the state of each."""
+        found = get(self.switch, self._session, f"{ROOT}/{of}", "state")
         entries: list[Any] = [] if not isinstance(found, dict) else next(iter(found.values()), [])
-        states = [local(one).get("state", {}) for one in entries if isinstance(one, dict)]
-        statuses = Counter(str(local(state).get("status", "")) for state in states if isinstance(state, dict))
-        return Told(str(verification or ""), dict(statuses))
+        told = [local(one) for one in entries if isinstance(one, dict)]
+        return [(one, local(one["state"])) for one in told if isinstance(one.get("state"), dict)]
 
     def unwell(self, generation: int) -> str | None:
         """Why the switch does not follow that generation, None where it does."""
@@ -106,6 +131,11 @@ class Door:
             said = None
         because = f"; it says: {said}" if said else ""
         return f"switch {self.switch.name}: {APPLIED} {seen}, expected {generation}{because}"
+
+
+def _count(value: Any) -> int | None:
+    """A counter as JSON_IETF has it, decimal text."""
+    return int(value) if str(value).isdecimal() else None
 
 
 def local(members: Mapping[str, Any]) -> dict[str, Any]:

@@ -48,6 +48,25 @@ class Fleet:
             client.close()
             raise
 
+    def certificate_ends(self, switch: Switch) -> float:
+        """When the certificate that the switch shows ends, s since 1970. Raises FleetError."""
+        if self.files is None:
+            raise FleetError(f"switch {switch.name} can't be reached: there are no certificates", changed=False)
+        certificate, key, ca = self.files
+        host, _ = switch.endpoint
+        try:
+            context = ssl.create_default_context(cafile=str(ca))
+            context.load_cert_chain(certificate, key)
+            context.set_alpn_protocols(["h2"])
+            with (
+                socket.create_connection(switch.endpoint, self.connect_timeout_s) as plain,
+                context.wrap_socket(plain, server_hostname=switch.server_name or host) as tls,
+            ):
+                shown: Any = tls.getpeercert() or {}
+                return float(ssl.cert_time_to_seconds(shown["notAfter"]))
+        except (OSError, KeyError) as error:  # ssl.SSLError is one
+            raise FleetError(f"switch {switch.name} at {switch.address}: TLS: {error}", changed=False) from error
+
     @contextmanager
     def at(self, switch: Switch) -> Iterator[Door]:
         """A switch to be told something, over one session. FleetError.absent: it can't be reached."""

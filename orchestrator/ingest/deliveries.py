@@ -93,6 +93,7 @@ class Intake:
         self._allowances: dict[str, Allowance] = {}
         self._wanted: dict[str, tuple[int, int]] = {}
         self.not_believed: Counter[str] = Counter()
+        self.unobserved: Counter[str] = Counter()
 
     def check_records(self, host: str, records: int) -> None:
         """That a host sends no more than its answers said: the last, or the one before, which a lost one left it with.
@@ -216,6 +217,8 @@ class Intake:
         for host, wanted in told:  # an answer that is given again tells nothing new
             self._wanted[host] = (self._wanted.get(host, (RECORDS_MOST,))[-1], wanted)
         for each in fresh:
+            if each.unobserved:
+                self.unobserved[each.host] += each.unobserved
             self._metrics.flows(each.host, len(each.rows), each.dropped, each.unobserved)
         return answers
 

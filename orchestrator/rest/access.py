@@ -24,6 +24,8 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
     408: {"content": REFUSED, "description": "The body came too slowly"},
     409: {"content": REFUSED, "description": "The present state forbids it"},
     413: {"content": REFUSED, "description": "The body is longer than any that there is need of"},
+    412: {"content": REFUSED, "description": "If-Match is of what was there before"},
+    429: {"content": REFUSED, "description": "Too many requests; Retry-After has seconds"},
     422: {"content": REFUSED, "description": "A field is wrong; the sentence names it"},
     503: {
         "content": REFUSED,
@@ -39,10 +41,14 @@ def needs(*roles: Role) -> Any:
     """The caller, whose role includes one of `roles`; else 401 or 403."""
 
     async def caller(request: Request, _: Annotated[Any, Depends(BEARER)]) -> Caller:
-        found: Caller | None = request.app.state.service.cache.caller(request.headers.get("authorization"))
+        service = request.app.state.service
+        found: Caller | None = service.cache.caller(request.headers.get("authorization"))
         if found is None:
+            service.rates.unknown(_address_of(request))
             _note(request, _address_of(request), 401)
             raise HTTPException(401, UNKNOWN, {"WWW-Authenticate": "Bearer"})
+        if found.role is not Role.HOST:
+            service.rates.known(found.name)
         if not any(found.may(role) for role in roles):
             wanted = " or ".join(roles)
             _note(request, found.name, 403)

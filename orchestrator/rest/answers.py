@@ -8,7 +8,7 @@ import inspect
 from dataclasses import fields
 from typing import Annotated, Any, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, create_model
 from qclimb.policy import LATER_DEFAULTS
 from qclimb.policy import Policy as PolicyInForce
 from qclimb.switch_state import SpineState
@@ -16,7 +16,10 @@ from qclimb.switch_state import SpineState
 from ..fabric import rollout
 from ..ingest import recordings
 from ..models import drift
+from ..plan import slowdowns
 from ..store import store
+from ..watch import certificates, traffic
+from .schemas import HISTOGRAM
 from .tokens import Role
 
 Json = dict[str, Any]
@@ -93,7 +96,7 @@ Statistics = derived(
     "StatisticsAnswer",
     recordings.Statistics,
     quantile_bytes=said(dict[str, float], "by share of flows"),
-    histogram=said(Json, "SizeHistogram"),
+    histogram=Annotated[Json, WithJsonSchema(HISTOGRAM)],
     records=derived("KeptRecords", recordings.KeptRecords),
     forecasts=derived("Forecasts", recordings.Forecasts),
     hosts=said(dict[str, int], "flows by host"),
@@ -173,7 +176,60 @@ State = shape(
     flows_not_believed=said(
         dict[str, int], "by host, since the start: flows beyond what its link can have carried, in no statistics"
     ),
+    flows_unobserved=said(dict[str, int], "by host, since the start: flows that bypassed the library in part"),
 )
+Caller = shape("CallerAnswer", "Who asks.", name=str, role=Role, expires_at=EXPIRY)
+HostsCounted = shape(
+    "HostsCounted",
+    "How many are registered, silent, or follow another policy than the one in force.",
+    registered=int,
+    silent=int,
+    behind=int,
+)
+Overview = shape(
+    "OverviewAnswer",
+    "The fabric in counts, and what stands out.",
+    now=float,
+    policy=Policy | None,
+    revision=said(int | None, "that the policy in force is of"),
+    recording=str | None,
+    labels=list[str],
+    last_rollout=int | None,
+    running_rollout=int | None,
+    drift=said(Json | None, "what is known of the bounds in force (orchestrator/watch/bounds.py, class Watch)"),
+    switches=list[Switch],  # type: ignore[valid-type]
+    switches_drifted=said(dict[str, str], "how a switch differs from the intent in force"),
+    hosts=HostsCounted,
+    silent_hosts=list[Host],  # type: ignore[valid-type]
+    behind_hosts=list[Host],  # type: ignore[valid-type]
+    flows_unobserved=said(dict[str, int], "by host, since the start"),
+    flows_not_believed=said(dict[str, int], "by host, since the start"),
+)
+Rates = derived("Rates", traffic.Rates)
+SwitchTraffic = shape(
+    "SwitchTraffic",
+    "What a switch carried between the last two looks that it answered.",
+    seen_at=float | None,
+    seconds=said(float | None, "between both looks"),
+    error=said(str | None, "why it did not answer the newest look"),
+    drift=said(str | None, "how it differs from the intent in force"),
+    verification=said(str | None, "how it knows that what it applied holds: seen, pending, unverified"),
+    ports=said(dict[str, int], "how many have each status"),
+    alarms=said(dict[str, str], "of priorities that take much more of a port than is foretold"),
+    priorities=said(dict[str, Rates], "over all granted ports"),  # type: ignore[valid-type]
+)
+Traffic = shape("TrafficAnswer", "By switch.", switches=dict[str, SwitchTraffic])  # type: ignore[valid-type]
+Slowdowns = derived("Slowdowns", slowdowns.Slowdowns)
+ForetoldOf = shape("ForetoldRevision", "Of one revision.", revision=int, created_at=float, slowdowns=Slowdowns)
+Foretold = shape(
+    "ForetoldAnswer",
+    "Mean slowdowns by size of flow, as the model of thresholds foretells them.",
+    label=str | None,
+    load=float,
+    before=said(Slowdowns | None, "without thresholds; null: no flow is recorded"),
+    revisions=list[ForetoldOf],  # type: ignore[valid-type]
+)
+Certificate = derived("CertificateAnswer", certificates.Certificate)
 Leaf = derived("SpineAtLeaf", SpineState, "name", reason=said(str, "why it is not up"))
 Spine = shape(
     "SpineAnswer",

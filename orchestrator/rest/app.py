@@ -4,26 +4,22 @@ These handlers run in FastAPI's threads; the health check, and hosts' requests (
 """
 
 import logging
-import time
-from collections.abc import Mapping
 from contextlib import asynccontextmanager
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 from fastapi import FastAPI, Path, Query, Request, Response
 from fastapi.responses import PlainTextResponse
 from qclimb.histogram import SizeHistogram
 
-from ..errors import MissingError
 from ..ingest.recordings import Statistics
 from ..metrics import Measured
 from ..models import drift
 from ..plan.revision import propose
-from ..store.store import Host, KnownToken, Model, Note, StoredRevision, Switch
-from . import answers, documentation, events, hosts, rollouts, tokens
+from ..store.store import Model, Note, StoredRevision
+from . import answers, devices, documentation, events, hosts, overview, page, rollouts
 from .access import (
     REFUSALS,
     Admin,
-    NamePath,
     Once,
     Operator,
     Reader,
@@ -31,19 +27,19 @@ from .access import (
 )
 from .bodies import (
     SQLITE_MAX,
-    HostBody,
     Label,
     ModelBody,
     RecordingBody,
     RevisionBody,
-    SwitchBody,
-    TokenBody,
 )
 from .idempotency import Keep, asked, once
 from .limits import Bounded
+from .pages import LIMIT, AfterId, Limit
+from .pages import page as paged
 from .policy_poll import PolicyPoll
 from .problems import answer_refusals
 from .service import Service
+from .tags import IfMatch, Tagged, check_match, etag_of
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +47,6 @@ DRIFT_FLOWS = 100 * drift.WINDOW_FLOWS
 """The newest so many are shown by windows."""
 
 Json = dict[str, Any]
-Found = TypeVar("Found")
 Id = Annotated[int, Path(ge=1, le=SQLITE_MAX)]
 
 
@@ -102,106 +97,25 @@ def make_app(service: Service) -> FastAPI:
     app.state.service = service
     answer_refusals(app)
     for add in (
-        _devices,
+        devices.add,
         hosts.add,
         _recordings,
         _models,
         _revisions,
         rollouts.add,
         events.add,
+        overview.add,
         _rest,
         documentation.add,
+        page.add,
     ):
         add(app, service)
 
-    app.add_middleware(Bounded, cache=service.cache, refusals=service.refusals)
+    app.add_middleware(Tagged)
+    app.add_middleware(Bounded, cache=service.cache, refusals=service.refusals, rates=service.rates)
     app.add_middleware(Measured, metrics=service.metrics)
     app.add_middleware(PolicyPoll, cache=service.cache, metrics=service.metrics)
     return app
-
-
-def _devices(app: FastAPI, service: Service) -> None:
-    store = service.store
-
-    @app.put("/v1/switches/{name}", tags=["devices"], **answers.of(answers.Switch))
-    def put_switch(name: NamePath, body: SwitchBody, caller: Admin) -> Switch:
-        """Registers a switch, or says where it is now."""
-        with store.writing():
-            store.put_switch(name, body.address, body.role, body.server_name)
-            store.note(caller.name, "put-switch", f"{name} {body.address}")
-        log.info("switch name=%s address=%s event=registered by=%s", name, body.address, caller.name)
-        return store.switches()[name]
-
-    @app.get("/v1/switches", tags=["devices"], **answers.of(answers.Switch, many=True))
-    def get_switches(caller: Viewer) -> list[Switch]:
-        """All switches."""
-        return list(store.switches().values())
-
-    @app.get("/v1/switches/{name}", tags=["devices"], **answers.of(answers.Switch))
-    def get_switch(name: NamePath, caller: Viewer) -> Switch:
-        """One switch."""
-        return _known("switches", store.switches(), name)
-
-    @app.delete("/v1/switches/{name}", status_code=204, tags=["devices"])
-    def delete_switch(name: NamePath, caller: Admin) -> None:
-        """Forgets a switch; what it is configured to do stays."""
-        with service.runner.idle(), store.writing():
-            store.remove_device("switches", name)
-            store.note(caller.name, "delete-switch", name)
-
-    @app.put("/v1/hosts/{name}", tags=["devices"], **answers.of(answers.Host))
-    def put_host(name: NamePath, caller: Admin, body: HostBody | None = None) -> Host:
-        """Registers a host."""
-        with store.writing():
-            if store.put_host(name):
-                store.note(caller.name, "put-host", name)
-        return store.hosts()[name]
-
-    @app.get("/v1/hosts", tags=["devices"], **answers.of(answers.Host, many=True))
-    def get_hosts(caller: Viewer) -> list[Host]:
-        """All hosts, with the policy generation that each last reported."""
-        return list(store.hosts().values())
-
-    @app.get("/v1/hosts/{name}", tags=["devices"], **answers.of(answers.Host))
-    def get_host(name: NamePath, caller: Viewer) -> Host:
-        """One host."""
-        return _known("hosts", store.hosts(), name)
-
-    @app.delete("/v1/hosts/{name}", status_code=204, tags=["devices"])
-    def delete_host(name: NamePath, caller: Admin) -> None:
-        """Forgets a host, and revokes its tokens."""
-        with service.runner.idle(), store.writing():
-            store.remove_device("hosts", name)
-            revoked = store.revoke_tokens(name, tokens.Role.HOST)
-            store.note(caller.name, "delete-host", f"{name}, {revoked} tokens revoked")
-
-    @app.post("/v1/tokens", tags=["devices"], **answers.of(answers.Token, 201))
-    def post_token(body: TokenBody, caller: Admin) -> Json:
-        """Makes a token. It is shown this once."""
-        with store.writing():
-            expires_at = None if body.expires_in_s is None else time.time() + body.expires_in_s
-            token = tokens.issue(store, body.name, body.role, expires_at)
-            store.note(caller.name, "make-token", f"{body.role} {body.name}")
-        return {"token": token, "role": body.role, "name": body.name, "expires_at": expires_at}
-
-    @app.get("/v1/tokens", tags=["devices"], **answers.of(answers.KnownToken, many=True))
-    def get_tokens(caller: Admin) -> list[KnownToken]:
-        """All tokens that are neither revoked nor expired: what they may, never themselves."""
-        return store.tokens(time.time())
-
-    @app.delete("/v1/tokens/{name}", tags=["devices"], **answers.of(answers.Revoked))
-    def delete_tokens(name: NamePath, caller: Admin) -> Json:
-        """Revokes all tokens of a name."""
-        with store.writing():
-            revoked = store.revoke_tokens(name)
-            store.note(caller.name, "revoke-tokens", name)
-        return {"revoked": revoked}
-
-
-def _known(kind: str, found: Mapping[str, Found], name: str) -> Found:
-    if name not in found:
-        raise MissingError(f"{kind}: no {name!r} is registered")
-    return found[name]
 
 
 def _recordings(app: FastAPI, service: Service) -> None:
@@ -225,16 +139,19 @@ def _recordings(app: FastAPI, service: Service) -> None:
         log.info("recording label=%r event=deleted by=%s", label, caller.name)
 
     @app.get("/v1/recording", tags=["flows"], **answers.of(answers.Recording))
-    def get_recording(caller: Viewer) -> Json:
+    def get_recording(caller: Viewer, response: Response) -> Json:
         """The label under which records are filed now."""
-        return {"label": service.store.setting("recording"), "labels": service.recordings.labels()}
+        label = service.store.setting("recording")
+        response.headers["ETag"] = etag_of({"label": label})
+        return {"label": label, "labels": service.recordings.labels()}
 
     @app.put("/v1/recording", tags=["flows"], **answers.of(answers.Recording))
-    def put_recording(body: RecordingBody, caller: Operator) -> Json:
+    def put_recording(body: RecordingBody, caller: Operator, match: IfMatch = None) -> Json:
         """Begins, or with null ends, a recording."""
         if body.label is not None:
             service.recordings.check_new(body.label)
         with service.store.writing():
+            check_match(match, etag_of({"label": service.store.setting("recording")}), "the recording")
             service.store.set_setting("recording", body.label)
             service.store.note(caller.name, "recording", body.label or "-")
         log.info("recording label=%r by=%s", body.label, caller.name)
@@ -266,9 +183,11 @@ def _models(app: FastAPI, service: Service) -> None:
         return once(store, caller.name, key, asked(request, body), make)
 
     @app.get("/v1/models", tags=["models"], **answers.of(answers.Model, many=True))
-    def get_models(caller: Viewer) -> list[Model]:
-        """All models with their reports."""
-        return store.models()
+    def get_models(
+        caller: Viewer, request: Request, response: Response, limit: Limit = LIMIT, after: AfterId = None
+    ) -> list[Model]:
+        """All models with their reports, in pages."""
+        return paged(store.models(), lambda each: each.generation, limit, after, request, response)
 
     @app.get("/v1/models/{generation}", tags=["models"], **answers.of(answers.Model))
     def get_model(generation: Id, caller: Viewer) -> Model:
@@ -312,9 +231,12 @@ def _revisions(app: FastAPI, service: Service) -> None:
         return once(store, caller.name, key, asked(request, body), make)
 
     @app.get("/v1/revisions", tags=["rollouts"], **answers.of(answers.Revision, many=True))
-    def get_revisions(caller: Viewer) -> list[Json]:
-        """All revisions."""
-        return [_flat(row) for row in store.revisions()]
+    def get_revisions(
+        caller: Viewer, request: Request, response: Response, limit: Limit = LIMIT, after: AfterId = None
+    ) -> list[Json]:
+        """All revisions, in pages."""
+        rows = paged(store.revisions(), lambda each: each.id, limit, after, request, response)
+        return [_flat(row) for row in rows]
 
     @app.get("/v1/revisions/{number}", tags=["rollouts"], **answers.of(answers.Revision))
     def get_revision(number: Id, caller: Viewer) -> Json:
@@ -344,6 +266,7 @@ def _rest(app: FastAPI, service: Service) -> None:
             "switches_drifted": dict(service.switches.drifts),
             "hosts": store.hosts(),
             "flows_not_believed": dict(service.intake.not_believed),
+            "flows_unobserved": dict(service.intake.unobserved),
         }
 
     @app.get("/v1/spines", tags=["state"], **answers.of(answers.Spines))

@@ -4,7 +4,16 @@ from dataclasses import MISSING, fields
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StrictInt, StringConstraints, create_model, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    StrictInt,
+    StringConstraints,
+    WithJsonSchema,
+    create_model,
+    model_validator,
+)
 from qclimb.bigspine import UNPINNED_DSCP
 from qclimb.layout import Kind, marks_of
 from qclimb.policy import MAX_PRIORITIES, Mode, Policy
@@ -14,6 +23,7 @@ from ..models.forest_size import DEPTH, TREES, UNCALIBRATED_TREES
 from ..plan.revision import PRIORITIES
 from ..plan.shares import PLATFORM_TH, Port
 from ..plan.thresholds import LAST_SHARE, LOAD, OBJECTIVE, SEGMENT_BYTES, Objective
+from .schemas import HISTOGRAM, RECORD
 from .tokens import Role
 
 UINT64_MAX = 2**64 - 1
@@ -64,8 +74,10 @@ class TokenBody(Body):
 class RecordsBody(Body):
     """What a host saw since its last accepted delivery; also its heartbeat."""
 
-    histogram: dict[str, Any] | None = Field(None, description="SizeHistogram of all flows, also of those not listed")
-    records: Annotated[list[dict[str, Any]], Field(max_length=100_000)] = Field(
+    histogram: Annotated[dict[str, Any], WithJsonSchema(HISTOGRAM)] | None = Field(
+        None, description="of all flows, also of those not listed"
+    )
+    records: Annotated[list[Annotated[dict[str, Any], WithJsonSchema(RECORD)]], Field(max_length=100_000)] = Field(
         default_factory=list, description="FlowRecord of each flow, or of a sample"
     )
     dropped: Annotated[StrictInt, Field(ge=0, le=SQLITE_MAX)] = 0

@@ -4,7 +4,8 @@ Looked at some times a second in memory, and told where it differs: 20,000 hosts
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Annotated, Any
@@ -13,7 +14,7 @@ from fastapi import Depends, FastAPI, Path
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 
 from ..errors import BusyError
-from ..fabric.rollout import OPEN, Rollout
+from ..fabric.rollout import OPEN, Plan, Rollout
 from ..store.store import StoredRollout
 from .access import Viewer
 from .bodies import SQLITE_MAX
@@ -44,10 +45,22 @@ def of(number: int, rollout: Rollout) -> Json:
     }
 
 
-def kept(service: Service, row: StoredRollout) -> Json:
-    """The same of one that has ended."""
-    steps = {**service.store.steps(row.id), "phase": row.phase, "generation": row.generation}
-    return of(row.id, Rollout.from_json({**row.document, **steps}))
+def kept(service: Service, number: int) -> Json:
+    """The same of one that does not run, as the store has it."""
+    row = service.store.rollout(number)
+    found: Json = {
+        "id": number,
+        "generation": row.generation,
+        "phase": row.phase,
+        "error": row.document.get("error"),
+        "active": row.document.get("active", False),
+        "wave": row.document.get("wave", 0),
+        "plan": row.document.get("plan", asdict(Plan())),
+    }
+    counted = {
+        kind: Counter(step["phase"] for step in steps.values()) for kind, steps in service.store.steps(number).items()
+    }
+    return found | counted
 
 
 def add(app: FastAPI, service: Service) -> None:
@@ -67,11 +80,11 @@ def add(app: FastAPI, service: Service) -> None:
         if open_now >= STREAMS_MOST:
             raise BusyError(f"events: {open_now} streams are open, expected fewer than {STREAMS_MOST}", RETRY_AFTER_S)
 
-    async def differing(event: str, look: Callable[[], Json], is_last: Callable[[Json], bool]) -> Events:
+    async def differing(event: str, look: Callable[[], Awaitable[Json]], is_last: Callable[[Json], bool]) -> Events:
         last: Json | None = None
         with stream():
             while True:
-                now = look()
+                now = await look()
                 if now != last:
                     yield ServerSentEvent(event=event, data=now)
                     last = now
@@ -91,11 +104,11 @@ def add(app: FastAPI, service: Service) -> None:
     async def get_rollout_events(caller: Viewer, row: Annotated[StoredRollout, Depends(asked)]) -> Events:
         """A rollout's progress, an event `rollout` at each change; the stream ends with the rollout."""
 
-        def look() -> Json:
+        async def look() -> Json:
             current = service.runner.now
             if current is not None and current[0] == row.id:
                 return of(*current)
-            return kept(service, service.store.rollout(row.id))
+            return await asyncio.to_thread(kept, service, row.id)
 
         async for each in differing("rollout", look, lambda now: now["phase"] not in OPEN):
             yield each
@@ -104,7 +117,7 @@ def add(app: FastAPI, service: Service) -> None:
     async def get_events(caller: Viewer) -> Events:
         """Events `fabric`: the rollout that runs, the policy in force; `changes` counts what else was changed."""
 
-        def look() -> Json:
+        async def look() -> Json:
             current, policy = service.runner.now, service.cache.policy
             return {
                 "changes": service.store.changes,

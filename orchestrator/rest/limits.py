@@ -10,6 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .host_cache import HostCache
+from .rates import Rates
 from .refusals import Refusals
 
 BODY_BYTES_MAX = 1 << 20
@@ -28,8 +29,8 @@ UNKNOWN = "Authorization: expected Bearer and a known token"
 class Bounded:
     """Ends the reading of a body that is too long (413) or too slow (408), or that nobody known sends (401)."""
 
-    def __init__(self, app: ASGIApp, cache: HostCache, refusals: Refusals) -> None:
-        self.app, self.cache, self.refusals = app, cache, refusals
+    def __init__(self, app: ASGIApp, cache: HostCache, refusals: Refusals, rates: Rates) -> None:
+        self.app, self.cache, self.refusals, self.rates = app, cache, refusals, rates
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """A request, or whatever else the server has to say."""
@@ -52,7 +53,10 @@ class Bounded:
             if length is not None and length > most:
                 raise HTTPException(413, f"body: has {length} bytes, expected at most {most}", CLOSE)
             if not came and self.cache.caller(headers.get(b"authorization", b"").decode("latin-1")) is None:
-                self._note(scope)
+                client = scope.get("client")
+                address = client[0] if client else "unknown"
+                self.rates.unknown(address)
+                self.refusals.came(address, 401, f"{scope['method']} {scope['path']}")
                 raise HTTPException(401, UNKNOWN, {"WWW-Authenticate": "Bearer", **CLOSE})
             try:
                 async with asyncio.timeout_at(end):
@@ -68,7 +72,3 @@ class Bounded:
             return message
 
         await self.app(scope, bounded, send)
-
-    def _note(self, scope: Scope) -> None:
-        client = scope.get("client")
-        self.refusals.came(client[0] if client else "unknown", 401, f"{scope['method']} {scope['path']}")

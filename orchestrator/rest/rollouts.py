@@ -4,7 +4,7 @@ from dataclasses import asdict
 from enum import StrEnum
 from typing import Annotated, Any
 
-from fastapi import FastAPI, Path, Request
+from fastapi import FastAPI, Path, Request, Response
 
 from ..fabric.rollout import Pace, Plan
 from ..store.store import Store, StoredRollout
@@ -12,7 +12,9 @@ from . import answers
 from .access import Once, Operator, Viewer
 from .bodies import SQLITE_MAX, RolloutBody
 from .idempotency import Keep, asked, once
+from .pages import LIMIT, AfterId, Limit, page
 from .service import Service
+from .tags import IfMatch, check_match
 
 Json = dict[str, Any]
 Id = Annotated[int, Path(ge=1, le=SQLITE_MAX)]
@@ -31,8 +33,13 @@ def add(app: FastAPI, service: Service) -> None:
     store = service.store
 
     @app.post("/v1/rollouts", tags=["rollouts"], **answers.of(answers.Started, 202))
-    def post_rollout(body: RolloutBody, request: Request, caller: Operator, key: Once = None) -> Json:
-        """Begins to bring a revision into force: switches first, then hosts. One at a time (409)."""
+    def post_rollout(
+        body: RolloutBody, request: Request, caller: Operator, key: Once = None, match: IfMatch = None
+    ) -> Json:
+        """Begins to bring a revision into force: switches first, then hosts. One at a time (409).
+
+        If-Match: the ETag of the policy that is to be in force now, its generation in quotes.
+        """
 
         def make(keep: Keep) -> Json:
             begun: Json = {}
@@ -41,6 +48,8 @@ def add(app: FastAPI, service: Service) -> None:
                 store.note(caller.name, "start-rollout", f"{number} revision {body.revision}")
                 begun.update(keep({"id": number, "generation": generation, "revision": body.revision}))
 
+            now = service.cache.policy
+            check_match(match, None if now is None else now.etag, "the policy in force")
             service.spines.check_rollout(body.revision)
             pace = Pace(tuple(body.waves), body.soak_s, body.absent_most)
             service.runner.start(body.revision, caller.name, pace=pace, also=also)
@@ -62,11 +71,14 @@ def add(app: FastAPI, service: Service) -> None:
         return {"id": number, "phase": store.rollout(number).phase}
 
     @app.get("/v1/rollouts", tags=["rollouts"], **answers.of(answers.CountedRollout, many=True))
-    def get_rollouts(caller: Viewer) -> list[Json]:
-        """All rollouts, with how many switches and hosts are in which phase."""
-        counts = store.counted_steps()
+    def get_rollouts(
+        caller: Viewer, request: Request, response: Response, limit: Limit = LIMIT, after: AfterId = None
+    ) -> list[Json]:
+        """All rollouts, in pages, with how many switches and hosts are in which phase."""
         none: Json = {"switches": {}, "hosts": {}}
-        return [_whole(row) | counts.get(row.id, none) for row in store.rollouts()]
+        rows = page(store.rollouts(), lambda each: each.id, limit, after, request, response)
+        counts = store.counted_steps(rows[0].id, rows[-1].id) if rows else {}
+        return [_whole(row) | counts.get(row.id, none) for row in rows]
 
     @app.get("/v1/rollouts/{number}", tags=["rollouts"], **answers.of(answers.Rollout))
     def get_rollout(number: Id, caller: Viewer) -> Json:

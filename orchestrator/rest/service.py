@@ -1,6 +1,8 @@
 """What the REST handlers work with."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from ..defaults import LINK_GBPS
 from ..fabric.runner import Runner
@@ -15,6 +17,7 @@ from ..watch.bounds import Watch
 from ..watch.spines import SpineWatch
 from ..watch.switches import SwitchWatch
 from .host_cache import HostCache
+from .rates import Rates
 from .refusals import Refusals
 
 
@@ -32,10 +35,13 @@ class Service:
     switches: SwitchWatch
     records_per_s: int = RECORDS_PER_S
     link_gbps: float = LINK_GBPS
+    certificates: Mapping[str, Path] = field(default_factory=dict)
+    """files, by what they are for"""
     simulator: Simulator = field(default_factory=Simulator)
     cache: HostCache = field(init=False)
     intake: Intake = field(init=False)
     refusals: Refusals = field(init=False)
+    rates: Rates = field(default_factory=Rates)
 
     def __post_init__(self) -> None:
         self.cache = HostCache(self.store)

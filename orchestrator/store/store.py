@@ -307,13 +307,14 @@ class Store(Database):
                 found[row.kind][row.name] = row.step
         return found
 
-    def counted_steps(self) -> dict[int, dict[str, dict[str, int]]]:
-        """For each rollout and kind, how many devices are in which phase."""
+    def counted_steps(self, first: int, last: int) -> dict[int, dict[str, dict[str, int]]]:
+        """For each rollout from `first` to `last` and each kind, how many devices are in which phase."""
         columns = tables.steps.c
         by = (columns.rollout, columns.kind, columns.phase)
         found: dict[int, dict[str, dict[str, int]]] = {}
         with self.reading() as connection:
-            for row in connection.execute(select(*by, func.count().label("devices")).group_by(*by)):
+            query = select(*by, func.count().label("devices")).where(columns.rollout.between(first, last))
+            for row in connection.execute(query.group_by(*by)):
                 of_it = found.setdefault(row.rollout, {kind: {} for kind in KINDS})
                 of_it[row.kind][row.phase] = row.devices
         return found

@@ -21,7 +21,8 @@ from ..fabric.runner import Runner
 from ..metrics import Metrics
 from ..plan.revision import Revision
 from ..store import generations
-from ..store.store import Store
+from ..store.store import Store, Switch
+from .traffic import Looks
 
 log = logging.getLogger(__name__)
 
@@ -29,6 +30,8 @@ ROUND_S = 60.0
 """from one look at a switch to the next; with more than 200 switches longer, as each look is a TLS handshake"""
 GAP_S = 0.3
 """least time from one switch to the next"""
+CERTIFICATE_S = 3600.0
+"""from one look at a switch's certificate to the next"""
 REPAIR_S = 60.0
 """least time between two rollouts for drift; doubled with each that did not mend it"""
 ACTOR = "switches"
@@ -64,6 +67,10 @@ class SwitchWatch:
         self._repairs, self._clock = repairs, clock
         self._pause_s, self._next_s = REPAIR_S, 0.0
         self.drifts: dict[str, str] = {}
+        self.looks: dict[str, Looks] = {}
+        self.certificate_ends: dict[str, float] = {}
+        """s since 1970"""
+        self._certificates_next_s: dict[str, float] = {}
         self._ends = threading.Event()
         self._thread = threading.Thread(target=self._run, name="switch-watch", daemon=True)
 
@@ -88,20 +95,37 @@ class SwitchWatch:
             except FleetError as error:
                 log.debug("switch name=%s event=unread reason=%r", name, str(error))
                 self._metrics.switch_told(name, None, self.drifts.get(name))
+                self.looks[name] = self.looks.get(name, Looks()).missed(str(error))
                 if name in self.drifts:
                     drifts[name] = self.drifts[name]
             else:
                 answered.add(name)
+                self._see_certificate(switch)
+                self.looks[name] = self.looks.get(name, Looks()).and_then(time.time(), told)
                 reason = None if revision is None else drift(revision.intent_of(switch.role), found)
                 if self._runner.running is None and revision == self._in_force() and reason:
                     drifts[name] = reason
                 self._metrics.switch_told(name, told, drifts.get(name))
             if self._ends.wait(max(self._round_s / len(switches), GAP_S)):
                 return
+        for gone in self.looks.keys() - switches.keys():
+            del self.looks[gone]
+            self.certificate_ends.pop(gone, None)
         for name in drifts.keys() - self.drifts.keys():
             log.warning("switch name=%s event=drifted reason=%r", name, drifts[name])
         self.drifts = drifts
         self._repair(drifts.keys() & answered)
+
+    def _see_certificate(self, switch: Switch) -> None:
+        """When the certificate that a switch shows ends, now and then."""
+        now = self._clock()
+        if now < self._certificates_next_s.get(switch.name, now):
+            return
+        self._certificates_next_s[switch.name] = now + CERTIFICATE_S
+        try:
+            self.certificate_ends[switch.name] = self._runner.fleet.certificate_ends(switch)
+        except FleetError as error:
+            log.info("switch name=%s event=certificate-unread reason=%r", switch.name, str(error))
 
     def _repair(self, drifted: set[str]) -> None:
         """Rolls out what is in force once more, where that is due."""

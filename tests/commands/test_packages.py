@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-EXTRAS = "matplotlib rich jinja2 redis httpx cryptography ray pyspark tabulate"
+EXTRAS = "matplotlib jinja2 redis ray pyspark tabulate"
 
 
 def run_setup(checkout: Path, *words: str, **environment: str) -> None:
@@ -83,6 +83,10 @@ def test_the_wheel_is_of_this_platform_and_has_no_recording(checkout: Path, tmp_
         (told,) = (opened.read(name).decode() for name in names if name.endswith(".dist-info/WHEEL"))
     assert "Root-Is-Purelib: false" in told
     assert "hostlib/build/libqclimb.so" in names
+    page = {
+        path.relative_to(checkout).as_posix() for path in (checkout / "orchestrator/page").rglob("*") if path.is_file()
+    }
+    assert len(page) > 10 and page <= set(names)
     assert not [name for name in names if name.endswith(".parquet")]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parents[2]
 FLOORS = (
-    {"cli"},
+    {"cli", "operate"},
     {"init", "rest"},
     {"watch"},
     {"ingest"},
@@ -16,6 +16,7 @@ FLOORS = (
     {"models"},
     {"plan"},
     {"store"},
+    {"page"},
     {"errors", "defaults"},
 )
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
