@@ -1,16 +1,16 @@
 """The `qclimb` command: a frame into which the installed parts hang their groups (entry points `qclimb.commands`)."""
 
-from importlib.metadata import entry_points
-
 import click
+from click.shell_completion import get_completion_class
 
-from qclimb.extras import Group, advice
-from qclimb.options import version_option
+from qclimb.extras import Group, add_installed
+from qclimb.options import Refused, version_option
 
 EXAMPLE = """\b
 Example:
   qclimb lab demo          # the whole of qclimb on one machine
   qclimb lab run fct       # plain TCP, PIAS and QCLIMB over seeds and loads
+  qclimb fabric show       # of an orchestrator: see QCLIMB_URL, QCLIMB_TOKEN_FILE, QCLIMB_CA
 """
 
 
@@ -20,22 +20,16 @@ def main() -> None:
     """Short flows finish first, on the switches and kernels that a data centre already has."""
 
 
-def _missing(name: str, error: ImportError) -> click.Command:
-    """Stands for a group whose packages are not installed here: says which."""
-
-    @click.command(name, context_settings={"ignore_unknown_options": True}, help=f"(not installed: {error})")
-    @click.argument("words", nargs=-1)
-    def command(words: tuple[str, ...]) -> None:
-        raise click.UsageError(
-            f"`qclimb {name}` needs packages that are not installed ({error}): "
-            + (advice(error.name or "") or "pip install 'qclimb[all]'")
-        )
-
-    return command
+@main.command(
+    "completion", epilog="\b\nExample:\n  qclimb completion bash > ~/.local/share/bash-completion/completions/qclimb"
+)
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Prints what SHELL needs to complete commands and options."""
+    kind = get_completion_class(shell)
+    if kind is None:
+        raise Refused(f"SHELL is {shell!r}, expected one that is known here")
+    click.echo(kind(main, {}, "qclimb", "_QCLIMB_COMPLETE").source())
 
 
-for _point in entry_points(group="qclimb.commands"):
-    try:
-        main.add_command(_point.load())
-    except ImportError as _error:
-        main.add_command(_missing(_point.name, _error))
+add_installed(main, "qclimb.commands")

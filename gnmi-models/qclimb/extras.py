@@ -4,7 +4,7 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.metadata import PackageNotFoundError, requires
+from importlib.metadata import PackageNotFoundError, entry_points, requires
 
 import click
 
@@ -59,3 +59,29 @@ class Group(click.Group):
         """Runs the command."""
         with named():
             return super().invoke(ctx)
+
+
+def add_installed(group: click.Group, points: str) -> None:
+    """Hangs commands of installed parts into a group; `points`: the entry points that name them."""
+    for point in entry_points(group=points):
+        try:
+            group.add_command(point.load(), point.name)
+        except ImportError as error:
+            words = point.name if points == "qclimb.commands" else f"{group.name} {point.name}"
+            group.add_command(_missing(words, error), point.name)
+
+
+def _missing(name: str, error: ImportError) -> click.Command:
+    """Stands for a command whose packages are not installed here: says which."""
+
+    @click.command(
+        name.rpartition(" ")[2], context_settings={"ignore_unknown_options": True}, help=f"(not installed: {error})"
+    )
+    @click.argument("words", nargs=-1)
+    def command(words: tuple[str, ...]) -> None:
+        raise click.UsageError(
+            f"`qclimb {name}` needs packages that are not installed ({error}): "
+            + (advice(error.name or "") or "pip install 'qclimb[all]'")
+        )
+
+    return command

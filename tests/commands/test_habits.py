@@ -31,6 +31,7 @@ def test_every_file_that_a_command_writes_is_checked_when_the_line_is_read() -> 
 
 
 WITHOUT_JSON = {
+    "qclimb.cli.main completion": "a shell's script",
     "qclimb.cli.main lab exec": "another program's output",
     "qclimb.cli.main lab demo": "writes a report",
     "qclimb.cli.main lab run bounds": "keeps a JSON file a pass, and writes a page",

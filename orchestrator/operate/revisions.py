@@ -1,0 +1,227 @@
+"""`qclimb policy`, `qclimb revision`, `qclimb rollout`: what is in force, what could be, and the way there."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+from qclimb.options import Finite, Refused
+
+from .rest import Json, Rest, asks
+from .show import bytes_of, counted, day, example, fields, follow, table, tell
+
+NUMBER = click.argument("number", type=click.IntRange(1))
+
+
+@click.group(epilog=example("policy show"))
+def policy() -> None:
+    """The policy in force."""
+
+
+@policy.command("show", epilog=example("policy show"))
+@asks
+def show_policy(rest: Rest, as_json: bool) -> None:
+    """What every host follows."""
+    told = rest.ask("GET", "/v1/overview")
+    found = told["policy"]
+    if as_json:
+        tell(found, True)
+        return
+    if found is None:
+        click.echo("no policy is in force: roll a revision out first")
+        return
+    fields({"revision": told["revision"], **found})
+
+
+@click.group(epilog=example("revision make --mode pias --load 0.6"))
+def revision() -> None:
+    """Revisions: thresholds, policy and intent, immutable."""
+
+
+def _row(each: Json) -> list[Any]:
+    thresholds = " ".join(bytes_of(size).replace(" ", "") for size in each["threshold_bytes"])
+    policy = each["policy"]
+    made = f"{day(each['created_at'])} by {each['created_by']}"
+    return [each["id"], policy["mode"], len(policy["dscp"]), policy["model_generation"] or None, thresholds, made]
+
+
+@revision.command("list", epilog=example("revision list"))
+@asks
+def list_revisions(rest: Rest, as_json: bool) -> None:
+    """All revisions, the latest last."""
+    found = rest.ask("GET", "/v1/revisions")
+    if as_json:
+        tell(found, True)
+        return
+    heads = ("#REVISION", "MODE", "#PRIORITIES", "#MODEL", "THRESHOLDS", "MADE")
+    table(map(_row, found), *heads, none="no revision yet")
+
+
+@revision.command("show", epilog=example("revision show 3"))
+@NUMBER
+@asks
+def show_revision(rest: Rest, number: int, as_json: bool) -> None:
+    """The revision NUMBER."""
+    found = rest.ask("GET", f"/v1/revisions/{number}")
+    if as_json:
+        tell(found, True)
+        return
+    fields({key: value for key, value in found.items() if key != "intent"})
+
+
+@revision.command("make", epilog=example("revision make --mode qclimb --label monday --model 14829103847"))
+@click.option(
+    "--mode",
+    type=click.Choice(["off", "observe", "pias", "qclimb"]),
+    default="pias",
+    show_default=True,
+    help="Of the hosts.",
+)
+@click.option("--label", help="Whose sizes decide; default: all recorded ones.")
+@click.option(
+    "--load", type=Finite(0, 1, min_open=True, max_open=True), default=0.6, show_default=True, help="Expected."
+)
+@click.option("--priorities", type=click.IntRange(1, 64), help="How many; default: 8.")
+@click.option("--model", type=click.IntRange(1), help="Generation of the model whose bounds hosts shall use.")
+@click.option(
+    "--threshold", "thresholds", type=click.IntRange(1), multiple=True, help="Bytes; repeat. Default: computed."
+)
+@click.option(
+    "--body", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Further fields, a JSON file."
+)
+@click.option("--key", help="Idempotency-Key: the same line twice makes one revision.")
+@asks
+def make_revision(
+    rest: Rest,
+    mode: str,
+    label: str | None,
+    load: float,
+    priorities: int | None,
+    model: int | None,
+    thresholds: tuple[int, ...],
+    body: Path | None,
+    key: str | None,
+    as_json: bool,
+) -> None:
+    """Computes thresholds; changes nothing in the fabric."""
+    wanted: Json = {"mode": mode, "load": load, "label": label, "priorities": priorities, "model": model}
+    if thresholds:
+        wanted["thresholds"] = list(thresholds)
+    if body is not None:
+        try:
+            wanted |= json.loads(body.read_text(encoding="utf-8"))
+        except (OSError, ValueError, TypeError) as error:
+            raise Refused(f"--body {body}: {error}, expected a JSON object") from None
+    found = rest.ask("POST", "/v1/revisions", wanted, key)
+    cuts = ", ".join(map(bytes_of, found["threshold_bytes"])) or "none"
+    tell(
+        found,
+        as_json,
+        f"revision {found['id']}: thresholds {cuts}",
+        f"Next: qclimb rollout start {found['id']} --watch",
+    )
+
+
+@click.group(epilog=example("rollout start 3 --wave 0.01 --wave 0.1 --soak-s 300 --watch"))
+def rollout() -> None:
+    """Rollouts: bring a revision into force, watch, undo."""
+
+
+@rollout.command("list", epilog=example("rollout list"))
+@asks
+def list_rollouts(rest: Rest, as_json: bool) -> None:
+    """All rollouts, the latest last."""
+    found = rest.ask("GET", "/v1/rollouts")
+    if as_json:
+        tell(found, True)
+        return
+    rows = (
+        [
+            *(each["id"], each["revision"], each["phase"], day(each["created_at"]), each["created_by"]),
+            *(counted(each["switches"]), counted(each["hosts"]), each["error"]),
+        ]
+        for each in found
+    )
+    heads = ("#ROLLOUT", "#REVISION", "PHASE", "BEGUN", "BY", "SWITCHES", "HOSTS", "WHY")
+    table(rows, *heads, none="no rollout yet")
+
+
+@rollout.command("show", epilog=example("rollout show 2 --watch"))
+@NUMBER
+@click.option("--watch", is_flag=True, help="Until it has ended; exit status 1 where it is not done.")
+@asks
+def show_rollout(rest: Rest, number: int, watch: bool, as_json: bool) -> None:
+    """How far the rollout NUMBER has got, by device."""
+    if watch:
+        _watch(rest, number, as_json)
+        return
+    found = rest.ask("GET", f"/v1/rollouts/{number}")
+    if as_json:
+        tell(found, True)
+        return
+    fields({key: value for key, value in found.items() if key not in ("switches", "hosts")})
+    rows = (
+        [kind, name, step["phase"], step["applied_generation"] or None, step["error"]]
+        for kind, name, step in _steps(found)
+    )
+    table(rows, "KIND", "NAME", "PHASE", "#APPLIED", "WHY", none="it had no devices")
+
+
+def _steps(found: Json) -> Any:
+    for kind in ("switches", "hosts"):
+        for name, step in found[kind].items():
+            yield kind, name, step
+
+
+def _watch(rest: Rest, number: int, as_json: bool) -> None:
+    last = follow(rest.events(f"/v1/rollouts/{number}/events"), as_json)
+    if last.get("phase") != "done":
+        sys.exit(1)
+
+
+@rollout.command("start", epilog=example("rollout start 3 --wave 0.01 --wave 0.1 --soak-s 300 --watch"))
+@click.argument("revision", type=click.IntRange(1))
+@click.option(
+    "--wave",
+    "waves",
+    type=Finite(0, 1, min_open=True),
+    multiple=True,
+    help="Share of the switches after a wave; repeat. Default: all.",
+)
+@click.option("--soak-s", type=Finite(0, 86_400), default=0, show_default=True, help="After a wave.")
+@click.option("--absent-most", type=click.IntRange(0), help="So many switches may be away; default: one in twenty.")
+@click.option("--watch", is_flag=True, help="Until it has ended; exit status 1 where it is not done.")
+@click.option("--key", help="Idempotency-Key: the same line twice begins one rollout.")
+@asks
+def start_rollout(
+    rest: Rest,
+    revision: int,
+    waves: tuple[float, ...],
+    soak_s: float,
+    absent_most: int | None,
+    watch: bool,
+    key: str | None,
+    as_json: bool,
+) -> None:
+    """Begins to bring REVISION into force."""
+    body = {"revision": revision, "waves": list(waves), "soak_s": soak_s, "absent_most": absent_most}
+    found = rest.ask("POST", "/v1/rollouts", body, key)
+    if watch:
+        _watch(rest, found["id"], as_json)
+        return
+    tell(found, as_json, f"rollout {found['id']} of revision {revision} has begun")
+
+
+def _steer(what: str, help_text: str) -> None:
+    @rollout.command(what, help=help_text, epilog=example(f"rollout {what} 2"))
+    @NUMBER
+    @asks
+    def steer(rest: Rest, number: int, as_json: bool) -> None:
+        found = rest.ask("POST", f"/v1/rollouts/{number}/{what}")
+        tell(found, as_json, f"rollout {number}: {what} is asked; it is {found['phase']}")
+
+
+_steer("pause", "Begins no further switch of the rollout NUMBER.")
+_steer("resume", "Goes on with the rollout NUMBER.")
+_steer("abort", "Ends the rollout NUMBER: its switches get back what they had.")

@@ -1,0 +1,125 @@
+"""`qclimb fabric`, `switch`, `rollout` and so on, against the real server."""
+
+import json
+from collections.abc import Iterator
+from importlib import import_module
+
+import httpx
+import pytest
+from click.testing import CliRunner, Result
+
+from orchestrator.rest import tokens
+from orchestrator.rest.tokens import Role
+from tests.orchestrator.served import served
+
+
+class Line:
+    """A command line of one token at one orchestrator."""
+
+    def __init__(self, url: str, token: str) -> None:
+        self.environment = {"QCLIMB_URL": url, "QCLIMB_TOKEN": token, "QCLIMB_TOKEN_FILE": None, "QCLIMB_CA": None}
+
+    def run(self, words: str) -> Result:
+        return CliRunner().invoke(import_module("qclimb.cli").main, words.split(), env=self.environment)
+
+    def __call__(self, words: str) -> str:
+        found = self.run(words)
+        assert found.exit_code == 0, found.output
+        return found.output
+
+    def json(self, words: str):
+        return json.loads(self(f"{words} --json"))
+
+
+@pytest.fixture
+def line(service) -> Iterator[Line]:
+    """An admin's."""
+    with served(service) as url:
+        yield Line(url, tokens.issue(service.store, "root", Role.ADMIN))
+
+
+def test_a_fabric_is_brought_from_nothing_to_a_policy_in_force(line, service):
+    assert "host h1 is registered" in line("host add h1")
+    assert "nobody" not in line("fabric show") and "none in force" in line("fabric show")
+    assert "no revision yet" in line("revision list")
+    made = line("revision make --priorities 3 --threshold 30000 --threshold 900000")
+    assert "revision 1: thresholds 30 KB, 900 KB" in made and "qclimb rollout start 1" in made
+    started = line.json("rollout start 1 --key once")
+    assert line.json("rollout start 1 --key once") == started  # done once
+    host = Line(line.environment["QCLIMB_URL"], tokens.issue(service.store, "h1", Role.ADMIN))
+    with httpx.Client(base_url=line.environment["QCLIMB_URL"]) as rest:
+        rest.headers["Authorization"] = f"Bearer {host.environment['QCLIMB_TOKEN']}"
+        rest.post("/v1/hosts/h1/records", json={"policy_generation": 1}).raise_for_status()
+    watched = line("rollout show 1 --watch")
+    assert watched.splitlines()[-1] == "rollout 1 done (hosts: 1 applied)"
+    told = line("fabric show")
+    assert "revision 1, mode pias" in told and "1 registered, 0 silent, 0 follow another policy" in told
+    assert line.json("policy show")["threshold_bytes"] == [30000, 900000]
+    assert "h1" in line("host list") and "start-rollout" in line("fabric audit")
+    (listed,) = line.json("rollout list")
+    assert (listed["phase"], listed["hosts"]) == ("done", {"applied": 1})
+
+
+def test_a_rollout_that_is_rolled_back_ends_the_line_with_status_1(line):
+    line("switch add l1 127.0.0.1:1")
+    line("revision make --threshold 30000 --priorities 2")
+    found = line.run("rollout start 1 --absent-most 0 --watch")
+    assert found.exit_code == 1
+    assert "rollout 1 rolled-back: switch l1 at 127.0.0.1:1: " in found.output
+    events = line.run("rollout show 1 --watch --json")
+    assert events.exit_code == 1 and json.loads(events.output.splitlines()[-1])["phase"] == "rolled-back"
+    shown = line("rollout show 1")
+    assert "failed" in shown and "l1" in shown
+    assert "rolled-back" in line("rollout list")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("revision make --load 0.5 --label never", "label: nothing was recorded under 'never'"),
+        ("rollout start 9", "there is no 9"),
+        ("switch add l1 nowhere", "body.address is 'nowhere'"),
+        ("switch show l9", "no 'l9' is registered"),
+        ("revision make --load 2", "2.0 is not in the range"),
+        ("fabric show --ca /no/such/file", "expected a PEM file"),
+        ("fabric show --token-file /no/such/file", "expected a file with a token"),
+        ("fabric show --url http://127.0.0.1:1", "http://127.0.0.1:1: GET /v1/overview"),
+        ("model make never", "nothing was recorded under 'never'"),
+        ("rollout show 9 --watch", "there is no 9"),
+    ],
+)
+def test_a_refusal_is_one_sentence_and_status_2(line, words, said):
+    found = line.run(words)
+    assert found.exit_code == 2 and said in found.output, found.output
+    assert "Traceback" not in found.output and isinstance(found.exception, SystemExit)
+
+
+def test_tokens_are_made_shown_once_and_revoked(line):
+    made = line("token make operator adam --expires-in-s 600").strip()
+    adam = Line(line.environment["QCLIMB_URL"], made)
+    assert adam.json("token mine")["role"] == "operator"
+    refused = adam.run("token list")
+    assert refused.exit_code == 2 and "expected admin" in refused.output
+    assert "adam" in line("token list") and made not in line("token list")
+    assert "1 tokens of adam are revoked" in line("token revoke adam")
+    assert "known token" in adam.run("token mine").output
+
+
+def test_devices_flows_and_recordings_are_told(line):
+    line("switch add s1 127.0.0.1:1 --role spine")
+    assert "s1" in line("switch list") and line.json("switch show s1")["role"] == "spine"
+    assert "is forgotten" in line("switch remove s1")
+    assert "no switch is registered" in line("switch list")
+    line("host add h2")
+    assert line.json("host show h2")["name"] == "h2" and "h2" in line("host list --standing-out")
+    assert "revoked" in line("host remove h2")
+    assert "recording: monday" in line("fabric record monday") and "under no name" in line("fabric record --end")
+    assert "flows" in line("fabric flows") and "none is known" in line("fabric certificates")
+    assert "no model yet" in line("model list")
+
+
+def test_a_shell_learns_to_complete(line):
+    assert "_QCLIMB_COMPLETE" in line("completion bash") and "qclimb" in line("completion zsh")
+    asked = {"_QCLIMB_COMPLETE": "bash_complete", "COMP_WORDS": "qclimb roll", "COMP_CWORD": "1"}
+    found = CliRunner().invoke(import_module("qclimb.cli").main, [], env=asked, prog_name="qclimb")
+    assert "plain,rollout" in found.output
