@@ -8,12 +8,14 @@
 #include <unistd.h>
 
 #include <qclimb/length.h>
+#include <qclimb/propose.h>
 
 #define HEADS 256
 #define HEAD_BYTES 512
 
 double bench_rule_ns(int rounds);
 double bench_http_ns(const char *head, int rounds);
+double bench_propose_ns(int rounds);
 double bench_read_ns(int bytes, int rounds);
 
 static uint8_t heads[HEADS][HEAD_BYTES], copy[QCLIMB_HTTP_HEAD_BYTES], source[QCLIMB_HTTP_HEAD_BYTES];
@@ -28,7 +30,7 @@ static double now_ns(void)
 	return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
 }
 
-/* A message of a parameter server, of another length each time: the walk and what is left of the message. */
+/* A message of a parameter server, of another length each time, and the walk on. */
 double bench_rule_ns(int rounds)
 {
 	static const struct qclimb_length_rule fixed = { .offset = 12, .width = 4, .constant_bytes = 16 };
@@ -43,11 +45,7 @@ double bench_rule_ns(int rounds)
 	}
 	start = now_ns();
 	for (int i = 0; i < rounds; i++) {
-		struct qclimb_frames frames = { 0 };
-
-		qclimb_frames_turn(&frames, (uint64_t)i, 0);
-		qclimb_frames_walk(&frames, &rule, (uint64_t)i, heads[i % HEADS], QCLIMB_LENGTH_HEAD_BYTES);
-		sink = qclimb_frames_left(&frames, (uint64_t)i);
+		sink = qclimb_length_walk(&rule, heads[i % HEADS], QCLIMB_LENGTH_HEAD_BYTES);
 	}
 	return (now_ns() - start) / rounds;
 }
@@ -62,6 +60,22 @@ double bench_http_ns(const char *head, int rounds)
 	start = now_ns();
 	for (int i = 0; i < rounds; i++)
 		sink = qclimb_http_foretell(heads[i % HEADS], head_bytes, QCLIMB_HTTP_OTHER);
+	return (now_ns() - start) / rounds;
+}
+
+/* What the process does for a flow that is learned from: the candidates of 64 bytes that look random. */
+double bench_propose_ns(int rounds)
+{
+	struct qclimb_candidate found[QCLIMB_CANDIDATES_MOST];
+	double start;
+
+	for (uint32_t i = 0; i < HEADS; i++)
+		for (uint32_t at = 0; at < QCLIMB_LENGTH_HEAD_BYTES; at++)
+			heads[i][at] = (uint8_t)((i * 64 + at) * UINT32_C(2654435761) >> 24);
+	start = now_ns();
+	for (int i = 0; i < rounds; i++)
+		sink = qclimb_length_candidates(heads[i % HEADS], QCLIMB_LENGTH_HEAD_BYTES, 100000 + (uint64_t)i,
+						found);
 	return (now_ns() - start) / rounds;
 }
 

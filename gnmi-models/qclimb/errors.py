@@ -5,7 +5,8 @@
     |-- IntentError   a switch intent, as a value, as gNMI JSON or as CONFIG_DB rows
     |   `-- HalfIntent  rows of which some are still to come
     |-- RecordError   flow records and the histograms made of them
-    `-- ModelError    a forest, as a value or as the file /run/qclimb/model
+    |-- ModelError    a forest, as a value or as the file /run/qclimb/model
+    `-- LengthError   a rule for announced lengths, as a value, as JSON or as the file /run/qclimb/lengths
 
 Each message is one sentence that names the place, the value found there and what was expected.
 """
@@ -33,3 +34,7 @@ class RecordError(QclimbError):
 
 class ModelError(QclimbError):
     """A forest that would not answer, or not in bounded time."""
+
+
+class LengthError(QclimbError):
+    """A rule for announced lengths that no library could follow."""

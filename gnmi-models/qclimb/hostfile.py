@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .forest import Forest
 
 VERSION = 1
+RECORD_VERSION = 2  # announced lengths
 POLICY_MAGIC, MODEL_MAGIC, RECORD_MAGIC = 0x314C4351, 0x314D4351, 0x31524351  # "QCL1", "QCM1", "QCR1"
 
 CRC = struct.Struct("<I")
@@ -113,16 +114,16 @@ def decode_policy(data: bytes) -> Policy:
     if len(data) != POLICY.size:
         raise PolicyError(f"policy file has {len(data)} bytes, expected {POLICY.size}")
     told = POLICY.unpack(data)
-    _check_kind("policy file", told["magic"], POLICY_MAGIC, told["version"], PolicyError)
-    _check_equal("policy file struct_bytes", told["struct_bytes"], POLICY.size, PolicyError)
-    _check_crc("policy file", data, PolicyError)
+    check_kind("policy file", told["magic"], POLICY_MAGIC, told["version"], PolicyError)
+    check_equal("policy file struct_bytes", told["struct_bytes"], POLICY.size, PolicyError)
+    check_crc("policy file", data, PolicyError)
     for name in ("mode", "flags"):
         integer(told[name], f"policy file {name}", 0, POLICY.fields[name].kind.highest, PolicyError)
     priorities = integer(told["priorities"], "policy file priorities", 1, MAX_PRIORITIES, PolicyError)
     thresholds = told["threshold_bytes"]
-    _check_equal("policy file threshold_bytes[0]", thresholds[0], 0, PolicyError)
+    check_equal("policy file threshold_bytes[0]", thresholds[0], 0, PolicyError)
     for index in range(priorities, MAX_PRIORITIES):
-        _check_equal(f"policy file threshold_bytes[{index}]", thresholds[index], UINT64_MAX, PolicyError)
+        check_equal(f"policy file threshold_bytes[{index}]", thresholds[index], UINT64_MAX, PolicyError)
     told |= {name: bool(told["flags"] & bit) for name, bit in POLICY_BITS.items()}
     told |= {"mode": Mode.of_number(told["mode"]), "threshold_bytes": thresholds[1:priorities]}
     told |= {"dscp": tuple(told["dscp"][:priorities])}
@@ -169,13 +170,13 @@ def _model_header(data: bytes) -> tuple[int, int, int, int, tuple[int, ...]]:
         raise ModelError(f"model file has {len(data)} bytes, expected at least {MODEL_HEADER.size}")
     told = MODEL_HEADER.unpack(data)
     trees, nodes, features = told["trees"], told["nodes"], told["features"]
-    _check_kind("model file", told["magic"], MODEL_MAGIC, told["version"], ModelError)
-    _check_equal("model file header_bytes", told["header_bytes"], MODEL_HEADER.size, ModelError)
-    _check_equal("model file leaves", told["leaves"], nodes, ModelError)
+    check_kind("model file", told["magic"], MODEL_MAGIC, told["version"], ModelError)
+    check_equal("model file header_bytes", told["header_bytes"], MODEL_HEADER.size, ModelError)
+    check_equal("model file leaves", told["leaves"], nodes, ModelError)
     expected = MODEL_HEADER.size + 4 * trees + (NODE.size + 8) * nodes + CRC.size
     if len(data) != expected:
         raise ModelError(f"model file has {len(data)} bytes, expected {expected} for {trees} trees and {nodes} nodes")
-    _check_crc("model file", data, ModelError)
+    check_crc("model file", data, ModelError)
     integer(told["generation"], "model file generation", 1, UINT64_MAX, ModelError)
     integer(features, "model file features", 1, 16, ModelError)
     for index, feature in enumerate(told["feature_id"][:features]):
@@ -185,7 +186,7 @@ def _model_header(data: bytes) -> tuple[int, int, int, int, tuple[int, ...]]:
 
 def encode_record_header(count: int, dropped: int = 0, generation: int = 0) -> bytes:
     """What stands before so many packed records."""
-    told = {"magic": RECORD_MAGIC, "version": VERSION, "record_bytes": RECORD.size}
+    told = {"magic": RECORD_MAGIC, "version": RECORD_VERSION, "record_bytes": RECORD.size}
     return RECORD_HEADER.pack(told | {"count": count, "dropped": dropped, "hostlib_generation": generation})
 
 
@@ -200,8 +201,8 @@ def decode_record_header(datagram: bytes | memoryview) -> tuple[int, int, int]:
     if len(datagram) < RECORD_HEADER.size:
         raise RecordError(f"datagram has {len(datagram)} bytes, expected at least {RECORD_HEADER.size}")
     told = RECORD_HEADER.unpack(datagram)
-    _check_kind("datagram", told["magic"], RECORD_MAGIC, told["version"], RecordError)
-    _check_equal("datagram record_bytes", told["record_bytes"], RECORD.size, RecordError)
+    check_kind("datagram", told["magic"], RECORD_MAGIC, told["version"], RecordError, RECORD_VERSION)
+    check_equal("datagram record_bytes", told["record_bytes"], RECORD.size, RecordError)
     expected = RECORD_HEADER.size + told["count"] * RECORD.size
     if len(datagram) != expected:
         raise RecordError(f"datagram has {len(datagram)} bytes, expected {expected} for {told['count']} records")
@@ -252,18 +253,23 @@ def _pack_address(address: str) -> bytes:
     return parsed.packed if parsed.version == 6 else bytes(10) + b"\xff\xff" + parsed.packed
 
 
-def _check_kind(place: str, magic: int, expected: int, version: int, error: type[QclimbError]) -> None:
+def check_kind(
+    place: str, magic: int, expected: int, version: int, error: type[QclimbError], of: int = VERSION
+) -> None:
+    """Refuses a file or datagram of another kind or version."""
     if magic != expected:
         raise error(f"{place} magic is {magic:#010x}, expected {expected:#010x} ({CRC.pack(expected).decode()})")
-    _check_equal(f"{place} version", version, VERSION, error)
+    check_equal(f"{place} version", version, of, error)
 
 
-def _check_equal(place: str, value: int, expected: int, error: type[QclimbError]) -> None:
+def check_equal(place: str, value: int, expected: int, error: type[QclimbError]) -> None:
+    """Refuses another number."""
     if value != expected:
         raise error(f"{place} is {value}, expected {expected}")
 
 
-def _check_crc(place: str, data: bytes, error: type[QclimbError]) -> None:
+def check_crc(place: str, data: bytes, error: type[QclimbError]) -> None:
+    """Refuses bytes whose last four are not the CRC-32 of those before."""
     (stored,) = CRC.unpack_from(data, len(data) - CRC.size)
     computed = zlib.crc32(memoryview(data)[: -CRC.size])
     if stored != computed:

@@ -58,7 +58,7 @@ class Kind:
 
 U8, U16 = Kind("uint8_t", "B", 1, highest=2**8 - 1), Kind("uint16_t", "H", 2, highest=2**16 - 1)
 U32, U64 = Kind("uint32_t", "I", 4, highest=2**32 - 1), Kind("uint64_t", "Q", 8, highest=2**64 - 1)
-I32 = Kind("int32_t", "i", 4)
+I16, I32 = Kind("int16_t", "h", 2), Kind("int32_t", "i", 4)
 CHAR = Kind("char", "s", 1)
 
 

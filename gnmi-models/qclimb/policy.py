@@ -94,6 +94,12 @@ class Policy:
         " holds (coflow.h)",
         LATER,
     ] = False
+    without_lengths: Annotated[
+        bool,
+        Bit(32),
+        "lengths that applications write into their messages don't count, and no byte of theirs is looked at",
+        LATER,
+    ] = False
     spines: Annotated[
         int,
         U8.up_to(MAX_PRIORITIES - 1),

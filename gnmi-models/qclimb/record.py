@@ -17,6 +17,8 @@ HAD_FOREST_BOUNDS = 4
 HAD_SIZE_HINT = 8
 PARTLY_UNOBSERVED = 16
 HAD_DEADLINE = 32
+HAD_LENGTH_BOUND = 64
+CUT = 128
 
 FLAGS = {
     "CLOSED": (ENDED_BY_CLOSE, "ended by close or shutdown, not by a next flow"),
@@ -25,8 +27,20 @@ FLAGS = {
     "HINT": (HAD_SIZE_HINT, "had the application's own size"),
     "UNOBSERVED": (PARTLY_UNOBSERVED, "some bytes went past the library, by the kernel's count: one flow or many"),
     "DEADLINE": (HAD_DEADLINE, "had the application's own deadline, honoured or not"),
+    "LENGTH": (HAD_LENGTH_BOUND, "what its bytes announced was a bound of its size"),
+    "CUT": (CUT, "ended amid the message that was announced; the next flow of the connection goes on with it"),
 }
 """The bits of `flags`: the name in C (QCLIMB_RECORD_...), the number, and what it says."""
+
+BY_NOBODY, BY_HTTP, BY_RULE, BY_TRIAL, BY_TLS = range(5)
+ANNOUNCERS = {
+    "BY_NOBODY": (BY_NOBODY, ""),
+    "BY_HTTP": (BY_HTTP, "Content-Length, as HTTP/1.x has it"),
+    "BY_RULE": (BY_RULE, "a rule in force for the service (lengths.py)"),
+    "BY_TRIAL": (BY_TRIAL, "a rule on trial: told, not used"),
+    "BY_TLS": (BY_TLS, "the same below TLS, by what the application handed to OpenSSL"),
+}
+"""What `announced_by` says: the name in C (QCLIMB_...), the number, and what it is."""
 
 Sizes = tuple[int, int, int, int, int]
 
@@ -51,6 +65,7 @@ class FlowRecord:
         U64,
         "asked for at the first ACK seen, at a call (observe: at each; qclimb: past a burst; pias: never), or in all",
     ] = 0
+    announced_bytes: Annotated[int, U64, "what its first bytes, or those of the message before, said; 0: nothing"] = 0
     start_us: Annotated[int, U64, "since the process started"] = 0
     gap_us: Annotated[int, U64, "since the history's previous flow ended"] = 0
     last_size_bytes: Annotated[Sizes, U64.table(5), "the history's, newest first; 0: none"] = (0, 0, 0, 0, 0)
@@ -58,8 +73,9 @@ class FlowRecord:
     wait_ns: Annotated[int, U64, "that the application's data waited at boundaries"] = 0
     pid: Annotated[int, U32] = 0
     flow_index: Annotated[int, U32, "on its connection"] = 0
-    promotions: Annotated[int, U32] = 0
-    demotions: Annotated[int, U32] = 0
+    promotions: Annotated[int, U16] = 0
+    demotions: Annotated[int, U16] = 0
+    flags: Annotated[int, U32, "enum qclimb_record_flag, or-ed"] = 0
     local_addr: Annotated[str, U8.table(16), "IPv4 as v4-mapped"] = "0.0.0.0"
     peer_addr: Annotated[str, U8.table(16)] = "0.0.0.0"
     local_port: Annotated[int, U16, "host order"] = 0
@@ -67,7 +83,7 @@ class FlowRecord:
     role: Annotated[int, U8.up_to(1), "1: this side accepted the connection, 0: it connected"] = 0
     mode: Annotated[Mode, U8.up_to(len(Mode) - 1), "enum qclimb_mode"] = Mode.OBSERVE
     last_priority: Annotated[int, U8.up_to(MAX_PRIORITIES - 1)] = 0
-    flags: Annotated[int, U8, "enum qclimb_record_flag, or-ed"] = 0
+    announced_by: Annotated[int, U8.up_to(len(ANNOUNCERS) - 1), "enum qclimb_announced_by"] = BY_NOBODY
     comm: Annotated[str, CHAR.table(16), "the process's name"] = ""
 
     def __post_init__(self) -> None:

@@ -22,7 +22,9 @@ from .errors import RecordError
 from .features import FEATURES, address_number
 from .record import PARTLY_UNOBSERVED, FlowRecord
 
-FORMAT = 1
+FORMAT = 2
+OLDER = 1
+"""Without `LATER`: nobody looked at what flows announced."""
 METADATA_KEY = b"qclimb.recording"
 
 COLUMNS: Mapping[str, tuple[pa.DataType, str]] = {
@@ -48,8 +50,11 @@ COLUMNS: Mapping[str, tuple[pa.DataType, str]] = {
         "footprint, second sample: bytes asked for before the first ACK was seen, at a call; else in all",
     ),
     "size_bytes": (pa.uint64(), "what it turned out to be, at least 1"),
-    "flags": (pa.uint8(), "of the record: 1 ended by close, 2 a wait ran out, 8 told by the application"),
+    "flags": (pa.uint8(), "of the record: 1 closed, 2 a wait ran out, 8 told by the application, 128 cut in a message"),
+    "announced_bytes": (pa.uint64(), "what the flow's own bytes, or those before it, said of its size; 0: nothing"),
+    "announced_by": (pa.uint8(), "1 HTTP's Content-Length, 2 a learned rule, 3 a rule on trial, 4 the same below TLS"),
 }
+LATER = ("announced_bytes", "announced_by")
 """Name: type and meaning of each column. There are two samples of the footprint, since the record has two."""
 
 FEATURE_IDS_BY_COLUMN = {name: FEATURES.index(name) for name in FEATURES if name in COLUMNS}
@@ -167,6 +172,8 @@ def join(path: Path, parts: Sequence[Path], pause_ns: int = 10**9) -> None:
             table = table.set_column(table.column_names.index(name), name, pa.array(moved, COLUMNS[name][0]))
         begin = int(table["last_write_ns"].to_numpy().max()) + pause_ns
         connection = int(table["connection"].to_numpy().max()) + 1
+        for name in LATER if about["format"] == OLDER else ():
+            table = table.append_column(name, pa.array(np.zeros(table.num_rows), COLUMNS[name][0]))
         for name in _TEXTS:  # a dictionary of each part's own
             table = table.set_column(table.column_names.index(name), name, table[name].cast(pa.string()))
         tables.append(table)
@@ -195,6 +202,9 @@ def read(path: Path) -> Recording:
     about = _about(path, table)
     columns: dict[str, NDArray[Any]] = {}
     for name in COLUMNS:
+        if name in LATER and about["format"] == OLDER:
+            columns[name] = np.zeros(table.num_rows, dtype=np.uint64)
+            continue
         if name not in table.column_names:
             raise RecordError(f"recording {path}: the column {name} is missing, expected {', '.join(COLUMNS)}")
         column = table[name].combine_chunks()
@@ -223,8 +233,8 @@ def _about(path: Path, table: pa.Table) -> dict[str, Any]:
         about = dict(json.loads(found))
     except (ValueError, TypeError):
         raise RecordError(f"recording {path}: metadata {METADATA_KEY.decode()} is no JSON object") from None
-    if about.get("format") != FORMAT:
-        raise RecordError(f"recording {path}: format is {about.get('format')!r}, expected {FORMAT}")
+    if about.get("format") not in (OLDER, FORMAT):
+        raise RecordError(f"recording {path}: format is {about.get('format')!r}, expected {OLDER} or {FORMAT}")
     return about
 
 

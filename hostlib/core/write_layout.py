@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 
-from qclimb import hostfile, record
+from qclimb import hostfile, lengthfile, record
 from qclimb.layout import Layout, bits_of
 from qclimb.policy import Policy
 
@@ -25,7 +25,10 @@ KINDS = {
     "policy": (hostfile.POLICY_MAGIC, (hostfile.POLICY,)),
     "model": (hostfile.MODEL_MAGIC, (hostfile.MODEL_HEADER, hostfile.NODE)),
     "record": (hostfile.RECORD_MAGIC, (hostfile.RECORD_HEADER, hostfile.RECORD)),
+    "lengths": (lengthfile.LENGTHS_MAGIC, (lengthfile.LENGTHS_HEADER, lengthfile.ENTRY)),
+    "proposal": (lengthfile.PROPOSAL_MAGIC, (lengthfile.PROPOSAL, lengthfile.CANDIDATE)),
 }
+VERSIONS = {"record": hostfile.RECORD_VERSION}
 
 
 def declared(declaration: str, about: str) -> str:
@@ -83,12 +86,13 @@ def text() -> str:
     for kind, (magic, layouts) in KINDS.items():
         word = magic.to_bytes(4, "little").decode()
         parts.append(f'\n#define QCLIMB_{kind.upper()}_MAGIC {magic:#x}u /* "{word}" */\n')
-        parts.append(f"#define QCLIMB_{kind.upper()}_VERSION {hostfile.VERSION}\n")
+        parts.append(f"#define QCLIMB_{kind.upper()}_VERSION {VERSIONS.get(kind, hostfile.VERSION)}\n")
         if kind == "policy":
             bits = {f"QCLIMB_{name.upper()}": bit for name, bit in bits_of(Policy).items()}
             parts += enum("qclimb_policy_flag", bits)
         if kind == "record":
             parts += enum("qclimb_record_flag", {f"QCLIMB_RECORD_{name}": bit for name, bit in record.FLAGS.items()})
+            parts += enum("qclimb_announced_by", {f"QCLIMB_{name}": by for name, by in record.ANNOUNCERS.items()})
         for layout in layouts:
             parts += struct(layout)
         if kind == "policy":

@@ -2,12 +2,15 @@
  * What a message announces, by any rule and in any bytes.
  *
  * An input is a rule (struct qclimb_length_rule) and a message's first bytes. HTTP is read from them, and again by a plain
- * reader of lines; the rule foretells, and walks from message to message.
+ * reader of lines; the rule foretells, and walks from message to message; candidates are proposed for some size. The
+ * whole is also read as a file of rules.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include <qclimb/length.h>
+#include <qclimb/lengths.h>
+#include <qclimb/propose.h>
 
 #define REQUIRE(holds)                                                                                                 \
 	do {                                                                                                           \
@@ -44,31 +47,67 @@ static void read_http(const uint8_t *head, uint32_t size)
 static void walk(const struct qclimb_length_rule *rule, const uint8_t *head, uint32_t size)
 {
 	const uint64_t told_bytes = qclimb_length_foretell(rule, head, size);
-	struct qclimb_frames frames = { 0 };
+	const uint64_t end = qclimb_length_walk(rule, head, size);
 
 	REQUIRE(!told_bytes || (told_bytes >= (uint64_t)rule->offset + rule->width));
 	REQUIRE(told_bytes <= QCLIMB_LENGTH_MAX_BYTES);
-	qclimb_frames_turn(&frames, 1000, 1);
-	qclimb_frames_walk(&frames, rule, 1000, head, size);
-	REQUIRE(!told_bytes || frames.next == QCLIMB_UNKNOWN_BYTES || frames.next >= 1000 + told_bytes);
-	REQUIRE(qclimb_frames_left(&frames, 1000 + (uint64_t)size) <= QCLIMB_LENGTH_MAX_BYTES);
+	REQUIRE(told_bytes ? end >= told_bytes : !end);
+	REQUIRE(end <= QCLIMB_LENGTH_MAX_BYTES + size);
+}
+
+/* Each candidate foretells the size that it was proposed for. */
+static void propose(const uint8_t *head, uint32_t size, uint64_t size_bytes)
+{
+	struct qclimb_candidate found[QCLIMB_CANDIDATES_MOST];
+	const uint32_t count = qclimb_length_candidates(head, size, size_bytes, found);
+
+	REQUIRE(count <= QCLIMB_CANDIDATES_MOST);
+	for (uint32_t i = 0; i < count; i++) {
+		const struct qclimb_length_rule rule = {
+			.constant_bytes = found[i].constant_bytes,
+			.offset = found[i].offset,
+			.width = found[i].shape & ~QCLIMB_BIG_ENDIAN_SHAPE,
+			.is_big_endian = found[i].shape / QCLIMB_BIG_ENDIAN_SHAPE,
+		};
+
+		REQUIRE(qclimb_length_rule_holds(&rule));
+		REQUIRE(qclimb_length_foretell(&rule, head, size) == size_bytes);
+	}
+}
+
+/* Whatever stands in a file: what is taken can be used. */
+static void read_file(const uint8_t *bytes, uint32_t size)
+{
+	const int count = qclimb_lengths_verify(bytes, size);
+
+	for (int i = 0; i < count; i++) {
+		const struct qclimb_length_entry entry = qclimb_length_entry_at(bytes, (uint32_t)i);
+		const struct qclimb_length_rule rule = qclimb_length_rule_of(&entry);
+
+		REQUIRE(!rule.width || qclimb_length_rule_holds(&rule));
+	}
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct qclimb_length_rule rule;
+	uint64_t size_bytes = 0;
 	uint8_t *head;
 
 	if (size < sizeof(rule))
 		return 0;
 	memcpy(&rule, data, sizeof(rule));
 	size -= sizeof(rule);
+	data += sizeof(rule);
 	/* Of just this size, so that the sanitizer sees a read past its end. */
 	head = malloc(size ? size : 1);
 	REQUIRE(head);
-	memcpy(head, data + sizeof(rule), size);
+	memcpy(head, data, size);
 	read_http(head, (uint32_t)size);
+	memcpy(&size_bytes, &rule, sizeof(size_bytes));
+	propose(head, (uint32_t)size, size_bytes >> (size_bytes & 63));
+	read_file(data - sizeof(rule), (uint32_t)(size + sizeof(rule)));
 	if (qclimb_length_rule_holds(&rule))
 		walk(&rule, head, (uint32_t)size);
 	free(head);

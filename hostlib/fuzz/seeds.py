@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 from qclimb.forest import KEY_MAX, Forest, float_key, lower_key, round_down, upper_key
 from qclimb.hostfile import encode_forest, encode_policy
+from qclimb.lengthfile import encode_lengths
+from qclimb.lengths import Announced, LengthRule, Service, Use
 from qclimb.policy import Mode, Policy
 
 UNKNOWN = 2**64 - 1
@@ -66,7 +68,9 @@ def lengths() -> list[bytes]:
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
         b"PUT /a HTTP/1.1\r\nHost: b\r\ncontent-length: 7\r\n\r\n",
     ]
-    return [rule + head for rule in rules for head in heads]
+    service = Service("nginx", 1, 80)
+    told = [Announced(service, None, Use.FORBIDDEN), Announced(service, LengthRule(0, 8), Use.IN_FORCE)]
+    return [rule + head for rule in rules for head in heads] + [encode_lengths(told[:count]) for count in range(3)]
 
 
 def main(folder: Path) -> None:

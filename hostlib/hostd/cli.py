@@ -176,12 +176,14 @@ def _quickack(device: str) -> str:
 @click.option("--run-dir", type=click.Path(path_type=Path, file_okay=False), help="Instead of the one before `status`.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
 @click.option("--programs", "with_programs", is_flag=True, help="Also each program that holds a TCP socket.")
+@click.option("--lengths", "with_lengths", is_flag=True, help="Also how each service's messages tell their size.")
 @click.pass_obj
-def status(group_run_dir: Path, run_dir: Path | None, as_json: bool, with_programs: bool) -> None:
+def status(group_run_dir: Path, run_dir: Path | None, as_json: bool, with_programs: bool, with_lengths: bool) -> None:
     """Show policy, model, records, drops and errors.
 
     Of the hostd of this host; exit 1 when none runs.
     """
+    from hostlib.hostd.lengths import lines
     from hostlib.hostd.programs import programs
     from hostlib.hostd.state import as_table, read_state
 
@@ -195,6 +197,8 @@ def status(group_run_dir: Path, run_dir: Path | None, as_json: bool, with_progra
     if with_programs:
         found["programs"] = [asdict(program) for program in served]
     click.echo(json.dumps(found, indent=1) if as_json else as_table(found, time.time()))
+    if with_lengths and not as_json:
+        click.echo("\n".join(lines(found["lengths"])))
     for program in served if not as_json else ():
         pids = " ".join(map(str, program.pids[:4])) + (" ..." if len(program.pids) > 4 else "")
         click.echo(f"{program.name:<16} {program.by:<10}  {program.why} (pid {pids})")

@@ -20,6 +20,7 @@ from hostlib.hostd.collected import CAPACITY, Collected, Shipment
 from hostlib.hostd.errors import FleetError, HostdError
 from hostlib.hostd.inbox import TURN, Inbox
 from hostlib.hostd.kernel import KernelMode
+from hostlib.hostd.lengths import Lengths
 from hostlib.hostd.orchestrator import Away, Orchestrator, Refused
 from hostlib.hostd.place import Place
 from hostlib.hostd.state import State
@@ -39,6 +40,8 @@ GATHER_FIRST_S = 0.004
 GATHER_LEAST_S = 0.001
 GATHER_DATAGRAMS = 24
 QUEUE_AMPLE = 256
+#: From one exchange of learned lengths to the next.
+SHARE_S = 10.0
 #: How long the end of the process may wait for the last delivery.
 FAREWELL_S = 2.0
 #: A shipment refused with one of these will be taken later; with any other 4xx it never will.
@@ -64,11 +67,13 @@ class Daemon:
         self._retry_after_s = 0.0
         self._stop = threading.Event()
         self._applied = Applied(place)
+        self._lengths = Lengths(place)
+        self._share_at_s = 0.0
         self._inbox = Inbox(place.records)
         state.records_queue_datagrams = self._inbox.queue_datagrams
-        if self._applied.problem:
-            state.fails(self._applied.problem)
-            log.warning("start problem=%r", self._applied.problem)
+        for problem in filter(None, (self._applied.problem, self._lengths.problem)):
+            state.fails(problem)
+            log.warning("start problem=%r", problem)
 
     def run(self) -> None:
         """Serves until SIGTERM or SIGINT; leaves every file where it is."""
@@ -114,7 +119,7 @@ class Daemon:
         count, more = 0, True
         while more and not self._stop.is_set():
             with self._collected_lock:
-                found = self._inbox.read(into=self._collected)
+                found = self._inbox.read(self._collected, self._lengths.learner)
             count, more = count + found, found == TURN
         return count
 
@@ -137,6 +142,7 @@ class Daemon:
             delay = self._poll_once()
         if not self._state.failures_in_a_row:
             self._poll_once()
+        self._write_lengths(at_end=True)
 
     def _poll_once(self) -> float:
         """One exchange; returns the seconds to the next."""
@@ -187,9 +193,35 @@ class Daemon:
         try:
             self._deliver()
             self._state.last_contact_at = time.time()
+            self._share_lengths()
         except FleetError as error:
             problem = problem or str(error)
         return problem
+
+    def _share_lengths(self) -> None:
+        """Tells what was learned since the last time, and hears what others did; an orchestrator may know neither."""
+        if time.monotonic() < self._share_at_s:
+            return
+        self._share_at_s = time.monotonic() + SHARE_S * random.uniform(0.9, 1.1)
+        learner = self._lengths.learner
+        with self._collected_lock:
+            untold = learner.take_untold()
+        given = self._orchestrator.share_lengths(untold)
+        if given is not None:
+            with self._collected_lock:
+                learner.follow(given)
+
+    def _write_lengths(self, *, at_end: bool = False) -> None:
+        learner = self._lengths.learner
+        now_s = time.monotonic()
+        with self._collected_lock:
+            learner.tick(now_s)
+            known, changes = learner.known, learner.changes
+        self._state.lengths = tuple(each.to_json() for _, each in sorted(known.items()))
+        try:
+            self._lengths.follow(known, changes, now_s, at_end=at_end)
+        except HostdError as error:
+            log.warning("lengths reason=%r", str(error))
 
     def _deliver(self) -> None:
         """What is left of a delivery that failed goes out first, as it was and under its key; then what came since."""
@@ -232,6 +264,7 @@ class Daemon:
         self._state.unobserved += shipment.unobserved
 
     def _write_state(self) -> None:
+        self._write_lengths()
         state, inbox, applied = self._state, self._inbox, self._applied
         state.policy_generation = applied.generation
         state.mode, state.model_generation = applied.mode, applied.model_generation

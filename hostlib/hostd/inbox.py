@@ -12,10 +12,12 @@ from pathlib import Path
 import numpy as np
 from qclimb.errors import QclimbError
 from qclimb.hostfile import RECORD_HEADER, decode_record_header
+from qclimb.lengthfile import decode_proposal, is_proposal
 from qclimb.record_rows import Rows, decode_rows, possible, rows_of
 
 from hostlib.hostd.collected import Collected
 from hostlib.hostd.errors import PlaceError
+from hostlib.hostd.learning import Learner
 from hostlib.hostd.place import SOCKET_MODE
 
 #: Linux lets this many datagrams wait on a Unix socket, 10 by default, whatever SO_RCVBUF says (unix(7)); a shim that
@@ -63,7 +65,7 @@ class Inbox:
         """For selectors."""
         return self.socket.fileno()
 
-    def read(self, into: Collected) -> int:
+    def read(self, into: Collected, learner: Learner) -> int:
         """Reads at most `TURN` waiting datagrams without blocking; returns how many there were."""
         found: list[bytes] = []
         with contextlib.suppress(BlockingIOError):
@@ -71,7 +73,9 @@ class Inbox:
                 length = self.socket.recv_into(self._buffer, 0, socket.MSG_TRUNC)  # says what it cuts
                 found.append(bytes(self._view[:length]) if length <= DATAGRAM_BYTES else b"")
         self.datagrams += len(found)
-        whole = [datagram for datagram in found if self._is_whole(datagram)]
+        for datagram in filter(is_proposal, found):
+            self._propose(datagram, learner)
+        whole = [datagram for datagram in found if not is_proposal(datagram) and self._is_whole(datagram)]
         rows = _rows_of(whole)
         if not possible(rows).all():
             whole = [datagram for datagram in whole if self._is_possible(datagram)]
@@ -86,12 +90,19 @@ class Inbox:
             self._seen_at.update(dict.fromkeys(np.unique(rows["pid"]).tolist(), now))
         self.dropped_by_shims += dropped
         into.add(rows, dropped)
+        learner.count(rows, time.monotonic())
         return len(found)
 
     def recent_pids(self) -> list[int]:
         """Processes whose library told of flows in the last minute."""
         since = time.monotonic() - RECENT_S
         return [pid for pid, at in list(self._seen_at.items()) if at > since]
+
+    def _propose(self, datagram: bytes, learner: Learner) -> None:
+        try:
+            learner.propose(decode_proposal(datagram))
+        except QclimbError as error:
+            self._refuse(str(error))
 
     def _is_whole(self, datagram: bytes) -> bool:
         if not datagram:

@@ -18,6 +18,8 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from qclimb.delivery import MEDIA_TYPE, encode_delivery
+from qclimb.errors import LengthError
+from qclimb.lengths import Announced, Service, by_service
 from qclimb.record_rows import Rows, to_records
 
 from hostlib.hostd.errors import FleetError
@@ -26,6 +28,7 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 TIMEOUT_S = 5.0
 POLICY_BYTES_MAX = 1 << 16
 MODEL_BYTES_MAX = 64 << 20
+LENGTHS_BYTES_MAX = 1 << 20
 #: An answer that says why something was refused is read up to here.
 REASON_BYTES_MAX = 4096
 #: OpenSSL's X509_V_ERR_CERT_NOT_YET_VALID and X509_V_ERR_CERT_HAS_EXPIRED.
@@ -129,6 +132,20 @@ class Orchestrator:
     def _post(self, content: bytes, kind: str, key: str | None) -> Answer:
         headers = {"Content-Type": kind} | ({} if key is None else {"Idempotency-Key": key})
         return self._ask("POST", f"{self._base}/records", headers, content, limit=REASON_BYTES_MAX)
+
+    def share_lengths(self, found: list[Announced]) -> dict[Service, Announced] | None:
+        """Tells what this host has learned of announced lengths; what the fabric knows, None: no such thing."""
+        content = json.dumps({"lengths": [each.to_json() for each in found]}, separators=(",", ":")).encode()
+        headers = {"Content-Type": "application/json"}
+        answer = self._ask(
+            *("POST", f"{self._base}/lengths", headers, content), limit=LENGTHS_BYTES_MAX, also_fine=(404, 405)
+        )
+        if answer.status >= 300:
+            return None
+        try:
+            return by_service(json.loads(answer.content)["lengths"])
+        except (ValueError, TypeError, KeyError, RecursionError, LengthError) as error:
+            raise FleetError(f"lengths from the orchestrator: {error}; kept what this host knows") from error
 
     def close(self) -> None:
         """Ends the kept connection."""

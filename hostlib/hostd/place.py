@@ -1,4 +1,4 @@
-"""The run directory that shims read: `policy`, `model`, `records`, `status.json`.
+"""The run directory that shims read: `policy`, `model`, `lengths`, `records`; and hostd's own files there.
 
 Its invariant: a file there is whole at every moment, the power switch included; a reader sees the old one or the new
 one.
@@ -31,6 +31,8 @@ class Place:
         self.directory = directory
         self.policy = directory / "policy"
         self.model = directory / "model"
+        self.lengths = directory / "lengths"
+        self.lengths_scores = directory / "lengths.json"
         self.records = directory / "records"
         self.status = directory / "status.json"
         self.lock = directory / "hostd.lock"

@@ -6,6 +6,8 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from qclimb.lengths import by_service, summary
+
 from hostlib.hostd.errors import PlaceError
 from hostlib.hostd.place import write_whole
 
@@ -55,6 +57,8 @@ class State:
     tagger: str = ""
     #: whose flows are found without the library, or why none are.
     kernel: str = ""
+    #: how the messages of services tell their size, and how often rightly (qclimb.lengths.Announced).
+    lengths: tuple[dict[str, Any], ...] = ()
     #: directories of cgroup v2 whose programs it serves now.
     kernel_cgroups: tuple[str, ...] = ()
 
@@ -109,6 +113,7 @@ def as_table(found: dict[str, Any], now: float) -> str:
         "quick ACKs": found["quickack"] or "not asked for",
         "tagger": found["tagger"] or "not asked for",
         "kernel mode": found["kernel"] or "not asked for",
+        "lengths": summary(by_service(list(found["lengths"]))),
         "error": found["error"] or "none",
         "last error": f"{found['last_error'] or 'none'} ({ago(found['last_error_at'], now)})",
     }

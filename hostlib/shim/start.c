@@ -14,6 +14,7 @@
 #include "boundary/flow.h"
 #include "tell/log.h"
 #include "socket/mark.h"
+#include "life/samples.h"
 #include "optax/optax.h"
 #include "base/process.h"
 #include "base/real.h"
@@ -37,6 +38,7 @@ static void after_fork_in_child(void)
 	process_begin();
 	rules_after_fork();
 	records_after_fork();
+	samples_after_fork();
 	connections_share(true);
 	optax_after_fork();
 }
@@ -70,7 +72,8 @@ void qclimb_start(void)
 	}
 	is_starting = true;
 	real_find();
-	qclimb_process.is_passive = !libc_is_own() || !filter_lets_us(&qclimb_process.may_bpf);
+	qclimb_process.is_passive =
+		!libc_is_own() || !filter_lets_us(&qclimb_process.may_peek, &qclimb_process.may_bpf);
 	if (!qclimb_process.is_passive) {
 		process_begin();
 		process_read_environment();

@@ -222,6 +222,26 @@ def ladder(
             )
 
 
+@model.command(epilog="\b\nExample:\n  qclimb model sources lab/recordings/*.parquet")
+@RECORDINGS
+@json_option
+def sources(recordings: tuple[Path, ...], as_json: bool) -> None:
+    """Tell what told the flows' sizes of RECORDINGS before the first ACK.
+
+    The first write, the system calls, or the flows' own bytes.
+    """
+    with _one_sentence():
+        from lab.models import recorded
+        from lab.models.sources import table, told
+
+        say = _progress()
+        flows, left_out = recorded.traffics(recordings)
+        for sentence in left_out:
+            say(sentence)
+        found = [told(each) for each in flows]
+    click.echo(json.dumps(found, indent=1) if as_json else table(found))
+
+
 @model.command(epilog="\b\nExample:\n  qclimb model foretell lab/recordings/web.parquet --depth 5 -o web-bounds.npz")
 @click.argument("path", metavar="RECORDING", type=click.Path(path_type=Path))
 @trees_option

@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from lab.models.ladder import Flows
+from lab.models.flows import Flows
 from orchestrator.errors import TrainingError
 from orchestrator.models import bounds, report
 from orchestrator.models.forest_size import DEPTH, TREES

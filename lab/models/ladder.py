@@ -6,22 +6,23 @@
        first ACK was seen (DESIGN.md 3.1); F can't be wrong, the size is at least F
     d  + calibration (calibration.py): 64 % grow the trees, 16 % calibrate, then count for the extremes, too; never-seen
        flows fall back to PIAS (novelty.py)
+    e  + what flows' own bytes announced (sources.py): L = max(L, p), and U = p where that was exact often enough
 
 Means over seeds of the forests, the learning curve of the first one; the flows are the same ones.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from qclimb.features import DEFAULT_FEATURE_IDS, FEATURES
 
+from lab.models import sources
+from lab.models.flows import Flows
 from orchestrator.errors import TrainingError
 from orchestrator.models import bounds, calibration, novelty, report
 from orchestrator.models.forest_size import DEPTH, TREES
-from orchestrator.models.trees import Float32s, Floats
+from orchestrator.models.trees import Floats
 
 JOBS = -1
 """All processors: a ladder is made by hand."""
@@ -34,19 +35,8 @@ RUNGS = {
     "b": "+ first write",
     "c": "+ proven lower bound",
     "d": "+ calibration",
+    "e": "+ lengths",
 }
-
-
-@dataclass(frozen=True)
-class Flows:
-    """What a ladder stands on: features [n, 12], sizes and footprints [n] in bytes, times, hosts."""
-
-    name: str
-    features: Float32s
-    size_bytes: Floats
-    footprint_bytes: npt.NDArray[np.uint64]
-    start_ns: npt.NDArray[np.uint64]
-    hosts: list[str]
 
 
 def climb(
@@ -73,6 +63,7 @@ def climb(
     shown = np.concatenate([parts.grow, parts.calibrate])
     return {
         "name": flows.name,
+        "sources": sources.told(flows),
         "flows": {name: len(getattr(parts, name)) for name in ("grow", "calibrate", "test")},
         "trees": trees,
         "depth": depth,
@@ -146,6 +137,8 @@ def _rungs(
         "stretch": [stretch.lower, stretch.upper],
         "reached": list(stretch.reached),
     }
+    low, high = np.maximum(lower, proven[test]), np.maximum(upper, proven[test])
+    found["e"] = judged(*sources.joined(flows, shown, test, low, high))
     return found
 
 

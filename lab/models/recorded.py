@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 from qclimb import recording
+from qclimb.lengths import EPHEMERAL_PORT
 from qclimb.record_rows import KEPT, Rows
 
-from lab.models.ladder import Flows
+from lab.models.flows import Flows
 
 
 def rows_of(found: recording.Recording) -> tuple[Rows, list[str]]:
@@ -32,7 +33,18 @@ def flows_of(found: recording.Recording, name: str, task: str | None = None) -> 
         numbers["footprint_bytes"],
         numbers["start_ns"],
         [str(host) for host in found.texts["host"][mine]],
+        *(numbers[name] for name in ("first_write_bytes", "announced_bytes", "announced_by", "flags")),
+        _services(numbers, found.texts["process"][mine]),
     )
+
+
+def _services(numbers: dict[str, Any], process: np.ndarray[Any, Any]) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """A number for each program, role and service port (qclimb.lengths.Service)."""
+    port = np.where(numbers["role"] == 1, numbers["local_port"], numbers["peer_port"])
+    port[port >= EPHEMERAL_PORT] = 0
+    _, program = np.unique(process.astype(str), return_inverse=True)
+    key = np.stack([program, numbers["role"], port]).astype(np.int64)
+    return np.asarray(np.unique(key, axis=1, return_inverse=True)[1], np.int64)
 
 
 def left_out(path: Path, found: recording.Recording) -> list[str]:

@@ -22,7 +22,10 @@ from qclimb.policy import Mode, Policy
 from qclimb.record import FlowRecord
 
 from hostlib.hostd.collected import Collected
+from hostlib.hostd.errors import PlaceError
 from hostlib.hostd.inbox import Inbox
+from hostlib.hostd.lengths import Lengths
+from hostlib.hostd.place import Place
 from lab.fabric import Fabric, Topology
 from lab.workload.ground import FabricGround
 from lab.workload.programs import WorkloadError
@@ -34,11 +37,17 @@ GRACE_S = 0.5
 
 
 class Collector:
-    """Reads the record sockets of all hosts in a thread of its own, as hostd does, and keeps every record."""
+    """Reads the record sockets of all hosts in a thread of its own, as hostd does, and keeps every record.
+
+    Each host learns for itself how its services' messages tell their size, from nothing on.
+    """
 
     def __init__(self, places: Mapping[str, Path]) -> None:
         self.inboxes = {host: Inbox(place / "records") for host, place in places.items()}
+        self.lengths = {host: Lengths(Place(place)) for host, place in places.items()}
         self._kept = {host: Collected(capacity=ALL_OF_THEM) for host in places}
+        for kept in self._kept.values():
+            kept.limit = ALL_OF_THEM  # no orchestrator says how many it takes
         self._ends = threading.Event()
         self._thread = threading.Thread(target=self._read, name="collector", daemon=True)
         self._thread.start()
@@ -49,10 +58,16 @@ class Collector:
                 ready.register(inbox, selectors.EVENT_READ, host)
             while not self._ends.is_set():
                 for key, _ in ready.select(0.1):
-                    self.inboxes[key.data].read(self._kept[key.data])
-            for host, inbox in self.inboxes.items():
-                while inbox.read(self._kept[host]):
+                    self._read_one(key.data)
+                for lengths in self.lengths.values():
+                    with suppress(PlaceError):  # at the end the fabric takes the folders away
+                        lengths.follow(lengths.learner.known, lengths.learner.changes, time.monotonic())
+            for host in self.inboxes:
+                while self._read_one(host):
                     pass
+
+    def _read_one(self, host: str) -> int:
+        return self.inboxes[host].read(self._kept[host], self.lengths[host].learner)
 
     @property
     def flows(self) -> int:

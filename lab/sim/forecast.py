@@ -74,6 +74,26 @@ class Leaves:
         flows["forecast_bytes"] = np.maximum(1, np.rint(middle))
 
 
+@dataclass(frozen=True)
+class Known:
+    """Of a share of the flows, whatever their size, the size is known exactly, as where messages announce it; of the
+    others what another predictor says. So many of all bytes are known, on average."""
+
+    share: float
+    otherwise: Nothing | Leaves = Leaves()
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.share <= 1:
+            raise ExperimentError(f"workload.forecast.share is {self.share}, expected 0 to 1")
+
+    def fill(self, flows: Flows, table: SizeTable, random: np.random.Generator) -> None:
+        """As above."""
+        self.otherwise.fill(flows, table, random)
+        known = random.random(len(flows)) < self.share
+        for name in ("lower_bytes", "upper_bytes", "forecast_bytes"):
+            flows[name] = np.where(known, flows["size_bytes"], flows[name])
+
+
 def _mean_sizes(table: SizeTable, low: Places, high: Places) -> Places:
     """Mean size between two shares, from a running sum over even steps: below a step's width it is the step's."""
     steps = np.linspace(0, 1, STEPS + 1)
@@ -83,4 +103,4 @@ def _mean_sizes(table: SizeTable, low: Places, high: Places) -> Places:
     return np.asarray((above - below) / (high - low))
 
 
-Forecast = Nothing | Exact | Leaves
+Forecast = Nothing | Exact | Leaves | Known

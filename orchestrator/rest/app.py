@@ -16,7 +16,7 @@ from ..metrics import Measured
 from ..models import drift
 from ..plan.revision import propose
 from ..store.store import Model, Note, StoredRevision
-from . import answers, devices, documentation, events, hosts, overview, page, rollouts
+from . import answers, devices, documentation, events, hosts, lengths, overview, page, rollouts
 from .access import (
     REFUSALS,
     Admin,
@@ -103,6 +103,7 @@ def make_app(service: Service) -> FastAPI:
         _models,
         _revisions,
         rollouts.add,
+        lengths.add,
         events.add,
         overview.add,
         _rest,

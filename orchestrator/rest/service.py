@@ -7,6 +7,7 @@ from pathlib import Path
 from ..defaults import LINK_GBPS
 from ..fabric.runner import Runner
 from ..ingest.deliveries import Intake
+from ..ingest.lengths import Lengths
 from ..ingest.quota import RECORDS_PER_S
 from ..ingest.recordings import Recordings
 from ..metrics import Metrics
@@ -40,12 +41,14 @@ class Service:
     simulator: Simulator = field(default_factory=Simulator)
     cache: HostCache = field(init=False)
     intake: Intake = field(init=False)
+    lengths: Lengths = field(init=False)
     refusals: Refusals = field(init=False)
     rates: Rates = field(default_factory=Rates)
 
     def __post_init__(self) -> None:
         self.cache = HostCache(self.store)
         self.refusals = Refusals(self.store)
+        self.lengths = Lengths(self.store)
         self.intake = Intake(
             self.store, self.recordings, self.metrics, self.runner.host_reported, self.records_per_s, self.link_gbps
         )

@@ -21,6 +21,7 @@ from typing import IO, Any
 
 from qclimb.errors import QclimbError
 from qclimb.hostfile import decode_records, encode_policy
+from qclimb.lengthfile import is_proposal
 from qclimb.policy import Mode, Policy
 
 CLONE_NEWNET = 0x40000000
@@ -132,6 +133,8 @@ class Records:
         self._socket.close()
         flows = demotions = promotions = size = dropped = 0
         for datagram in self._datagrams:
+            if is_proposal(datagram):
+                continue
             try:
                 batch = decode_records(datagram)
             except QclimbError as error:

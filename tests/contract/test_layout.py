@@ -30,6 +30,7 @@ from qclimb.hostfile import (
     encode_policy,
 )
 from qclimb.layout import U32, U64, Bit, Field, Layout, bits_of
+from qclimb.lengthfile import CANDIDATE, ENTRY, LENGTHS_HEADER, PROPOSAL
 from qclimb.policy import Mode, Policy, default_dscp
 
 from hostlib.hostd import tagger
@@ -63,7 +64,10 @@ def c(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     return loaded
 
 
-LAYOUTS = (POLICY, MODEL_HEADER, NODE, RECORD_HEADER, RECORD, tagger.TAGGER_POLICY)
+LAYOUTS = (
+    *(POLICY, MODEL_HEADER, NODE, RECORD_HEADER, RECORD, tagger.TAGGER_POLICY),
+    *(LENGTHS_HEADER, ENTRY, PROPOSAL, CANDIDATE),
+)
 
 
 def test_the_header_is_what_the_types_say() -> None:
@@ -76,7 +80,9 @@ def test_the_header_is_what_the_types_say() -> None:
 @pytest.mark.parametrize("language", ["c11", "c++17"])
 def test_a_compiler_puts_each_field_where_python_does(layout: Layout, language: str) -> None:
     check, name = "_Static_assert" if language == "c11" else "static_assert", f"struct {layout.name}"
-    lines = [f"#include <qclimb/{header}.h>" for header in ("model", "policy", "record")] + ['#include "tagger.h"']
+    lines = [f"#include <qclimb/{header}.h>" for header in ("model", "policy", "record", "lengths", "propose")] + [
+        '#include "tagger.h"'
+    ]
     lines += ["#include <stddef.h>", f'{check}(sizeof({name}) == {layout.size}, "size");']
     for field, found in layout.fields.items():
         size = found.kind.width * max(found.kind.count, 1)

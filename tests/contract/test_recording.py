@@ -122,9 +122,9 @@ def test_what_is_no_recording_is_refused(path):
     pq.write_table(pa.table({"size_bytes": [1]}), path)
     with pytest.raises(RecordError, match="no metadata"):
         recording.read(path)
-    about = {recording.METADATA_KEY: json.dumps({"format": 2})}
+    about = {recording.METADATA_KEY: json.dumps({"format": 3})}
     pq.write_table(pa.table({"size_bytes": [1]}).replace_schema_metadata(about), path)
-    with pytest.raises(RecordError, match="format is 2, expected 1"):
+    with pytest.raises(RecordError, match="format is 3, expected 1 or 2"):
         recording.read(path)
     about = {recording.METADATA_KEY: json.dumps({"format": 1})}
     pq.write_table(pa.table({"size_bytes": [1]}).replace_schema_metadata(about), path)

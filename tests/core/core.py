@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from qclimb.forest import Forest, float_key
 from qclimb.hostfile import encode_forest
+from qclimb.lengthfile import BIG_ENDIAN, CANDIDATE, CANDIDATES_MOST, encode_lengths
+from qclimb.lengths import Announced, LengthRule
 
 HERE = Path(__file__).parent
 INCLUDE = HERE.parent.parent / "hostlib" / "core" / "include"
@@ -21,7 +23,7 @@ class Core:
 
     def __init__(self, library: Path) -> None:
         self.c = ctypes.CDLL(str(library))
-        for name in ("probe_next_change", "probe_key_to_bytes", "probe_model_memory_bytes"):
+        for name in ("probe_next_change", "probe_key_to_bytes", "probe_model_memory_bytes", "probe_foretell"):
             getattr(self.c, name).restype = ctypes.c_uint64
         for name in ("probe_priority", "probe_crc32"):
             getattr(self.c, name).restype = ctypes.c_uint32
@@ -37,6 +39,21 @@ class Core:
 
     def crc32(self, data: bytes) -> int:
         return int(self.c.probe_crc32(data, ctypes.c_size_t(len(data))))
+
+    def candidates(self, head: bytes, size_bytes: int) -> tuple[LengthRule, ...]:
+        """What a process would propose for a flow that began so."""
+        found = (ctypes.c_uint8 * (4 * CANDIDATES_MOST))()
+        count = self.c.probe_candidates(head, len(head), ctypes.c_uint64(size_bytes), found)
+        told = (CANDIDATE.unpack(bytes(found), CANDIDATE.size * at) for at in range(count))
+        return tuple(
+            LengthRule(each["offset"], each["shape"] & ~BIG_ENDIAN, each["shape"] >= BIG_ENDIAN, each["constant_bytes"])
+            for each in told
+        )
+
+    def foretell(self, known: Announced, head: bytes) -> int:
+        """What the library says of a message that begins so, by the file that hostd would write of this."""
+        data = encode_lengths([known])
+        return int(self.c.probe_foretell(data, ctypes.c_size_t(len(data)), 0, head, len(head)))
 
     def policy_verify(self, data: bytes) -> int:
         return int(self.c.probe_policy_verify(data, ctypes.c_size_t(len(data))))

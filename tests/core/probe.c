@@ -2,8 +2,10 @@
 #include <stdio.h>
 
 #include <qclimb/footprint.h>
+#include <qclimb/lengths.h>
 #include <qclimb/model.h>
 #include <qclimb/policy.h>
+#include <qclimb/propose.h>
 #include <qclimb/record.h>
 #include <qclimb/wire.h>
 
@@ -101,4 +103,24 @@ int32_t probe_float_key_of_u64(uint64_t value)
 uint64_t probe_key_to_bytes(int32_t key, int up)
 {
 	return qclimb_key_to_bytes(key, up);
+}
+
+uint32_t probe_candidates(const uint8_t *head, uint32_t head_bytes, uint64_t size_bytes,
+			  struct qclimb_candidate *found)
+{
+	return qclimb_length_candidates(head, head_bytes, size_bytes, found);
+}
+
+/* By entry `index` of a file; 0: it says nothing. -errno of a file that is none, as a number above 2^63. */
+uint64_t probe_foretell(const void *file, size_t len, uint32_t index, const uint8_t *head, uint32_t head_bytes)
+{
+	const int entries = qclimb_lengths_verify(file, len);
+	struct qclimb_length_entry entry;
+	struct qclimb_length_rule rule;
+
+	if (entries < 0)
+		return (uint64_t)(int64_t)entries;
+	entry = qclimb_length_entry_at(file, index);
+	rule = qclimb_length_rule_of(&entry);
+	return qclimb_length_walk(&rule, head, head_bytes);
 }

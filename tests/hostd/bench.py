@@ -69,6 +69,9 @@ class StandIn:
         self.answers_to_lose = 0
         self.takes_rows = False
         self.next_records: int | None = None
+        self.lengths: list[dict[str, Any]] | None = None
+        """What the fabric knows of announced lengths; None: it is an older orchestrator's."""
+        self.lengths_told: list[dict[str, Any]] = []
         self.keys: list[str | None] = []
         self.token = TOKEN
         self.posts: list[dict[str, Any]] = []
@@ -151,11 +154,21 @@ class StandIn:
                 else:
                     self.answer(404, b'{"detail": "no policy for this host"}')
 
+            def take_lengths(self, content: bytes) -> None:
+                if standin.lengths is None:
+                    self.answer(404, b'{"detail": "Not Found"}')
+                else:
+                    standin.lengths_told += json.loads(content)["lengths"]
+                    self.answer(200, json.dumps({"lengths": standin.lengths}).encode())
+
             def do_POST(self) -> None:
                 content = self.rfile.read(int(self.headers["Content-Length"]))
                 standin.requests.append(f"POST {self.path}")
                 standin.posted_at.append(time.monotonic())
                 if self.refuses_token():
+                    return
+                if self.path.endswith("/lengths"):
+                    self.take_lengths(content)
                     return
                 standin.content_types.add(self.headers["Content-Type"])
                 if self.headers["Content-Type"] == MEDIA_TYPE and not standin.takes_rows:

@@ -93,6 +93,9 @@ def test_answers_have_the_fields_that_the_document_says_and_no_other(admin, reco
     admin.delete("/v1/switches/s9")
     hold("POST", "/v1/tokens", json={"role": "viewer", "name": "eve"})
     hold("DELETE", "/v1/tokens/eve", "/v1/tokens/{name}")
+    hold("PUT", "/v1/lengths/a:accepts:1", "/v1/lengths/{of}", json={"rule": {"offset": 0, "width": 4}})
+    hold("GET", "/v1/lengths")
+    hold("POST", "/v1/hosts/h1/lengths", "/v1/hosts/{name}/lengths", json={"lengths": []})
     hold("PUT", "/v1/recording", json={"label": "monday"})
     hold("GET", "/v1/recording")
     delivered = {"records": [each.to_json() for each in records]}

@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 from qclimb.hostfile import decode_records, encode_policy
+from qclimb.lengthfile import is_proposal
 from qclimb.policy import Mode, Policy
 from qclimb.record import FlowRecord
 
@@ -131,7 +132,8 @@ def hostd(run_dir: Path) -> Iterator[list[bytes]]:
 
 
 def records_of(got: Sequence[bytes]) -> list[FlowRecord]:
-    return [record for datagram in got for record in decode_records(datagram).records]
+    """Of the datagrams that are records; libraries also propose what to learn."""
+    return [record for datagram in got if not is_proposal(datagram) for record in decode_records(datagram).records]
 
 
 @dataclass(frozen=True)

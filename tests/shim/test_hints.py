@@ -9,7 +9,6 @@ import threading
 from itertools import count
 
 import pytest
-from qclimb.hostfile import decode_records
 from qclimb.policy import Mode
 from stand import (
     DSCP,
@@ -22,6 +21,7 @@ from stand import (
     assert_late,
     policy,
     put_policy,
+    records_of,
     segments,
     stream,
 )
@@ -181,7 +181,7 @@ def inbox(run_dir):
         found = []
         while True:
             try:
-                found += decode_records(place.recv(65536)).records
+                found += records_of([place.recv(65536)])
             except BlockingIOError:
                 return found
 

@@ -4,6 +4,8 @@
 #include "unit.h"
 
 #include <qclimb/length.h>
+#include <qclimb/lengths.h>
+#include <qclimb/propose.h>
 
 /* A parameter server: four u32 LE, the last of them the body's bytes. Spark: u64 BE, the frame and itself. */
 static const struct qclimb_length_rule parameters = { .offset = 12, .width = 4, .constant_bytes = 16 };
@@ -123,70 +125,131 @@ static void http__says_nothing_where_the_header_does_not_tell(void **state)
 	assert_bytes(http("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", QCLIMB_HTTP_CONNECT), 0);
 }
 
-static void frames__an_announced_rest_outlives_a_turn(void **state)
+static void walk__goes_from_message_to_message(void **state)
 {
-	struct qclimb_frames frames = { 0 };
-
-	(void)state;
-	qclimb_frames_turn(&frames, 0, 0);
-	qclimb_frames_step(&frames, 200 + 5000);
-	assert_bytes(qclimb_frames_left(&frames, 0), 5200);
-	qclimb_frames_turn(&frames, 200, 1); /* 100 Continue came */
-	assert_bytes(qclimb_frames_left(&frames, 200), 5000);
-	assert_bytes(qclimb_frames_left(&frames, 5200), 0);
-	qclimb_frames_turn(&frames, 200, 0); /* or another message begins */
-	assert_bytes(qclimb_frames_left(&frames, 200), 0);
-}
-
-static void frames__walks_from_message_to_message(void **state)
-{
-	struct qclimb_frames frames = { 0 };
 	uint8_t shown[100] = { 0 };
 
 	(void)state;
 	shown[12] = 10; /* 26 bytes, then one of 16, then one of 116 that is not whole in this write */
 	shown[26 + 16 + 12] = 100;
-	qclimb_frames_turn(&frames, 1000, 0);
-	qclimb_frames_walk(&frames, &parameters, 1000, shown, sizeof(shown));
-	assert_bytes(frames.next, 1000 + 26 + 16 + 116);
-	assert_bytes(qclimb_frames_left(&frames, 1100), 58);
-	qclimb_frames_walk(&frames, &parameters, 1100, shown, 58); /* its rest: no message begins there */
-	assert_bytes(frames.next, 1158);
+	assert_bytes(qclimb_length_walk(&parameters, shown, sizeof(shown)), 26 + 16 + 116);
+	assert_bytes(qclimb_length_walk(&parameters, shown, 26 + 16), 26 + 16);
+	assert_bytes(qclimb_length_walk(&parameters, shown, 26 + 16 + 15),
+		     26 + 16); /* the third one's length is not shown */
+	assert_bytes(qclimb_length_walk(&parameters, shown, 20), 26);
 }
 
-static void frames__out_of_step_until_the_next_turn(void **state)
+static void walk__ends_where_nobody_knows(void **state)
 {
-	struct qclimb_frames frames = { 0 };
-	uint8_t shown[16] = { 0 };
+	uint8_t shown[40] = { 0 };
 
 	(void)state;
-	qclimb_frames_walk(&frames, &spark, 0, shown, sizeof(shown));
-	assert_bytes(frames.next, QCLIMB_UNKNOWN_BYTES);
-	assert_bytes(qclimb_frames_left(&frames, 16), 0);
-	qclimb_frames_walk(&frames, &parameters, 16, shown, sizeof(shown));
-	assert_bytes(frames.next, QCLIMB_UNKNOWN_BYTES);
-	qclimb_frames_turn(&frames, 32, 1);
-	qclimb_frames_walk(&frames, &parameters, 32, shown, sizeof(shown));
-	assert_bytes(frames.next, 48);
+	assert_bytes(qclimb_length_walk(&spark, shown, sizeof(shown)), 0);
+	shown[7] = 12;
+	assert_bytes(qclimb_length_walk(&spark, shown, sizeof(shown)), 12); /* a frame of length 0 is none */
 }
 
-static void join__raises_the_lower_bound_and_closes_exact_ones(void **state)
+static struct qclimb_candidate candidates[QCLIMB_CANDIDATES_MOST];
+
+static uint64_t foretold(const struct qclimb_candidate *candidate, const uint8_t *head, uint32_t head_bytes)
 {
-	struct qclimb_bounds bounds = { 100, QCLIMB_UNKNOWN_BYTES, 50 };
+	const struct qclimb_length_rule rule = {
+		.constant_bytes = candidate->constant_bytes,
+		.offset = candidate->offset,
+		.width = candidate->shape & ~QCLIMB_BIG_ENDIAN_SHAPE,
+		.is_big_endian = candidate->shape / QCLIMB_BIG_ENDIAN_SHAPE,
+	};
+
+	assert_true(qclimb_length_rule_holds(&rule));
+	return qclimb_length_foretell(&rule, head, head_bytes);
+}
+
+static void candidates__foretell_the_flow_and_the_widest_comes_first(void **state)
+{
+	uint8_t head[64];
+	uint32_t count;
 
 	(void)state;
-	qclimb_length_join(&bounds, 0, 0, 1);
-	qclimb_length_join(&bounds, 999, 1000, 1); /* more was asked for: it was wrong */
-	assert_bytes(bounds.lower_bytes, 100);
-	assert_bytes(bounds.upper_bytes, QCLIMB_UNKNOWN_BYTES);
-	qclimb_length_join(&bounds, 1000, 200, 0);
-	assert_bytes(bounds.lower_bytes, 1000);
-	assert_bytes(bounds.upper_bytes, QCLIMB_UNKNOWN_BYTES);
-	qclimb_length_join(&bounds, 1000, 200, 1);
-	assert_bytes(bounds.upper_bytes, 1000);
-	assert_bytes(bounds.slack_bytes, 50);
-	qclimb_length_join(&bounds, 2000, 200, 0);
-	assert_bytes(bounds.upper_bytes, 2000);
+	memset(head, 0xee, sizeof(head));
+	memset(head, 0, 8);
+	head[5] = 1; /* 65,536 + 300, and the frame counts itself */
+	head[6] = 1;
+	head[7] = 44;
+	count = qclimb_length_candidates(head, sizeof(head), 65836, candidates);
+	assert_true(count >= 3);
+	assert_int_equal(candidates[0].offset, 0);
+	assert_int_equal(candidates[0].shape, 8 | QCLIMB_BIG_ENDIAN_SHAPE);
+	assert_int_equal(candidates[0].constant_bytes, 0);
+	for (uint32_t i = 0; i < count; i++)
+		assert_bytes(foretold(&candidates[i], head, sizeof(head)), 65836);
+}
+
+static void candidates__are_bounded_and_see_only_what_is_shown(void **state)
+{
+	uint8_t head[64] = { 0 };
+
+	(void)state;
+	assert_int_equal(qclimb_length_candidates(head, sizeof(head), 100, candidates), QCLIMB_CANDIDATES_MOST);
+	for (uint32_t i = 0; i < QCLIMB_CANDIDATES_MOST; i++)
+		assert_bytes(foretold(&candidates[i], head, sizeof(head)), 100);
+	assert_int_equal(qclimb_length_candidates(head, 1, 100, candidates), 0);
+	assert_int_equal(qclimb_length_candidates(head, sizeof(head), 1 << 20, candidates), 0);
+	head[63] = 9;
+	assert_int_equal(qclimb_length_candidates(head, 63, UINT64_C(9) << 8, candidates), QCLIMB_CANDIDATES_MOST);
+}
+
+static _Alignas(8) char file[sizeof(struct qclimb_lengths_header) + sizeof(struct qclimb_length_entry) + 4];
+
+/* A file of one entry, with a checksum that is right. */
+static void write_file(const struct qclimb_length_entry *entry)
+{
+	const struct qclimb_lengths_header header = { QCLIMB_LENGTHS_MAGIC, QCLIMB_LENGTHS_VERSION, sizeof(*entry), 1,
+						      0 };
+	uint32_t crc;
+
+	memcpy(file, &header, sizeof(header));
+	memcpy(file + sizeof(header), entry, sizeof(*entry));
+	crc = qclimb_crc32(file, sizeof(file) - sizeof(crc));
+	memcpy(file + sizeof(file) - sizeof(crc), &crc, sizeof(crc));
+}
+
+static void lengths__a_whole_file_is_taken_and_no_other(void **state)
+{
+	struct qclimb_length_entry entry = { .comm = "a", .state = QCLIMB_LENGTH_IN_FORCE, .width = 4 };
+
+	(void)state;
+	write_file(&entry);
+	assert_int_equal(qclimb_lengths_verify(file, sizeof(file)), 1);
+	assert_int_equal(qclimb_lengths_verify(file, sizeof(file) - 1), -EMSGSIZE);
+	assert_int_equal(qclimb_lengths_verify(file, 8), -EMSGSIZE);
+	file[sizeof(file) - 6]++;
+	assert_int_equal(qclimb_lengths_verify(file, sizeof(file)), -EBADMSG);
+	file[4]++;
+	assert_int_equal(qclimb_lengths_verify(file, sizeof(file)), -EPROTONOSUPPORT);
+	file[0]++;
+	assert_int_equal(qclimb_lengths_verify(file, sizeof(file)), -EINVAL);
+}
+
+static void lengths__an_entry_without_a_rule_that_holds_is_refused(void **state)
+{
+	const struct qclimb_length_entry good = { .comm = "a", .state = QCLIMB_LENGTH_IN_FORCE };
+	struct qclimb_length_entry bad[5];
+
+	(void)state;
+	write_file(&good);
+	assert_int_equal(qclimb_lengths_verify(file, sizeof(file)), 1);
+	for (int i = 0; i < 5; i++)
+		bad[i] = good;
+	bad[0].width = 5;
+	bad[1].state = QCLIMB_LENGTH_TRIAL; /* of no rule */
+	bad[2].port = 40000;
+	memset(bad[3].comm, 'a', sizeof(bad[3].comm));
+	bad[4].width = 4;
+	bad[4].offset = 61;
+	for (int i = 0; i < 5; i++) {
+		write_file(&bad[i]);
+		assert_int_equal(qclimb_lengths_verify(file, sizeof(file)), -EINVAL);
+	}
 }
 
 int main(void)
@@ -198,10 +261,12 @@ int main(void)
 		cmocka_unit_test(http__counts_header_and_body),
 		cmocka_unit_test(http__knows_messages_without_a_body),
 		cmocka_unit_test(http__says_nothing_where_the_header_does_not_tell),
-		cmocka_unit_test(frames__an_announced_rest_outlives_a_turn),
-		cmocka_unit_test(frames__walks_from_message_to_message),
-		cmocka_unit_test(frames__out_of_step_until_the_next_turn),
-		cmocka_unit_test(join__raises_the_lower_bound_and_closes_exact_ones),
+		cmocka_unit_test(walk__goes_from_message_to_message),
+		cmocka_unit_test(walk__ends_where_nobody_knows),
+		cmocka_unit_test(candidates__foretell_the_flow_and_the_widest_comes_first),
+		cmocka_unit_test(candidates__are_bounded_and_see_only_what_is_shown),
+		cmocka_unit_test(lengths__a_whole_file_is_taken_and_no_other),
+		cmocka_unit_test(lengths__an_entry_without_a_rule_that_holds_is_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

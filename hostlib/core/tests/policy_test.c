@@ -11,7 +11,7 @@
 _Static_assert(sizeof(struct qclimb_policy) == 648, "policy");
 _Static_assert(offsetof(struct qclimb_policy, crc32) == 644, "policy");
 _Static_assert(sizeof(struct qclimb_record_header) == 24, "record header");
-_Static_assert(sizeof(struct qclimb_record) == 208, "record");
+_Static_assert(sizeof(struct qclimb_record) == 216, "record");
 
 static struct qclimb_policy policy;
 
@@ -97,7 +97,7 @@ static void verify__impossible_fields(void **state)
 {
 	(void)state;
 	REFUSED(policy.mode = 4);
-	REFUSED(policy.flags = 16);
+	REFUSED(policy.flags = 64);
 	REFUSED(policy.priorities = 0);
 	REFUSED(policy.priorities = 65);
 	REFUSED(policy.priorities = UINT32_MAX);

@@ -8,9 +8,9 @@
 #include <stdbool.h>
 
 /*
- * Asked once, at start, before any other system call of ours; false: the process is to be left alone. `bpf_too`:
- * whether the tagger's maps may be asked for.
+ * Asked once, at start, before any other system call of ours; false: the process is to be left alone. `peek_too`:
+ * whether own memory may be read by process_vm_readv, `bpf_too`: whether the tagger's maps may be asked for.
  */
-bool filter_lets_us(bool *bpf_too);
+bool filter_lets_us(bool *peek_too, bool *bpf_too);
 
 #endif

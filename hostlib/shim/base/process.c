@@ -45,6 +45,7 @@ void process_read_environment(void)
 	join(qclimb_process.run_path, run, "");
 	join(qclimb_process.policy_path, run, "/policy");
 	join(qclimb_process.model_path, run, "/model");
+	join(qclimb_process.lengths_path, run, "/lengths");
 	join(qclimb_process.records_path, run, "/records");
 	join(qclimb_process.flows_path, run, "/bpf/flows");
 	join(qclimb_process.paths_path, run, "/bpf/paths");

@@ -15,13 +15,15 @@ struct process {
 	char comm[16];
 	char policy_path[QCLIMB_PATH_BYTES]; /* of the run directory */
 	char model_path[QCLIMB_PATH_BYTES];
+	char lengths_path[QCLIMB_PATH_BYTES];
 	char records_path[QCLIMB_PATH_BYTES];
 	char run_path[QCLIMB_PATH_BYTES];
 	char flows_path[QCLIMB_PATH_BYTES]; /* the tagger's maps */
 	char paths_path[QCLIMB_PATH_BYTES];
 	char own_policy_path[QCLIMB_PATH_BYTES]; /* QCLIMB_POLICY; "" if none */
 	bool is_passive; /* on the other libc, or withdrawn: no socket is ours */
-	bool may_bpf; /* no filter kills for it (filter.h) */
+	bool may_peek; /* no filter kills for process_vm_readv (filter.h) */
+	bool may_bpf; /* nor for bpf */
 	int own_mode; /* QCLIMB_MODE as enum qclimb_mode; -1 if none, -2 if it is no mode */
 };
 

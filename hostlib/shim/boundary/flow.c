@@ -2,6 +2,7 @@
 
 #include <netinet/tcp.h>
 
+#include "life/announced.h"
 #include "life/assumed.h"
 #include "socket/drain.h"
 #include "socket/loans.h"
@@ -177,10 +178,17 @@ static ssize_t write_unconnected(struct connection *connection, const struct wri
 	return wrote;
 }
 
-/* Whether something was read since the last write; the next asks anew. */
-static bool take_turn(struct connection *connection)
+/* Whether, and what (connection.h), was read since the last write; the next asks anew. */
+static uint8_t take_turn(struct connection *connection)
 {
-	return atomic_load(&connection->is_turned) && atomic_exchange(&connection->is_turned, false);
+	return atomic_load(&connection->is_turned) ? atomic_exchange(&connection->is_turned, 0) : 0;
+}
+
+static inline struct shown shown_of(const struct write_call *call, struct iovec *one)
+{
+	*one = (struct iovec){ (void *)(uintptr_t)call->bytes, call->len };
+	return (struct shown){ call->shows == SHOWS_PARTS ? call->parts : one,
+			       call->shows == SHOWS_PARTS ? call->part_count : call->shows };
 }
 
 /* `len` of a call that may ask for more than there is. */
@@ -235,18 +243,27 @@ static inline bool assumed_is_due(const struct connection *connection, size_t le
 /* A write after a turn that is taken for the first of a flow (assumed.h). The gate is ours. */
 static ssize_t write_assumed(struct connection *connection, struct write_call *call, uint64_t now)
 {
+	const uint32_t calm = rules_calm();
+	struct beginning beginning;
+	struct shown shown;
+	struct iovec one;
 	ssize_t wrote;
 
-	relaxed_set(connection->is_turned, false);
+	announced_leave(connection, relaxed_get(connection->is_turned), &beginning);
+	relaxed_set(connection->is_turned, 0);
 	relaxed_set(connection->read_bytes, 0);
 	measure(call);
 	life_assume(connection, call->fd, call->len, now);
-	relaxed_set(connection->quiet_bytes, calm_end(rules_calm(), relaxed_get(connection->sent_bytes)));
+	relaxed_set(connection->quiet_bytes, calm_end(calm, relaxed_get(connection->sent_bytes)));
+	shown = shown_of(call, &one);
+	announced_begin(connection, &beginning, &shown, call->len, calm, now);
 	wrote = write_whole(connection, call, now);
 	if (unlikely(wrote <= 0))
-		relaxed_set(connection->is_turned, true); /* it has not begun */
+		relaxed_set(connection->is_turned, TURNED); /* it has not begun */
+	else if (beginning.is_due)
+		announced_look(connection, &beginning, &shown, (size_t)wrote, calm, now);
 	if (unlikely(relaxed_get(connection->told))) /* sent_bytes was added to since is_turned was cleared: in order */
-		relaxed_set(connection->is_turned, true); /* told meanwhile: for the next write */
+		relaxed_set(connection->is_turned, TURNED); /* told meanwhile: for the next write */
 	return wrote;
 }
 
@@ -255,9 +272,13 @@ static __attribute__((noinline)) ssize_t write_decided(struct connection *connec
 						       uint64_t now)
 {
 	const int saved = errno;
-	const bool is_turned = take_turn(connection);
+	const uint8_t turn = take_turn(connection);
 	const uint32_t verified_tick = connection->verified_tick;
 	enum known known = KNOWN_NOTHING;
+	struct beginning beginning = { .is_due = false };
+	struct shown shown;
+	struct iovec one;
+	uint32_t calm;
 	struct rules *rules;
 	int unacked = -1;
 	uint64_t told;
@@ -285,15 +306,19 @@ static __attribute__((noinline)) ssize_t write_decided(struct connection *connec
 	measure(call);
 	if (connection->has_unseen || (verified_tick && verified_tick != connection->verified_tick))
 		unseen_look(connection, call->fd, 1);
-	if (told || life_is_over(connection, call->fd, now, is_turned)) {
+	calm = calm_of(&rules->policy);
+	shown = shown_of(call, &one);
+	if (told || life_is_over(connection, call->fd, now, turn)) {
 		/* Pending without a flow: it is this one that waits to begin. */
 		const bool is_waiting = told && !connection->is_open;
 
+		announced_leave(connection, turn, &beginning);
 		life_finish(connection, now, 0);
 		if (connection->lent && !is_waiting)
 			loans_give(connection, call->fd);
 		life_start(connection, call->fd, call->len, now, rules);
 		life_is_told(connection, told, now);
+		announced_begin(connection, &beginning, &shown, call->len, calm, now);
 		/* Told to begin while earlier bytes are under way: the drain before a promotion holds across flows. */
 		known = told && !is_drained(connection, call->fd, now) ? KNOWN_NOTHING : KNOWN_CLEAR;
 	} else if (connection->record.before_bytes) {
@@ -306,6 +331,8 @@ static __attribute__((noinline)) ssize_t write_decided(struct connection *connec
 	relaxed_set(connection->read_bytes, 0);
 	errno = saved;
 	wrote = write_pieces(connection, call, known, now);
+	if (beginning.is_due && wrote > 0)
+		announced_look(connection, &beginning, &shown, (size_t)wrote, calm, now);
 	relaxed_set(connection->last_write_ns, connection->record.wait_us ? now_ns() : now);
 	if (wrote >= 0)
 		errno = saved;

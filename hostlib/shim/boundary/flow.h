@@ -7,7 +7,10 @@
 #define QCLIMB_FLOW_H
 
 #include "boundary/write_call.h"
+#include "rules/rules.h"
 #include "socket/connection.h"
+
+#include <qclimb/length.h>
 
 /* Carries out a writing call: what the application gets back, with libc's errno. */
 ssize_t flow_write(struct connection *connection, struct write_call *call);
@@ -18,14 +21,22 @@ ssize_t flow_write(struct connection *connection, struct write_call *call);
  */
 void flow_read_more(struct connection *connection, int fd, bool is_pause);
 
-/* `got` bytes were read, `asked` were asked for: a turn. */
-static inline void flow_read(struct connection *connection, int fd, size_t got, size_t asked)
+/* What a read that turns the conversation says of the answer to it: HTTP's HEAD and CONNECT change what lengths mean. */
+static inline uint8_t turn_of(const struct connection *connection, const uint8_t *head, size_t got)
+{
+	if (likely(!head || !connection->role || got < 16 || (*head != 'H' && *head != 'C') || !rules_heads()))
+		return TURNED;
+	return TURNED + (uint8_t)qclimb_http_method(head, 16);
+}
+
+/* `got` bytes were read, `asked` were asked for: a turn. They begin at `head`; NULL: in several parts. */
+static inline void flow_read(struct connection *connection, int fd, const uint8_t *head, size_t got, size_t asked)
 {
 	size_t read_bytes = relaxed_get(connection->read_bytes);
 	bool is_pause;
 
 	if (!relaxed_get(connection->is_turned))
-		relaxed_set(connection->is_turned, true);
+		relaxed_set(connection->is_turned, turn_of(connection, head, got));
 	if (got < UINT16_MAX - read_bytes) {
 		read_bytes += got;
 		relaxed_set(connection->read_bytes, (uint16_t)read_bytes);

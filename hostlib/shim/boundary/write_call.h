@@ -8,6 +8,8 @@
  * Pieces of it are asked for. One is made for each: a cache line, and what a kind of call has no use
  * for shares its place with what others need.
  */
+enum shows { SHOWS_NOTHING, SHOWS_BYTES, SHOWS_PARTS };
+
 struct write_call {
 	/* Writes bytes [offset, offset + len) of the call as the application would have; libc's result and errno. */
 	ssize_t (*piece)(const struct write_call *call, size_t offset, size_t len);
@@ -22,6 +24,7 @@ struct write_call {
 	bool is_plain; /* write or writev: no flags */
 	bool is_whole; /* a split would change what the call means: its priority is that of its first byte */
 	bool is_started; /* a piece of this call was accepted: a failure of a later one is the next call's */
+	uint8_t shows; /* enum shows: what of it may be looked at */
 	union {
 		int in_fd; /* sendfile, splice */
 		socklen_t to_len; /* sendto */

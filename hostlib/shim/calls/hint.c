@@ -16,7 +16,7 @@ static struct connection *listening(int fd)
 /* The next write decides, whatever was quiet. */
 static int is_noted(struct connection *connection)
 {
-	atomic_store(&connection->is_turned, true);
+	atomic_store(&connection->is_turned, TURNED);
 	return 1;
 }
 

@@ -8,12 +8,13 @@
 
 #include <limits.h>
 
-static inline __attribute__((always_inline)) ssize_t noted(int fd, ssize_t got, size_t asked, int flags)
+static inline __attribute__((always_inline)) ssize_t noted(int fd, const void *bytes, ssize_t got, size_t asked,
+							   int flags)
 {
 	struct connection *connection;
 
 	if (likely(got > 0 && (connection = connection_of(fd)) && !(flags & (MSG_PEEK | MSG_ERRQUEUE))))
-		flow_read(connection, fd, (size_t)got, asked);
+		flow_read(connection, fd, bytes, (size_t)got, asked);
 	else if (unlikely(got == 0 && asked && (connection = connection_of(fd))))
 		got = flow_read_end(connection);
 	if (optax_is_on() && (connection = connection_of(fd)))
@@ -55,14 +56,14 @@ QCLIMB_EXPORT ssize_t recv(int fd, void *bytes, size_t len, int flags)
 {
 	if (is_withheld(fd, flags))
 		return -1;
-	return noted(fd, real()->recv(fd, bytes, len, flags), len, flags);
+	return noted(fd, bytes, real()->recv(fd, bytes, len, flags), len, flags);
 }
 
 QCLIMB_EXPORT ssize_t recvfrom(int fd, void *bytes, size_t len, int flags, ADDRESS from, socklen_t *from_len)
 {
 	if (is_withheld(fd, flags))
 		return -1;
-	return noted(fd, real()->recvfrom(fd, bytes, len, flags, ADDRESS_OF(from), from_len), len, flags);
+	return noted(fd, bytes, real()->recvfrom(fd, bytes, len, flags, ADDRESS_OF(from), from_len), len, flags);
 }
 
 QCLIMB_EXPORT ssize_t recvmsg(int fd, struct msghdr *message, int flags)
@@ -75,7 +76,7 @@ QCLIMB_EXPORT ssize_t recvmsg(int fd, struct msghdr *message, int flags)
 	if (got >= 0 && message->msg_controllen)
 		forget_passed(message);
 	if (got >= 0 && connection_of(fd))
-		return noted(fd, got, room_of(message->msg_iov, message->msg_iovlen), flags);
+		return noted(fd, NULL, got, room_of(message->msg_iov, message->msg_iovlen), flags);
 	return got;
 }
 
@@ -90,7 +91,7 @@ QCLIMB_EXPORT int recvmmsg(int fd, struct mmsghdr *messages, unsigned int count,
 	for (int i = 0; i < got; i++) {
 		if (messages[i].msg_hdr.msg_controllen)
 			forget_passed(&messages[i].msg_hdr);
-		(void)noted(fd, (ssize_t)messages[i].msg_len, messages[i].msg_len, (int)flags);
+		(void)noted(fd, NULL, (ssize_t)messages[i].msg_len, messages[i].msg_len, (int)flags);
 	}
 	return got;
 }
@@ -99,7 +100,7 @@ QCLIMB_EXPORT ssize_t read(int fd, void *bytes, size_t len)
 {
 	if (is_withheld(fd, 0))
 		return -1;
-	return noted(fd, real()->read(fd, bytes, len), len, 0);
+	return noted(fd, bytes, real()->read(fd, bytes, len), len, 0);
 }
 
 QCLIMB_EXPORT ssize_t readv(int fd, const struct iovec *parts, int count)
@@ -110,7 +111,7 @@ QCLIMB_EXPORT ssize_t readv(int fd, const struct iovec *parts, int count)
 		return -1;
 	got = real()->readv(fd, parts, count);
 	if (got >= 0 && connection_of(fd))
-		return noted(fd, got, room_of(parts, (size_t)count), 0);
+		return noted(fd, NULL, got, room_of(parts, (size_t)count), 0);
 	return got;
 }
 
@@ -119,7 +120,7 @@ QCLIMB_EXPORT ssize_t __recv_chk(int fd, void *bytes, size_t len, size_t room, i
 {
 	if (is_withheld(fd, flags))
 		return -1;
-	return noted(fd, real()->__recv_chk(fd, bytes, len, room, flags), len, flags);
+	return noted(fd, bytes, real()->__recv_chk(fd, bytes, len, room, flags), len, flags);
 }
 
 QCLIMB_EXPORT ssize_t __recvfrom_chk(int fd, void *bytes, size_t len, size_t room, int flags, ADDRESS from,
@@ -129,7 +130,8 @@ QCLIMB_EXPORT ssize_t __recvfrom_chk(int fd, void *bytes, size_t len, size_t roo
 {
 	if (is_withheld(fd, flags))
 		return -1;
-	return noted(fd, real()->__recvfrom_chk(fd, bytes, len, room, flags, ADDRESS_OF(from), from_len), len, flags);
+	return noted(fd, bytes, real()->__recvfrom_chk(fd, bytes, len, room, flags, ADDRESS_OF(from), from_len), len,
+		     flags);
 }
 
 QCLIMB_EXPORT ssize_t __read_chk(int fd, void *bytes, size_t len, size_t room);
@@ -137,5 +139,5 @@ QCLIMB_EXPORT ssize_t __read_chk(int fd, void *bytes, size_t len, size_t room)
 {
 	if (is_withheld(fd, 0))
 		return -1;
-	return noted(fd, real()->__read_chk(fd, bytes, len, room), len, 0);
+	return noted(fd, bytes, real()->__read_chk(fd, bytes, len, room), len, 0);
 }

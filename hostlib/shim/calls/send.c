@@ -112,6 +112,7 @@ QCLIMB_EXPORT ssize_t send(int fd, const void *bytes, size_t len, int flags)
 				    .flags = flags,
 				    .len = len,
 				    .bytes = bytes,
+				    .shows = SHOWS_BYTES,
 				    .is_whole = is_whole(flags, NULL) };
 	return flow_write(connection, &call);
 }
@@ -128,6 +129,7 @@ QCLIMB_EXPORT ssize_t sendto(int fd, const void *bytes, size_t len, int flags, C
 				    .flags = flags,
 				    .len = len,
 				    .bytes = bytes,
+				    .shows = SHOWS_BYTES,
 				    .to = ADDRESS_OF(to),
 				    .to_len = to_len,
 				    .is_whole = is_whole(flags, ADDRESS_OF(to)) };
@@ -141,7 +143,9 @@ QCLIMB_EXPORT ssize_t write(int fd, const void *bytes, size_t len)
 
 	if (!connection || !len)
 		return real()->write(fd, bytes, len);
-	call = (struct write_call){ .piece = piece_of_bytes, .fd = fd, .is_plain = true, .len = len, .bytes = bytes };
+	call = (struct write_call){
+		.piece = piece_of_bytes, .fd = fd, .is_plain = true, .len = len, .bytes = bytes, .shows = SHOWS_BYTES
+	};
 	return flow_write(connection, &call);
 }
 
@@ -152,7 +156,9 @@ QCLIMB_EXPORT ssize_t writev(int fd, const struct iovec *parts, int count)
 
 	if (!connection || count <= 0 || count > IOV_MAX)
 		return real()->writev(fd, parts, count);
-	call = (struct write_call){ .piece = piece_of_parts, .fd = fd, .is_plain = true, .parts = parts };
+	call = (struct write_call){
+		.piece = piece_of_parts, .fd = fd, .is_plain = true, .parts = parts, .shows = SHOWS_PARTS
+	};
 	call.part_count = (size_t)count;
 	call.len = bytes_of(parts, call.part_count);
 	if (!call.len || call.len == SIZE_MAX)
@@ -168,6 +174,7 @@ static ssize_t send_message(struct connection *connection, int fd, const struct 
 		return real()->sendmsg(fd, message, flags);
 	call.is_whole = is_whole(flags, message->msg_name);
 	call.parts = message->msg_iov;
+	call.shows = SHOWS_PARTS;
 	call.part_count = message->msg_iovlen;
 	call.len = bytes_of(call.parts, call.part_count);
 	if (!call.len || call.len == SIZE_MAX)

@@ -42,7 +42,7 @@ QCLIMB_EXPORT ssize_t splice(int in_fd, off64_t *in_offset, int fd, off64_t *off
 		return splice_to(connection, &call, count);
 	got = real()->splice(in_fd, in_offset, fd, offset, count, flags);
 	if (got > 0 && (connection = connection_of(in_fd)))
-		flow_read(connection, in_fd, (size_t)got, count);
+		flow_read(connection, in_fd, NULL, (size_t)got, count);
 	if (got >= 0 && optax_is_on() && (connection = connection_of(in_fd)))
 		optax_read(connection, in_fd, got, count, 0);
 	return got;

@@ -33,7 +33,7 @@ static inline bool assumed_begins(const struct connection *connection, size_t le
 	/* Whatever makes a connection no plain one: or-ed, for one test is less than ten. */
 	uint32_t odd = connection->lent | relaxed_get(connection->is_foreign) | connection->has_unseen |
 		       connection->is_shared | relaxed_get(connection->error_next) | flow->has_hint | flow->has_forest |
-		       flow->deadline_tick;
+		       flow->has_length | flow->deadline_tick;
 
 	if (likely(!connection->is_released))
 		odd |= relaxed_get(connection->priority) | (uint32_t)(relaxed_get(connection->dscp) ^ calm_dscp(calm));
@@ -71,6 +71,11 @@ static inline void assumed_settle(struct connection *connection, int unacked)
 	LOG("began at its assumed beginning, %llu bytes later", (unsigned long long)before);
 	count_from(connection, before);
 	flow->asked_bytes = flow->asked_bytes > before ? flow->asked_bytes - before : 0;
+	if (connection->announced_by) {
+		flow->foretold.lower_bytes -= before;
+		if (flow->foretold.upper_bytes != QCLIMB_UNKNOWN_BYTES)
+			flow->foretold.upper_bytes -= before;
+	}
 	connection->record.before_bytes = 0;
 	connection->record.assumed = 0;
 }

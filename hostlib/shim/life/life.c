@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <string.h>
 
+#include "life/announced.h"
 #include "life/assumed.h"
 #include "socket/drain.h"
 #include "life/forecast.h"
@@ -10,6 +11,7 @@
 #include "socket/locals.h"
 #include "tell/log.h"
 #include "base/process.h"
+#include "life/samples.h"
 #include "tell/records.h"
 #include "life/told.h"
 #include "life/unseen.h"
@@ -128,6 +130,7 @@ static inline void record_of(const struct connection *connection, uint64_t size_
 	record->first_write_bytes = facts->first_write_bytes;
 	record->footprint_lower_bytes =
 		(footprint->is_fixed ? footprint->fixed_lower_bytes : asked) - facts->before_bytes;
+	record->announced_bytes = announced_bytes(connection);
 	record->start_us = (start_ns - qclimb_process.start_ns) / QCLIMB_NS_PER_US;
 	record->gap_us = facts->gap_us;
 #pragma GCC unroll 5
@@ -147,6 +150,7 @@ static inline void record_of(const struct connection *connection, uint64_t size_
 	record->mode = facts->mode;
 	record->last_priority = relaxed_get(connection->priority);
 	record->flags = facts->flags;
+	record->announced_by = connection->announced_by;
 	memcpy(record->comm, qclimb_process.comm, sizeof(record->comm));
 }
 
@@ -155,7 +159,12 @@ static inline void tell(struct connection *connection, uint64_t size_bytes, uint
 {
 	const struct flow_facts *facts = &connection->record;
 	struct qclimb_record *record;
+	uint64_t on_trial_bytes = 0;
 
+	if (unlikely(connection->is_sampled))
+		on_trial_bytes = samples_end(connection, size_bytes,
+					     !connection->is_shared && !(facts->flags & QCLIMB_RECORD_UNOBSERVED), now);
+	connection->is_untold = size_bytes > facts->first_write_bytes && !connection->announced_by;
 	if (unlikely(connection->is_shared)) {
 		connection->is_shared = false; /* the parent tells of it */
 	} else {
@@ -165,6 +174,10 @@ static inline void tell(struct connection *connection, uint64_t size_bytes, uint
 		record = records_begin(now);
 		if (record) {
 			record_of(connection, size_bytes, record);
+			if (unlikely(on_trial_bytes)) {
+				record->announced_bytes = on_trial_bytes;
+				record->announced_by = QCLIMB_BY_TRIAL;
+			}
 			records_end(record, relaxed_get(qclimb_rules_generation), now);
 		}
 	}
@@ -176,6 +189,8 @@ void life_finish(struct connection *connection, uint64_t now, uint8_t flags)
 	struct flow_facts *facts = &connection->record;
 	const uint64_t size_bytes = connection->sent_bytes - facts->before_bytes + connection->unseen_bytes;
 
+	if (unlikely(connection->is_sampled) && !(connection->is_open && size_bytes))
+		(void)samples_end(connection, 0, false, now);
 	if (!connection->is_open)
 		return;
 	connection->is_open = false;
@@ -216,6 +231,7 @@ void life_start(struct connection *connection, int fd, size_t call_bytes, uint64
 	begin_facts(connection, call_bytes, now, policy->mode, 0);
 	history_recall(connection);
 	qclimb_footprint_start(&connection->footprint);
+	connection->announced_by = QCLIMB_BY_NOBODY;
 	connection->is_forecast = false;
 	connection->is_open = true;
 	connection->is_shared = false;
@@ -238,6 +254,8 @@ void life_assume(struct connection *connection, int fd, size_t call_bytes, uint6
 		tell(connection, size_bytes, now);
 		history_turn(connection, size_bytes, now);
 	}
+	if (connection->announced_by)
+		announced_forget(connection);
 	begin_facts(connection, call_bytes, now, connection->record.mode, assumed + 1u);
 	if (unlikely(!size_bytes))
 		history_recall(connection);
@@ -276,7 +294,8 @@ void life_forecast_if_due(struct connection *connection, const struct rules *rul
 	uint64_t lower_bytes = 0, upper_bytes = QCLIMB_UNKNOWN_BYTES;
 
 	if (connection->is_forecast || policy->mode != QCLIMB_FULL || !(policy->flags & QCLIMB_USE_FOREST) ||
-	    !rules->forest || connection->footprint.asked_bytes <= policy->threshold_bytes[1])
+	    !rules->forest || connection->announced_by ||
+	    connection->footprint.asked_bytes <= policy->threshold_bytes[1])
 		return;
 	connection->is_forecast = true;
 	if (forecast(rules->forest, connection, &lower_bytes, &upper_bytes)) {

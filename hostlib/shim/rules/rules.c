@@ -1,32 +1,20 @@
 #include "rules/rules.h"
 
-#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 
 #include <qclimb/model.h>
 #include <qclimb/wire.h>
 
 #include "tell/log.h"
 #include "base/process.h"
+#include "rules/file.h"
+#include "rules/services.h"
 
 #define LOOK_NS (200 * QCLIMB_NS_PER_MS)
 #define RULES_SLOTS 16 /* a slot that a killed thread left acquired is lost; with none free the last rules stay */
 #define MODEL_SLOTS 4
 #define MODEL_MAX_BYTES (64u << 20)
-
-/*
- * A file as stat sees it: hostd replaces files by rename. Another inode or time of change means another content, owner
- * or mode.
- */
-struct stamp {
-	dev_t device;
-	ino_t inode;
-	struct timespec changed;
-	off_t bytes;
-	bool exists;
-};
 
 struct model {
 	struct qclimb_forest forest;
@@ -38,6 +26,7 @@ _Atomic uint64_t qclimb_rules_generation;
 atomic_bool qclimb_rules_quickack;
 _Atomic uint32_t qclimb_rules_calm;
 _Atomic uint8_t qclimb_rules_rest;
+atomic_bool qclimb_rules_heads;
 static void (*also_look)(void);
 static struct rules slots[RULES_SLOTS];
 static struct model models[MODEL_SLOTS];
@@ -46,53 +35,6 @@ static _Atomic uint64_t looked_ns;
 static atomic_flag is_looking = ATOMIC_FLAG_INIT; /* tried, never waited for */
 static struct stamp policy_stamp, model_stamp; /* of the files last read, by whoever is looking */
 static bool has_file_policy; /* a verified policy came from the run directory at least once */
-
-static struct stamp stamp_of(const char *path)
-{
-	struct stamp stamp = { 0 };
-	struct stat file;
-
-	if (path[0] && !stat(path, &file))
-		stamp = (struct stamp){ file.st_dev, file.st_ino, file.st_ctim, file.st_size, true };
-	return stamp;
-}
-
-static bool is_same(const struct stamp *a, const struct stamp *b)
-{
-	return a->exists == b->exists && a->device == b->device && a->inode == b->inode && a->bytes == b->bytes &&
-	       a->changed.tv_sec == b->changed.tv_sec && a->changed.tv_nsec == b->changed.tv_nsec;
-}
-
-/* Who else could have written it: root may, and the user that this process acts for. */
-static bool is_trusted(int fd)
-{
-	struct stat file;
-
-	return !sys_fstat(fd, &file) && S_ISREG(file.st_mode) && (file.st_uid == 0 || file.st_uid == geteuid()) &&
-	       !(file.st_mode & (S_IWGRP | S_IWOTH));
-}
-
-/*
- * Reads at most `room` bytes: their number, or -errno; -EPERM where others may have written them. System calls of our
- * own: no cancellation point inside.
- */
-static ssize_t read_file(const char *path, void *bytes, size_t room)
-{
-	const int fd = (int)qclimb_syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-	size_t len = 0;
-	ssize_t got = 0;
-
-	if (fd < 0)
-		return -errno;
-	if (!is_trusted(fd)) {
-		qclimb_syscall(SYS_close, fd);
-		return -EPERM;
-	}
-	while (len < room && (got = qclimb_syscall(SYS_read, fd, (char *)bytes + len, room - len)) > 0)
-		len += (size_t)got;
-	qclimb_syscall(SYS_close, fd);
-	return got < 0 ? -errno : (ssize_t)len;
-}
 
 /*
  * The policy of a file: 0 or -errno (ENOEXEC: JSON). One byte more than a policy is asked for: a longer file is no policy. Called by
@@ -214,6 +156,8 @@ static void publish(const struct qclimb_policy *policy)
 	atomic_store(&qclimb_rules_generation, policy->generation);
 	atomic_store(&qclimb_rules_calm, calm_of(policy));
 	atomic_store(&qclimb_rules_rest, qclimb_policy_rest_dscp(policy));
+	atomic_store(&qclimb_rules_heads, (policy->mode == QCLIMB_OBSERVE || policy->mode == QCLIMB_FULL) &&
+						  !(policy->flags & QCLIMB_WITHOUT_LENGTHS));
 	atomic_store(&qclimb_rules_quickack, policy->mode >= QCLIMB_PIAS && policy->flags & QCLIMB_QUICKACK);
 	LOG("policy generation=%llu mode=%s priorities=%u forest=%d", (unsigned long long)policy->generation,
 	    mode_word(policy->mode), policy->priorities, free_slot->forest != NULL);
@@ -275,6 +219,8 @@ static void look(bool is_first)
 	const bool has_new_model = !is_same(&model_now, &model_stamp);
 	const bool has_new_policy = !is_same(&policy_now, &policy_stamp);
 	static struct qclimb_policy policy;
+
+	services_look();
 
 	if (!is_first && !has_new_policy && !has_new_model)
 		return;

@@ -80,6 +80,13 @@ static inline uint8_t rules_rest(void)
 	return atomic_load_explicit(&qclimb_rules_rest, memory_order_relaxed);
 }
 
+/* Whether the first bytes of messages may be looked at (length.h). */
+extern QCLIMB_OURS atomic_bool qclimb_rules_heads;
+static inline bool rules_heads(void)
+{
+	return atomic_load_explicit(&qclimb_rules_heads, memory_order_relaxed);
+}
+
 /* Whether reads re-arm TCP_QUICKACK: on the path of every read, so kept apart. */
 extern QCLIMB_OURS atomic_bool qclimb_rules_quickack;
 static inline bool rules_quickack(void)

@@ -21,6 +21,8 @@
 /* Threads in a writing call (gate.h). */
 #define writers_of(connection) ((uint32_t)(atomic_load(&(connection)->writing) >> 32))
 
+#define TURNED 1 /* is_turned: and nothing more is known of what was read */
+
 #define DSCP_NOT_SET 255 /* what the application or the kernel chose */
 #define DSCP_UNKNOWN 254 /* ours, but another process may have changed it */
 
@@ -48,7 +50,8 @@ struct connection {
 	uint32_t gap_us; /* a longer pause may end the flow */
 	_Atomic uint32_t fds; /* descriptors of this process; 0: free */
 	_Atomic uint16_t read_bytes; /* since the last write, saturating: is this a request or bulk */
-	atomic_bool is_turned; /* something was read since the last write */
+	_Atomic uint8_t
+		is_turned; /* something was read since the last write; TURNED and more, an enum qclimb_http_asked */
 	bool is_open; /* a flow has begun */
 	bool is_forecast; /* the forest was asked for it */
 	_Atomic uint8_t priority; /* in force on the socket */
@@ -67,7 +70,11 @@ struct connection {
 	bool has_peer : 1; /* the call that made the connection told its peer */
 	bool has_addresses : 1; /* and cookie */
 	uint8_t vain_flows; /* so many more of about this size are not asked about: no climb of theirs pays (worth.c) */
-	bool is_shared; /* the flow began before a fork: the other process records it */
+	bool is_shared : 1; /* the flow began before a fork: the other process records it */
+	/* announced.h; in one byte with what is written where a flow ends, which may be without the gate (a close) */
+	uint8_t announced_by : 3; /* enum qclimb_announced_by: whence foretold.lower_bytes is; BY_NOBODY: not from there */
+	bool is_sampled : 1; /* the flow's first bytes are kept in a sample */
+	bool is_untold : 1; /* the flow before was larger than its first write, and nothing had announced it */
 
 	/* The flow. */
 	struct qclimb_footprint footprint;

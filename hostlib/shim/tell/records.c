@@ -203,6 +203,26 @@ void records_end(struct qclimb_record *record, uint64_t generation, uint64_t now
 	flush_if_due(slot, now);
 }
 
+bool records_are_taken(uint64_t now)
+{
+	return !is_alone(now) && !is_full(now);
+}
+
+bool records_send(const void *bytes, size_t len, uint64_t now)
+{
+	struct iovec part = { (void *)(uintptr_t)bytes, len };
+	const struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1 };
+	const int saved = errno;
+	bool is_sent;
+
+	if (atomic_flag_test_and_set(&is_flushing))
+		return false;
+	is_sent = send_datagram(&message, now);
+	atomic_flag_clear(&is_flushing);
+	errno = saved;
+	return is_sent;
+}
+
 static bool is_waiting(void)
 {
 	return relaxed_get(head) != relaxed_get(tail);

@@ -19,6 +19,12 @@ struct qclimb_record *records_begin(uint64_t now);
 /* The record is whole. Sends where sixteen wait or the last datagram is 200 ms old. */
 void records_end(struct qclimb_record *record, uint64_t generation, uint64_t now);
 
+/* Whether hostd takes what it is sent, as far as is known. */
+bool records_are_taken(uint64_t now);
+
+/* Sends a datagram of another kind at once, unless somebody else is sending: false, it is lost. */
+bool records_send(const void *bytes, size_t len, uint64_t now);
+
 /* Sends what waits. */
 void records_flush(void);
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from lab.models.flows import Flows
 from lab.models.foretell import foretell
-from lab.models.ladder import Flows
 from orchestrator.errors import TrainingError
 
 N = 1_000
@@ -18,7 +18,9 @@ def made(seed=0):
     features = np.zeros((N, 12), np.float32)
     features[:, 7] = kind
     size = (10.0 ** (2 + kind)) * (1 + random.random(N))
-    return Flows("made", features, np.rint(size), np.zeros(N, np.uint64), np.arange(N, dtype=np.uint64), ["h"] * N)
+    none, numbers = np.zeros(N, np.uint64), np.arange(N)
+    common = ("made", features, np.rint(size), none, numbers.astype(np.uint64), ["h"] * N)
+    return Flows(*common, none, none, none, none, np.zeros(N, np.int64))
 
 
 FLOWS = made()

@@ -1,15 +1,17 @@
 """The ladder: its rungs do what their names say, on flows made so that the answers are known."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
 from qclimb import recording
-from qclimb.record import FlowRecord
+from qclimb.record import BY_HTTP, BY_RULE, BY_TRIAL, CUT, FlowRecord
 
 from lab.cli.model import model
-from lab.models import ladder, ladder_page, recorded
+from lab.models import ladder, ladder_page, recorded, sources
+from lab.models.flows import Flows
 from orchestrator.errors import TrainingError
 from orchestrator.models import report
 
@@ -23,7 +25,16 @@ def flows(count, seed=0):
     features[:, 7] = 80
     features[:, 11] = sizes // 2
     proven = np.where(np.arange(count) % 2 == 0, sizes, sizes // 2).astype(np.uint64)
-    return ladder.Flows("made up", features, sizes, proven, np.arange(count, dtype=np.uint64), ["h1"] * count)
+    numbers = np.arange(count)
+    half = numbers % 4 == 1  # of those that the footprint does not tell, every other one announces its size
+    return Flows(
+        *("made up", features, sizes, proven, numbers.astype(np.uint64), ["h1"] * count),
+        first_write_bytes=(sizes // 2).astype(np.uint64),
+        announced_bytes=np.where(half, sizes, 0).astype(np.uint64),
+        announced_by=np.where(half, BY_RULE, 0).astype(np.uint64),
+        flags=np.zeros(count, np.uint64),
+        services=np.zeros(count, np.int64),
+    )
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +52,30 @@ def test_what_is_proven_is_the_lower_bound(climbed):
         0.6 * climbed["rungs"]["b"]["classes"]["small"]["mean_gap_to_lower_bytes"]
     )
     assert climbed["rungs"]["c"]["below_lower"] == climbed["rungs"]["b"]["below_lower"]
+
+
+def test_what_is_announced_closes_the_bounds_of_who_says_so(climbed):
+    """A quarter of the flows, 1,200 of the 4,800 that were shown: enough for an upper bound, too."""
+    told = climbed["sources"]
+    assert told["exact"]["footprint"]["flows"] == 0.5
+    assert told["exact"]["lengths"]["flows"] == 0.75
+    assert told["announced"] == {"flows": 0.25, "beyond": 0, "short": 0, "cut": 0}
+    proven, announced = (climbed["rungs"][rung] for rung in "de")
+    assert announced["mean_log10_ratio"] < 0.8 * proven["mean_log10_ratio"]
+    assert announced["coverage"] >= proven["coverage"]
+
+
+def test_what_is_announced_too_high_is_told_unless_the_flow_was_cut():
+    made = flows(400)
+    size = made.size_bytes
+    wrong = np.arange(400) < 40
+    lied = replace(made, announced_bytes=(size + wrong).astype(np.uint64), announced_by=np.full(400, BY_HTTP))
+    assert sources.told(lied)["announced"]["beyond"] == 0.1
+    cut = replace(lied, flags=np.where(wrong, CUT, 0).astype(np.uint64))
+    assert (sources.told(cut)["announced"]["beyond"], sources.told(cut)["announced"]["cut"]) == (0, 0.1)
+    trial = replace(lied, announced_by=np.full(400, BY_TRIAL))
+    assert sources.told(trial)["announced"]["flows"] == 0
+    assert "| made up | 400 |" in sources.table([sources.told(lied)])
 
 
 def test_too_few_flows_to_calibrate_are_said_with_the_number(climbed):
@@ -66,7 +101,7 @@ def test_deeper_trees_are_closer_and_more_flows_cover_more(climbed):
 
 
 def test_a_page_has_a_row_a_rung(climbed, tmp_path):
-    for make, rows in ((ladder_page.table, 4), (ladder_page.depth_table, 1), (ladder_page.curve_table, 1)):
+    for make, rows in ((ladder_page.table, 5), (ladder_page.depth_table, 1), (ladder_page.curve_table, 1)):
         lines = make([climbed]).splitlines()
         assert len(lines) == 2 + rows
         assert {line.count("|") for line in lines} == {lines[0].count("|")}

@@ -10,6 +10,8 @@
  *  - Afterwards F raises only U, and demotion goes by max(B, F) (OPTAX's "sent + backlogged"): a stream sinks sooner.
  *  - Slack belongs to the forest's L: priority 0 lasts to L_forest + S at most, unless the footprint's L lies beyond.
  *  - Where the application tells the size itself, L = U = that, without slack, and the forest has no say.
+ *  - Nor has it where the message announced its own length (length.h): that is L, and U where such lengths were seen
+ *    exact. Where more was asked for, the length was another message's, and counts for nothing.
  *  - A flow whose L lies within one burst (TCP's initial window) can't climb: it is out before an ACK could let it
  *    drain. It is sent as PIAS would, the mirror image of its climb: as many bytes at each priority, first-served ones
  *    first, and it never overtakes itself. Kept at the priority of its whole size it would wait longest with every
@@ -31,10 +33,11 @@ struct qclimb_footprint {
 	uint64_t fixed_lower_bytes; /* F when the first byte was ACKed; valid once is_fixed */
 	struct {
 		uint64_t lower_bytes, upper_bytes;
-	} foretold; /* the forest's or the application's L and U; valid if has_forest or has_hint */
+	} foretold; /* the forest's, the application's or its bytes' L and U; valid if has_forest, has_hint, has_length */
 	uint8_t is_fixed;
 	uint8_t has_forest;
 	uint8_t has_hint; /* L and U are the application's word */
+	uint8_t has_length; /* they are what its bytes announced */
 	uint32_t deadline_tick; /* of the application, in the caller's clock, for deadline.h; 0: none */
 };
 
@@ -54,6 +57,7 @@ static inline void qclimb_footprint_start(struct qclimb_footprint *flow)
 	flow->is_fixed = 0;
 	flow->has_forest = 0;
 	flow->has_hint = 0;
+	flow->has_length = 0;
 	flow->deadline_tick = 0;
 }
 
@@ -73,7 +77,19 @@ static inline void qclimb_footprint_tell(struct qclimb_footprint *flow, uint64_t
 	flow->foretold.lower_bytes = size_bytes;
 	flow->foretold.upper_bytes = size_bytes;
 	flow->has_forest = 0;
+	flow->has_length = 0;
 	flow->has_hint = 1;
+}
+
+/* What its first bytes announced: the flow has announced_bytes at least, and no more if that is exact. */
+static inline void qclimb_footprint_announce(struct qclimb_footprint *flow, uint64_t announced_bytes, int is_exact)
+{
+	if (flow->has_hint)
+		return;
+	flow->foretold.lower_bytes = announced_bytes;
+	flow->foretold.upper_bytes = is_exact ? announced_bytes : QCLIMB_UNKNOWN_BYTES;
+	flow->has_forest = 0;
+	flow->has_length = 1;
 }
 
 /*
@@ -100,7 +116,9 @@ static inline struct qclimb_flow_rule qclimb_flow_rule_of(const struct qclimb_po
 {
 	struct qclimb_flow_rule rule;
 	const int forest = policy->mode == QCLIMB_FULL && policy->flags & QCLIMB_USE_FOREST && flow->has_forest;
-	const int is_foretold = forest || (policy->mode == QCLIMB_FULL && flow->has_hint);
+	const int length = policy->mode == QCLIMB_FULL && !(policy->flags & QCLIMB_WITHOUT_LENGTHS) &&
+			   flow->has_length && flow->foretold.lower_bytes >= flow->asked_bytes;
+	const int is_foretold = forest || length || (policy->mode == QCLIMB_FULL && flow->has_hint);
 	const int footprint = policy->mode == QCLIMB_FULL && policy->flags & QCLIMB_USE_FOOTPRINT;
 	const uint64_t proven_bytes = !footprint ? 0 : flow->is_fixed ? flow->fixed_lower_bytes : flow->asked_bytes;
 

@@ -20,6 +20,8 @@ enum qclimb_policy_flag {
 	 * holds (coflow.h)
 	 */
 	QCLIMB_OPTAX = 8,
+	/* lengths that applications write into their messages don't count, and no byte of theirs is looked at */
+	QCLIMB_WITHOUT_LENGTHS = 32,
 	/*
 	 * on several spines a demotion to another one waits until what went before is ACKed, so that nothing overtakes
 	 */
@@ -83,7 +85,7 @@ static inline int qclimb_policy_is_in_range(const struct qclimb_policy *policy)
 {
 	if (policy->mode > 3)
 		return 0;
-	if (policy->flags > 31)
+	if (policy->flags > 63)
 		return 0;
 	if (policy->promote_wait_us > 10000000)
 		return 0;
@@ -118,7 +120,7 @@ struct qclimb_node {
 };
 
 #define QCLIMB_RECORD_MAGIC 0x31524351u /* "QCR1" */
-#define QCLIMB_RECORD_VERSION 1
+#define QCLIMB_RECORD_VERSION 2
 
 enum qclimb_record_flag {
 	QCLIMB_RECORD_CLOSED = 1, /* ended by close or shutdown, not by a next flow */
@@ -127,6 +129,17 @@ enum qclimb_record_flag {
 	QCLIMB_RECORD_HINT = 8, /* had the application's own size */
 	QCLIMB_RECORD_UNOBSERVED = 16, /* some bytes went past the library, by the kernel's count: one flow or many */
 	QCLIMB_RECORD_DEADLINE = 32, /* had the application's own deadline, honoured or not */
+	QCLIMB_RECORD_LENGTH = 64, /* what its bytes announced was a bound of its size */
+	/* ended amid the message that was announced; the next flow of the connection goes on with it */
+	QCLIMB_RECORD_CUT = 128,
+};
+
+enum qclimb_announced_by {
+	QCLIMB_BY_NOBODY = 0,
+	QCLIMB_BY_HTTP = 1, /* Content-Length, as HTTP/1.x has it */
+	QCLIMB_BY_RULE = 2, /* a rule in force for the service (lengths.py) */
+	QCLIMB_BY_TRIAL = 3, /* a rule on trial: told, not used */
+	QCLIMB_BY_TLS = 4, /* the same below TLS, by what the application handed to OpenSSL */
 };
 
 struct qclimb_record_header {
@@ -150,6 +163,7 @@ struct qclimb_record {
 	 * asked for at the first ACK seen, at a call (observe: at each; qclimb: past a burst; pias: never), or in all
 	 */
 	uint64_t footprint_lower_bytes;
+	uint64_t announced_bytes; /* what its first bytes, or those of the message before, said; 0: nothing */
 	uint64_t start_us; /* since the process started */
 	uint64_t gap_us; /* since the history's previous flow ended */
 	uint64_t last_size_bytes[5]; /* the history's, newest first; 0: none */
@@ -157,8 +171,9 @@ struct qclimb_record {
 	uint64_t wait_ns; /* that the application's data waited at boundaries */
 	uint32_t pid;
 	uint32_t flow_index; /* on its connection */
-	uint32_t promotions;
-	uint32_t demotions;
+	uint16_t promotions;
+	uint16_t demotions;
+	uint32_t flags; /* enum qclimb_record_flag, or-ed */
 	uint8_t local_addr[16]; /* IPv4 as v4-mapped */
 	uint8_t peer_addr[16];
 	uint16_t local_port; /* host order */
@@ -166,8 +181,58 @@ struct qclimb_record {
 	uint8_t role; /* 1: this side accepted the connection, 0: it connected */
 	uint8_t mode; /* enum qclimb_mode */
 	uint8_t last_priority;
-	uint8_t flags; /* enum qclimb_record_flag, or-ed */
+	uint8_t announced_by; /* enum qclimb_announced_by */
 	char comm[16]; /* the process's name */
+};
+
+#define QCLIMB_LENGTHS_MAGIC 0x314e4351u /* "QCN1" */
+#define QCLIMB_LENGTHS_VERSION 1
+
+struct qclimb_lengths_header {
+	uint32_t magic;
+	uint16_t version;
+	uint16_t entry_bytes; /* sizeof(struct qclimb_length_entry) */
+	uint32_t count; /* of entries, which follow; then a CRC-32 (uint32_t) of all bytes before it */
+	uint32_t reserved;
+};
+
+struct qclimb_length_entry {
+	char comm[16]; /* the process's name */
+	uint16_t port; /* of the listening side; 0: all from 32768 on */
+	uint8_t role; /* 1: this side accepts, 0: it connects */
+	uint8_t state; /* 0: its bytes are not looked at, 1: on trial, 2: in force */
+	int16_t constant_bytes; /* of the rule, as the next ones (length.h) */
+	uint8_t offset;
+	uint8_t width; /* 0: there is no rule, and HTTP needs none */
+	uint8_t is_big_endian;
+	uint8_t has_tag;
+	uint8_t tag_offset;
+	uint8_t tag;
+	uint8_t is_exact; /* seen exact, so often that it is an upper bound, too */
+	uint8_t reserved0;
+	uint16_t reserved1;
+};
+
+#define QCLIMB_PROPOSAL_MAGIC 0x31504351u /* "QCP1" */
+#define QCLIMB_PROPOSAL_VERSION 1
+
+struct qclimb_proposal {
+	uint32_t magic;
+	uint16_t version;
+	uint16_t candidates; /* which follow: QCLIMB_CANDIDATES_MOST at most */
+	uint64_t size_bytes; /* what the flow turned out to be */
+	uint64_t first_write_bytes; /* less than that */
+	char comm[16];
+	uint16_t port;
+	uint8_t role;
+	uint8_t reserved0;
+	uint32_t reserved1;
+};
+
+struct qclimb_candidate {
+	int16_t constant_bytes; /* the flow's size - the number */
+	uint8_t offset;
+	uint8_t shape; /* the number's width, and 128 where it is big endian */
 };
 
 #endif

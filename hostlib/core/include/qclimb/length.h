@@ -30,14 +30,6 @@ struct qclimb_length_rule {
 /* The method of the request that an answer answers, where it changes what the answer's length means. */
 enum qclimb_http_asked { QCLIMB_HTTP_OTHER, QCLIMB_HTTP_HEAD, QCLIMB_HTTP_CONNECT };
 
-/*
- * Where the messages of one direction of a connection begin, as they announce each other: the next one begins where the
- * present one ends. Positions count the bytes of the direction, as turn.h's do.
- */
-struct qclimb_frames {
-	uint64_t next; /* position of the next message's first byte; QCLIMB_UNKNOWN_BYTES: out of step */
-};
-
 /* Whether the rule may be used: it looks at QCLIMB_LENGTH_HEAD_BYTES at most. */
 static inline int qclimb_length_rule_holds(const struct qclimb_length_rule *rule)
 {
@@ -224,57 +216,22 @@ static inline uint64_t qclimb_http_foretell(const uint8_t *head, uint32_t head_b
 }
 
 /*
- * A turn: the next message begins with the next write, at position `written`. With keeps_rest, what is left of the
- * announced one stays: `Expect: 100-continue` waits for an answer between header and body. Then show the first bytes of
- * the write to qclimb_http_foretell() before: a new header ends the old message.
+ * Walks the messages that begin in a write, one where the other ends, as far as shown_bytes of it are shown: the end of
+ * the last one whose size is told, counted from the write's first byte. 0: nobody knows the first one's.
  */
-static inline void qclimb_frames_turn(struct qclimb_frames *frames, uint64_t written, int keeps_rest)
+static inline uint64_t qclimb_length_walk(const struct qclimb_length_rule *rule, const uint8_t *shown,
+					  uint32_t shown_bytes)
 {
-	if (!keeps_rest || frames->next == QCLIMB_UNKNOWN_BYTES || frames->next < written)
-		frames->next = written;
-}
+	uint64_t end = 0;
 
-/* The message at frames->next has this size; 0, nobody knows: out of step until the next turn. */
-static inline void qclimb_frames_step(struct qclimb_frames *frames, uint64_t size_bytes)
-{
-	frames->next = size_bytes ? qclimb_add_bytes(frames->next, size_bytes) : QCLIMB_UNKNOWN_BYTES;
-}
+	for (uint32_t message = 0; message < QCLIMB_HTTP_HEAD_BYTES && end < shown_bytes; message++) {
+		const uint64_t size_bytes = qclimb_length_foretell(rule, shown + end, shown_bytes - (uint32_t)end);
 
-/* Bytes announced and not yet written: the least that the flow which begins at `written` has. 0 out of step. */
-static inline uint64_t qclimb_frames_left(const struct qclimb_frames *frames, uint64_t written)
-{
-	return frames->next != QCLIMB_UNKNOWN_BYTES && frames->next > written ? frames->next - written : 0;
-}
-
-/*
- * Walks the messages that begin in a write of call_bytes at position `written`, as far as shown_bytes of it are shown.
- * A rule that reads a length across the end of a write says nothing, and the walk is out of step. Without a rule, it is too.
- */
-static inline void qclimb_frames_walk(struct qclimb_frames *frames, const struct qclimb_length_rule *rule,
-				      uint64_t written, const uint8_t *shown, uint32_t shown_bytes)
-{
-	for (uint32_t message = 0; message < QCLIMB_HTTP_HEAD_BYTES; message++) {
-		uint64_t at = frames->next - written;
-
-		if (frames->next == QCLIMB_UNKNOWN_BYTES || frames->next < written || at >= shown_bytes)
-			return;
-		qclimb_frames_step(frames, qclimb_length_foretell(rule, shown + at, shown_bytes - (uint32_t)at));
+		if (!size_bytes)
+			break;
+		end = qclimb_add_bytes(end, size_bytes);
 	}
-}
-
-/*
- * Joins what is announced to the bounds that a flow has: L = max(L, p), and U = p where such announcements were seen
- * exact. Ignored where the application has already asked for more.
- */
-static inline void qclimb_length_join(struct qclimb_bounds *bounds, uint64_t announced_bytes, uint64_t asked_bytes,
-				      int is_exact)
-{
-	if (!announced_bytes || announced_bytes < asked_bytes)
-		return;
-	if (announced_bytes > bounds->lower_bytes)
-		bounds->lower_bytes = announced_bytes;
-	if (is_exact || bounds->upper_bytes < bounds->lower_bytes)
-		bounds->upper_bytes = bounds->lower_bytes;
+	return end;
 }
 
 #endif

@@ -1,0 +1,90 @@
+/*
+ * The file /run/qclimb/lengths: which services' messages tell their size, and how. Its layout stands in layout.h.
+ * Written by hostd, by rename; read into private memory. Invariant: an entry of a file that qclimb_lengths_verify()
+ * accepted has a rule that holds (length.h), or none.
+ */
+#ifndef QCLIMB_LENGTHS_H
+#define QCLIMB_LENGTHS_H
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "crc32.h"
+#include "layout.h"
+#include "length.h"
+
+#define QCLIMB_LENGTHS_MOST 1024
+#define QCLIMB_EPHEMERAL_PORT 32768
+
+enum qclimb_length_state { QCLIMB_LENGTH_FORBIDDEN, QCLIMB_LENGTH_TRIAL, QCLIMB_LENGTH_IN_FORCE };
+
+/* The port by which a service is known: those of the kernel's choice are one (qclimb/lengths.py). */
+static inline uint16_t qclimb_length_port(uint16_t port)
+{
+	return port >= QCLIMB_EPHEMERAL_PORT ? 0 : port;
+}
+
+static inline struct qclimb_length_rule qclimb_length_rule_of(const struct qclimb_length_entry *entry)
+{
+	const struct qclimb_length_rule rule = {
+		entry->constant_bytes, entry->offset,	  entry->width, entry->is_big_endian,
+		entry->has_tag,	       entry->tag_offset, entry->tag
+	};
+
+	return rule;
+}
+
+/* The entry number `index`, which must be one. */
+static inline struct qclimb_length_entry qclimb_length_entry_at(const void *bytes, uint32_t index)
+{
+	struct qclimb_length_entry entry;
+
+	memcpy(&entry, (const char *)bytes + sizeof(struct qclimb_lengths_header) + index * sizeof(entry),
+	       sizeof(entry));
+	return entry;
+}
+
+static inline int qclimb_length_entry_holds(const struct qclimb_length_entry *entry)
+{
+	const struct qclimb_length_rule rule = qclimb_length_rule_of(entry);
+
+	if (entry->role > 1 || entry->state > QCLIMB_LENGTH_IN_FORCE || entry->is_exact > 1 ||
+	    entry->port >= QCLIMB_EPHEMERAL_PORT || memchr(entry->comm, 0, sizeof(entry->comm)) == NULL)
+		return 0;
+	return rule.width ? qclimb_length_rule_holds(&rule) : entry->state != QCLIMB_LENGTH_TRIAL;
+}
+
+/*
+ * Whether `len` bytes (aligned to 4) are such a file: the number of its entries, else -EMSGSIZE (length), -EINVAL (no
+ * such file, or an entry that is impossible), -EPROTONOSUPPORT (another version) or -EBADMSG (the checksum differs).
+ */
+static inline int qclimb_lengths_verify(const void *bytes, size_t len)
+{
+	struct qclimb_lengths_header header;
+	uint32_t crc;
+
+	if (len < sizeof(header) + sizeof(crc))
+		return -EMSGSIZE;
+	memcpy(&header, bytes, sizeof(header));
+	if (header.magic != QCLIMB_LENGTHS_MAGIC)
+		return -EINVAL;
+	if (header.version != QCLIMB_LENGTHS_VERSION || header.entry_bytes != sizeof(struct qclimb_length_entry))
+		return -EPROTONOSUPPORT;
+	if (header.count > QCLIMB_LENGTHS_MOST ||
+	    len != sizeof(header) + header.count * sizeof(struct qclimb_length_entry) + sizeof(crc))
+		return -EMSGSIZE;
+	memcpy(&crc, (const char *)bytes + len - sizeof(crc), sizeof(crc));
+	if (crc != qclimb_crc32(bytes, len - sizeof(crc)))
+		return -EBADMSG;
+	for (uint32_t i = 0; i < header.count; i++) {
+		const struct qclimb_length_entry entry = qclimb_length_entry_at(bytes, i);
+
+		if (!qclimb_length_entry_holds(&entry))
+			return -EINVAL;
+	}
+	return (int)header.count;
+}
+
+#endif
