@@ -10,6 +10,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import asdict
 
 import numpy as np
 from qclimb.errors import QclimbError
@@ -271,6 +272,7 @@ class Daemon:
         state.bounds_off = applied.bounds_off
         state.policy_written_at = applied.written_at
         state.datagrams, state.records, state.dropped_by_shims = inbox.datagrams, inbox.records, inbox.dropped_by_shims
+        state.known = asdict(inbox.known)
         state.malformed, state.last_malformed = inbox.malformed, inbox.last_malformed
         state.tagger, state.kernel = self._tagger.status, self._kernel.status
         state.kernel_cgroups = self._kernel.cgroups

@@ -17,6 +17,7 @@ from qclimb.record_rows import Rows, decode_rows, possible, rows_of
 
 from hostlib.hostd.collected import Collected
 from hostlib.hostd.errors import PlaceError
+from hostlib.hostd.known import Known
 from hostlib.hostd.learning import Learner
 from hostlib.hostd.place import SOCKET_MODE
 
@@ -44,6 +45,7 @@ class Inbox:
         self.records = 0
         self.malformed = 0
         self.dropped_by_shims = 0
+        self.known = Known()
         self._seen_at: dict[int, float] = {}
         #: of several that were read in one turn, the last whose flows can't be comes after the others
         self.last_malformed = ""
@@ -91,6 +93,7 @@ class Inbox:
         self.dropped_by_shims += dropped
         into.add(rows, dropped)
         learner.count(rows, time.monotonic())
+        self.known.add(rows)
         return len(found)
 
     def recent_pids(self) -> list[int]:

@@ -2,13 +2,14 @@
 
 import json
 import time
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from qclimb.lengths import by_service, summary
 
 from hostlib.hostd.errors import PlaceError
+from hostlib.hostd.known import Known, words
 from hostlib.hostd.place import write_whole
 
 
@@ -59,6 +60,8 @@ class State:
     kernel: str = ""
     #: how the messages of services tell their size, and how often rightly (qclimb.lengths.Announced).
     lengths: tuple[dict[str, Any], ...] = ()
+    #: bytes of flows whose size each source told before the first ACK (hostd.known.Known).
+    known: dict[str, int] = field(default_factory=lambda: asdict(Known()))
     #: directories of cgroup v2 whose programs it serves now.
     kernel_cgroups: tuple[str, ...] = ()
 
@@ -85,7 +88,7 @@ def read_state(path: Path) -> dict[str, Any]:
         raise PlaceError(f"{path}: {error.strerror}; expected the status file of a qclimb-hostd") from error
     except ValueError as error:
         raise PlaceError(f"{path}: {error}; expected JSON") from error
-    missing = {field.name for field in fields(State)} - set(found if isinstance(found, dict) else ())
+    missing = {each.name for each in fields(State)} - set(found if isinstance(found, dict) else ())
     if missing:
         raise PlaceError(f"{path} lacks {', '.join(sorted(missing))}; expected the status file of this version")
     return dict(found)
@@ -114,6 +117,7 @@ def as_table(found: dict[str, Any], now: float) -> str:
         "tagger": found["tagger"] or "not asked for",
         "kernel mode": found["kernel"] or "not asked for",
         "lengths": summary(by_service(list(found["lengths"]))),
+        "sizes known": words(found["known"]),
         "error": found["error"] or "none",
         "last error": f"{found['last_error'] or 'none'} ({ago(found['last_error_at'], now)})",
     }

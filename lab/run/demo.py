@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
+from hostlib.hostd.known import Known, words
 from lab.experiment.terminal import Teller, console_for_tables
 from lab.fabric import Fabric, Topology
 from lab.run.report import Comparison, about, finish
@@ -56,10 +59,13 @@ def run_demo(settings: Demo, console: Console) -> Path:
         trace = make_trace(settings.load, settings.seed, settings.seconds, list(fabric.hosts), ground.host_rate_bps)
         say(f"trace: load {settings.load:g}, seed {settings.seed}, {describe_trace(trace)}")
         results = {}
+        known = sizes_known(fabric)
         for number, scheme in enumerate(schemes, 1):
             with say.bar(f"pass {number} of {len(schemes)}: {scheme.title}") as progress:
                 results[scheme.name] = [testbed.run(scheme, trace, settings.load, progress)]
             results[scheme.name][0].save(folder / f"pass-{scheme.name}.json")
+            known, before = sizes_known(fabric), known
+            say(f"sizes known before the first ACK, {words({name: known[name] - before[name] for name in known})}")
         common = about(fabric, calibration)
         hints = _keep(fabric, testbed, settings) if settings.keep else []
     notes = [] if calibration.honest else [calibration.verdict]
@@ -75,6 +81,15 @@ def run_demo(settings: Demo, console: Console) -> Path:
     for line in hints:
         console.print(line, highlight=False, markup=False, soft_wrap=True)
     return folder
+
+
+def sizes_known(fabric: Fabric) -> dict[str, int]:
+    """What the hosts' daemons say told flows' sizes, summed: fields of hostd's Known."""
+    found = dict.fromkeys(asdict(Known()), 0)
+    for host in fabric.hosts:
+        state = json.loads((fabric.run_directory(host) / "status.json").read_bytes())
+        found = {name: count + state["known"][name] for name, count in found.items()}
+    return found
 
 
 def _forest_words(report: dict[str, Any]) -> str:

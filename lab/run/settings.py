@@ -17,7 +17,7 @@ from qclimb.options import BufferShares, Finite, Output
 
 COMPARED = ("tcp", "pias", "qclimb", "qclimb-no-forest", "qclimb-no-footprint")
 """Schemes, unless told otherwise."""
-SCHEMES = (*COMPARED, "pias-shares", "qclimb-shares", "qclimb-paper-slack")
+SCHEMES = (*COMPARED, "qclimb-lengths", "pias-shares", "qclimb-shares", "qclimb-paper-slack")
 TRACES = ("web", "spark", "kv")
 BOUNDS_FIGURES = (7, 8, 9, 10, 11, 12, 14, 18, 21, 22, 27)
 SPINE_SCHEMES = ("mlfq-2", "mp-2", "mp-2-drain", "mlfq-5", "qclimb-2", "mp-qclimb-2", "qclimb-5")
@@ -97,14 +97,16 @@ arrivals = partial(setting, 25.0, "Of arrivals in a pass.", Finite(1, 600))
 class Demo:
     """Short flows finish first in a fabric of real TCP: see it.
 
-    Plain TCP, PIAS and QCLIMB over one trace, and a report.
+    Plain TCP, PIAS and QCLIMB over one trace, and a report. Each pass tells what told the flows' sizes.
     """
 
     keep: bool = setting(False, "Leave the fabric up and print commands to look around.")
     load: float = setting(0.6, "Of the hosts' links.", Finite(0.05, 0.95))
     seed: int = setting(1, "Of the replayed trace.", click.IntRange(1, 999))
     seconds: float = arrivals()
-    schemes: tuple[str, ...] = schemes()
+    schemes: tuple[str, ...] = setting(
+        (*COMPARED[:3], "qclimb-lengths", *COMPARED[3:]), "What is compared, with commas.", Names(SCHEMES)
+    )
     prefix: str = prefix("qc")
     results: Path = results("lab-results")
 
@@ -150,6 +152,7 @@ class Bounds:
     own: bool = setting(
         True, "Also by the orchestrator's thresholds, beside the published ones.", option="--own/--no-own"
     )
+    sources: bool = setting(False, "Also what forest, footprint and announced lengths give, each by itself.")
     seconds: float = limit()
     stored: bool = stored()
     document: Path | None = document()

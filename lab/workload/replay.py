@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from qclimb import recording
+from qclimb.record import BY_HTTP, BY_RULE, BY_TLS
 
 from lab.workload.services import MIN_FLOW_BYTES
 from lab.workload.sources import Source
@@ -84,6 +85,8 @@ def replay(
     sender, receiver = PLACES[sender] ^ image, PLACES[receiver] ^ image
     first = np.clip(numbers["first_write_bytes"][rows].astype(np.int64), 1, size)
     asked = np.clip(numbers["footprint_bytes"][rows].astype(np.int64), first, size)
+    said = _announced(recorded, rows)
+    said[said < asked] = 0
     raised = numbers["size_bytes"][rows].astype(np.int64) < MIN_FLOW_BYTES
     first[raised] = asked[raised] = MIN_FLOW_BYTES
     pulls = numbers["role"][rows] == 1
@@ -98,11 +101,20 @@ def replay(
             int(size[n]),
             int(first[n]),
             int(asked[n]),
+            int(said[n]),
         )
         for n in range(rows.size)
     )
     settings = {"load": f"{load:g}", "seed": f"{seed}", "seconds": f"{seconds:.6f}", "recording": source.name}
     return Trace(flows, settings | {"recording_digest": recorded.digest()[:16]})
+
+
+def _announced(recorded: recording.Recording, rows: Ints) -> Ints:
+    """What flows' bytes said of their sizes, where that was a bound; 0: nothing."""
+    if "announced_by" not in recorded.numbers:
+        return np.zeros(rows.size, np.int64)
+    used = np.isin(recorded.numbers["announced_by"][rows], (BY_HTTP, BY_RULE, BY_TLS))
+    return np.where(used, recorded.numbers["announced_bytes"][rows], 0).astype(np.int64)
 
 
 def _starts(start_ns: Ints, task: NDArray[Any], wire: Ints, bytes_per_s: float) -> tuple[Ints, float]:

@@ -23,6 +23,8 @@ class Scheme:
     mode: str
     use_forest: bool = False
     use_footprint: bool = False
+    use_lengths: bool = False
+    """What the messages of the lab's own applications say of their size is their size: only to be used on purpose."""
     slack_bytes: int | None = None
     """None: the first threshold, as the orchestrator chooses."""
     priorities: int = 8
@@ -48,6 +50,7 @@ class Scheme:
             "small_coflow_bytes": SMALL_COFLOW_BYTES,
             "use_forest": self.use_forest,
             "use_footprint": self.use_footprint,
+            "without_lengths": not self.use_lengths,
             "model": model if self.use_forest else None,
             "dynamic_th": self.dynamic_th,
             "port": port,
@@ -62,6 +65,7 @@ SCHEMES: Mapping[str, Scheme] = {
         Scheme("qclimb", "QCLIMB", "qclimb", use_forest=True, use_footprint=True),
         Scheme("qclimb-no-forest", "QCLIMB without forest", "qclimb", use_footprint=True),
         Scheme("qclimb-no-footprint", "QCLIMB without footprint", "qclimb", use_forest=True),
+        Scheme("qclimb-lengths", "QCLIMB, lengths too", "qclimb", True, True, use_lengths=True),
         Scheme("pias-shares", "PIAS, chosen shares", "pias", dynamic_th="choose"),
         Scheme("qclimb-shares", "QCLIMB, chosen shares", "qclimb", True, True, dynamic_th="choose"),
         Scheme("qclimb-paper-slack", "QCLIMB, slack 100 KB to scale", "qclimb", True, True, slack_bytes=SLACK_BYTES),

@@ -49,6 +49,8 @@ class Flow:
     first_write_bytes: int = 0
     """0: as the service is wont to write."""
     footprint_bytes: int = 0
+    announced_bytes: int = 0
+    """What the recorded flow's own bytes had said of its size; 0: nothing. No part of the trace's file."""
 
     def __post_init__(self) -> None:
         if not (self.id >= 0 and self.time_us >= 0 and self.bytes >= MIN_FLOW_BYTES):

@@ -71,6 +71,7 @@ class Scheme:
         found: dict[str, Any] = {"mode": "pias", "thresholds": self.thresholds(len(names), load), "load": load}
         if self.has_bounds:
             found |= {"mode": "qclimb", "use_forest": True, "use_footprint": True, "model": model}
+            found["without_lengths"] = True  # the lab's own applications say their messages' sizes
         if not self.is_pinned:
             return {**found, "priorities": self.queues}
         shares = self.shares(len(names), load)

@@ -50,7 +50,8 @@ def wanted_of(settings: Bounds) -> Wanted:
             raise WorkloadError(f"--schemes: {name!r} is none of {', '.join(VARIANTS)}")
     if settings.quick:
         return QUICK
-    return Wanted(settings.traces, settings.figures, settings.loads, settings.seeds, settings.schemes, settings.own)
+    of = settings
+    return Wanted(of.traces, of.figures, of.loads, of.seeds, of.schemes, of.own, of.sources)
 
 
 @dataclass

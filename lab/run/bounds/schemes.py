@@ -32,7 +32,8 @@ class Variant:
     """A scheme, with what is told of flows and which forest is used."""
 
     scheme: Scheme
-    told: Literal["nothing", "size", "point", "priority"] = "nothing"
+    told: Literal["nothing", "size", "point", "priority", "announced"] = "nothing"
+    """`announced`: of each recorded flow what its own bytes had said; the sender tells it, as the library would."""
     depth: int = 10
     foreign: bool = False
     """The forest of the other trace."""
@@ -74,6 +75,8 @@ VARIANTS: Mapping[str, Variant] = {
         Variant(Scheme("qclimb-pp", "QCLIMB-PP", "qclimb"), told="point"),
         Variant(Scheme("qclimb-ps", "QCLIMB-PS", "qclimb"), told="size"),
         Variant(Scheme("pias-2q", "PIAS, 2 queues", "pias", priorities=2)),
+        Variant(Scheme("qclimb-footprint", "QCLIMB, footprint alone", "qclimb", use_footprint=True)),
+        Variant(_qclimb("qclimb-lengths", "QCLIMB, lengths too"), told="announced"),
         Variant(_qclimb("qclimb-2q", "QCLIMB, 2 queues", priorities=2)),
         Variant(Scheme("forest-d5", "forest alone, depth 5", "qclimb", use_forest=True), depth=5),
         Variant(Scheme("forest-d1", "forest alone, depth 1", "qclimb", use_forest=True), depth=1),
@@ -96,6 +99,8 @@ def words_of(
     """What is told of each flow, by id; `points_bytes`: the sizes foretold, in the trace's order."""
     if variant.told == "nothing":
         return {}
+    if variant.told == "announced":
+        return {flow.id: Word(told_bytes=flow.announced_bytes) for flow in trace.flows if flow.announced_bytes}
     if variant.told == "size":
         return {flow.id: Word(told_bytes=flow.bytes) for flow in trace.flows}
     points = [max(1, round(point)) for point in points_bytes]

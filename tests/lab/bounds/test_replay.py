@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -87,6 +89,18 @@ def test_answers_are_pulled_and_the_other_side_pushes(make_recording):
     assert len({(flow.client, flow.server) for flow in trace.flows}) == 1
     alone = replay(make_recording(*rows), Source("x", windows=1), 1, 0.5, NAMES, RATE)
     assert {flow.service for flow in alone.flows} == {"pull0"}
+
+
+def test_what_a_flow_announced_comes_with_it_unless_more_was_asked_for():
+    recorded = read("web")
+    n = recorded.flows
+    said = recorded.numbers["footprint_bytes"] + np.arange(n, dtype=np.uint64) % 2 - 1
+    numbers = {**recorded.numbers, "announced_bytes": said, "announced_by": np.where(np.arange(n) % 3, 2, 3)}
+    trace = replay(replace(recorded, numbers=numbers), SOURCES["web"], 1, 0.5, NAMES, RATE)
+    told = [flow for flow in trace.flows if flow.announced_bytes]
+    assert 0 < len(told) < len(trace.flows)
+    assert all(flow.announced_bytes >= flow.footprint_bytes or flow.bytes == 32 for flow in told)
+    assert trace.digest == replay(recorded, SOURCES["web"], 1, 0.5, NAMES, RATE).digest
 
 
 @pytest.mark.parametrize("name", SOURCES)

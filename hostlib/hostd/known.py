@@ -1,0 +1,47 @@
+"""What told flows' sizes before the first ACK, in bytes: for an operator, and for the demo."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from qclimb.policy import Mode
+from qclimb.record import BY_HTTP, BY_RULE, BY_TLS, PARTLY_UNOBSERVED
+from qclimb.record_rows import Rows
+
+
+@dataclass
+class Known:
+    """Bytes of flows since this hostd started: all, and those whose size each source told exactly.
+
+    first_write  the first call asked for all of it
+    calls        all calls before the first ACK did (mode pias looks at the first one alone)
+    announced    neither, but its own bytes said so
+    """
+
+    flows: int = 0
+    bytes: int = 0
+    first_write: int = 0
+    calls: int = 0
+    announced: int = 0
+
+    def add(self, rows: Rows) -> None:
+        """Takes some records."""
+        rows = rows[rows["flags"] & PARTLY_UNOBSERVED == 0]
+        size = rows["size_bytes"]
+        first = rows["first_write_bytes"] >= size
+        calls = (rows["footprint_lower_bytes"] == size) & (rows["mode"] != Mode.PIAS.number) & ~first
+        said = np.isin(rows["announced_by"], (BY_HTTP, BY_RULE, BY_TLS)) & (rows["announced_bytes"] == size)
+        self.flows += len(rows)
+        self.bytes += int(size.sum())
+        self.first_write += int(size[first].sum())
+        self.calls += int(size[calls].sum())
+        self.announced += int(size[said & ~first & ~calls].sum())
+
+
+def words(found: dict[str, int]) -> str:
+    """One line, of the fields of `Known`."""
+    if not found["bytes"]:
+        return "no flows yet"
+    shares = {name: 100 * found[name] / found["bytes"] for name in ("first_write", "calls", "announced")}
+    told = f"{shares['first_write']:.1f} % by the first write, {shares['calls']:.1f} % by further calls"
+    rest = 100 - sum(shares.values())
+    return f"of {found['bytes'] / 1e6:.1f} MB: {told}, {shares['announced']:.1f} % announced, {rest:.1f} % by nothing"
