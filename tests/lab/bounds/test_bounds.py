@@ -46,10 +46,8 @@ def test_what_each_source_gives_is_run_where_it_is_asked_for():
     variants = {job.variant for job in jobs(Wanted(("web",), (7,), (0.7,), own=False, sources=True))}
     assert variants >= {"pias", "qclimb-forest", "qclimb-footprint", "qclimb-lengths", "qclimb-ps"}
     assert "qclimb-lengths" not in {job.variant for job in jobs(Wanted())}
-    words = words_of(
-        VARIANTS["qclimb-lengths"], replace(TRACE, flows=(replace(TRACE.flows[0], announced_bytes=9),)), [], []
-    )
-    assert words == {1: Word(told_bytes=9)}
+    trace = replace(TRACE, flows=(replace(TRACE.flows[0], announced_bytes=9), TRACE.flows[1]))
+    assert words_of(VARIANTS["qclimb-lengths"], trace, [], []) == {1: Word(told_bytes=9)}
 
 
 def test_each_pass_is_wanted_once_and_schemes_take_turns_to_be_first():
