@@ -89,6 +89,7 @@ class BuildWithPrograms(build_py):
 
     def run(self) -> None:
         self.make("hostlib", "lib", "libqclimb.so")
+        self.make("hostlib", "tls", "libqclimb-tls.so")
         self.make("lab/sim/engine", "sim", "qclimb-sim")
         has_clang = shutil.which("clang") is not None  # without it hostd says that there is no tagger
         if has_clang:
@@ -96,6 +97,7 @@ class BuildWithPrograms(build_py):
         super().run()
         if not self.editable_mode:
             self.lay("hostlib", "libqclimb.so")
+            self.lay("hostlib", "libqclimb-tls.so")
             self.lay("lab/sim/engine", "qclimb-sim")
             for made in BPF_OBJECTS if has_clang else ():
                 self.lay("hostlib", made)

@@ -6,6 +6,7 @@ import os
 import signal
 import stat
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -21,6 +22,7 @@ from hostlib.hostd.state import read_state
 from hostlib.program import find, reason_against
 
 LIBRARY = Path(__file__).parent / "build" / "libqclimb.so"
+TLS_LIBRARY = LIBRARY.with_name("libqclimb-tls.so")
 MUSL_LIBRARY = LIBRARY.parent / "musl" / LIBRARY.name
 """For programs on musl; where it was built."""
 POLICY_FILE_BYTES_MAX = 1 << 16
@@ -64,6 +66,9 @@ Examples:
     type=click.Path(path_type=Path, file_okay=False),
     help="A hostd's run directory, instead of /run/qclimb; one that does not exist: unmanaged.",
 )
+@click.option(
+    "--tls", is_flag=True, help="Also look at HTTP headers that the program hands to OpenSSL, for its flows' sizes."
+)
 @click.option("--anyway", is_flag=True, help="Run a program that can't be shimmed without the library.")
 @version_option
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
@@ -72,6 +77,7 @@ def main(
     mode: str | None,
     log: Path | None,
     run_dir: Path | None,
+    tls: bool,
     anyway: bool,
     command: tuple[str, ...],
 ) -> None:
@@ -93,7 +99,12 @@ def main(
             environment.update(_settings(policy, mode, log, run_dir))
         except (QclimbError, OSError) as error:
             _stop(str(error))
-        environment[b"LD_PRELOAD"] = preloaded(library, environment.get(b"LD_PRELOAD", b""))
+        if tls and not TLS_LIBRARY.is_file():
+            _stop(f"{TLS_LIBRARY}: no such file; expected what `make -C hostlib tls` builds")
+        if tls and library != LIBRARY:
+            _stop(f"{command[0]} runs on musl; expected a program on glibc for --tls")
+        libraries = [library, TLS_LIBRARY] if tls else [library]
+        environment[b"LD_PRELOAD"] = preloaded(libraries, environment.get(b"LD_PRELOAD", b""))
     elif _is_served_by_kernel(run_dir):
         click.echo(f"qclimb-run: {command[0]} {reason}; the kernel mode of this host serves it", err=True)
     elif anyway:
@@ -116,11 +127,11 @@ def _is_served_by_kernel(run_dir: Path | None) -> bool:
         return False
 
 
-def preloaded(library: Path, already: bytes) -> bytes:
-    """The new LD_PRELOAD: the library before what was there."""
-    ours = os.fsencode(library)
-    others = [path for path in already.replace(b" ", b":").split(b":") if path and path != ours]
-    return b":".join([ours, *others])
+def preloaded(libraries: Sequence[Path], already: bytes) -> bytes:
+    """The new LD_PRELOAD: the libraries before what was there."""
+    ours = [os.fsencode(library) for library in libraries]
+    others = [path for path in already.replace(b" ", b":").split(b":") if path and path not in ours]
+    return b":".join([*ours, *others])
 
 
 def inherited_environment() -> dict[bytes, bytes]:

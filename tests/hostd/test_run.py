@@ -13,7 +13,7 @@ import pytest
 from qclimb.hostfile import decode_policy, encode_policy
 
 from hostlib.program import find, reason_against
-from hostlib.run import LIBRARY, MUSL_LIBRARY, preloaded
+from hostlib.run import LIBRARY, MUSL_LIBRARY, TLS_LIBRARY, preloaded
 from lab.build import make
 from tests.hostd.bench import BIN, policy
 
@@ -90,9 +90,17 @@ def test_a_log_that_can_not_be_written_is_said_before_the_program_starts(tmp_pat
 
 def test_the_library_comes_before_what_was_preloaded_and_only_once() -> None:
     ours = os.fsencode(LIBRARY)
-    assert preloaded(LIBRARY, b"") == ours
-    assert preloaded(LIBRARY, b"/a.so /b.so") == ours + b":/a.so:/b.so"
-    assert preloaded(LIBRARY, b"/a.so:" + ours) == ours + b":/a.so"
+    assert preloaded([LIBRARY], b"") == ours
+    assert preloaded([LIBRARY], b"/a.so /b.so") == ours + b":/a.so:/b.so"
+    assert preloaded([LIBRARY], b"/a.so:" + ours) == ours + b":/a.so"
+
+
+def test_what_looks_at_plaintext_is_loaded_where_it_is_asked_for() -> None:
+    if not TLS_LIBRARY.is_file():
+        pytest.skip("needs libqclimb-tls.so (`make -C hostlib tls`)")
+    said = run("--tls", "--", "sh", "-c", "echo $LD_PRELOAD")
+    assert said.stdout.strip() == f"{LIBRARY}:{TLS_LIBRARY}"
+    assert "tls" not in run("--", "sh", "-c", "echo $LD_PRELOAD").stdout
 
 
 def test_a_broken_pipe_still_ends_the_program() -> None:
