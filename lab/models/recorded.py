@@ -33,7 +33,10 @@ def flows_of(found: recording.Recording, name: str, task: str | None = None) -> 
         numbers["footprint_bytes"],
         numbers["start_ns"],
         [str(host) for host in found.texts["host"][mine]],
-        *(numbers[name] for name in ("first_write_bytes", "announced_bytes", "announced_by", "flags")),
+        numbers["first_write_bytes"],
+        numbers["announced_bytes"],
+        numbers["announced_by"],
+        numbers["flags"],
         _services(numbers, found.texts["process"][mine]),
     )
 

@@ -244,23 +244,27 @@ static inline bool assumed_is_due(const struct connection *connection, size_t le
 static ssize_t write_assumed(struct connection *connection, struct write_call *call, uint64_t now)
 {
 	const uint32_t calm = rules_calm();
+	const bool has_heads = rules_heads();
 	struct beginning beginning;
 	struct shown shown;
 	struct iovec one;
 	ssize_t wrote;
 
-	announced_leave(connection, relaxed_get(connection->is_turned), &beginning);
+	if (has_heads)
+		announced_leave(connection, relaxed_get(connection->is_turned), &beginning);
 	relaxed_set(connection->is_turned, 0);
 	relaxed_set(connection->read_bytes, 0);
 	measure(call);
 	life_assume(connection, call->fd, call->len, now);
 	relaxed_set(connection->quiet_bytes, calm_end(calm, relaxed_get(connection->sent_bytes)));
-	shown = shown_of(call, &one);
-	announced_begin(connection, &beginning, &shown, call->len, calm, now);
+	if (has_heads) {
+		shown = shown_of(call, &one);
+		announced_begin(connection, &beginning, &shown, call->len, calm, now);
+	}
 	wrote = write_whole(connection, call, now);
 	if (unlikely(wrote <= 0))
 		relaxed_set(connection->is_turned, TURNED); /* it has not begun */
-	else if (beginning.is_due)
+	else if (has_heads)
 		announced_look(connection, &beginning, &shown, (size_t)wrote, calm, now);
 	if (unlikely(relaxed_get(connection->told))) /* sent_bytes was added to since is_turned was cleared: in order */
 		relaxed_set(connection->is_turned, TURNED); /* told meanwhile: for the next write */
@@ -312,13 +316,15 @@ static __attribute__((noinline)) ssize_t write_decided(struct connection *connec
 		/* Pending without a flow: it is this one that waits to begin. */
 		const bool is_waiting = told && !connection->is_open;
 
-		announced_leave(connection, turn, &beginning);
+		if (rules_heads())
+			announced_leave(connection, turn, &beginning);
 		life_finish(connection, now, 0);
 		if (connection->lent && !is_waiting)
 			loans_give(connection, call->fd);
 		life_start(connection, call->fd, call->len, now, rules);
 		life_is_told(connection, told, now);
-		announced_begin(connection, &beginning, &shown, call->len, calm, now);
+		if (rules_heads())
+			announced_begin(connection, &beginning, &shown, call->len, calm, now);
 		/* Told to begin while earlier bytes are under way: the drain before a promotion holds across flows. */
 		known = told && !is_drained(connection, call->fd, now) ? KNOWN_NOTHING : KNOWN_CLEAR;
 	} else if (connection->record.before_bytes) {
@@ -331,7 +337,7 @@ static __attribute__((noinline)) ssize_t write_decided(struct connection *connec
 	relaxed_set(connection->read_bytes, 0);
 	errno = saved;
 	wrote = write_pieces(connection, call, known, now);
-	if (beginning.is_due && wrote > 0)
+	if (wrote > 0)
 		announced_look(connection, &beginning, &shown, (size_t)wrote, calm, now);
 	relaxed_set(connection->last_write_ns, connection->record.wait_us ? now_ns() : now);
 	if (wrote >= 0)

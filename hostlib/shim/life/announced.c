@@ -9,17 +9,25 @@
 
 #define PEEK_BYTES 1024 /* of HTTP's header, before a long write: a stack may be small */
 
-/* Whether bytes may begin a message of HTTP/1.x: an answer, or one of the usual requests. */
+/* Whether bytes may begin a message of HTTP/1.x that may have a body. */
 static inline bool is_like_http(const uint8_t *head, size_t bytes)
 {
-	static const char starts[][5] = { "HTTP", "GET ", "POST", "PUT ", "HEAD", "DELE", "PATC", "OPTI" };
+	return bytes >= 16 && (!memcmp(head, "HTTP/1.", 7) || !memcmp(head, "POST", 4) || !memcmp(head, "PUT ", 4) ||
+			       !memcmp(head, "PATCH", 5));
+}
 
-	if (bytes < 16 || head[0] < 'D' || head[0] > 'P')
-		return false;
-	for (size_t i = 0; i < sizeof(starts) / sizeof(*starts); i++)
-		if (!memcmp(head, starts[i], 4))
-			return true;
-	return false;
+/*
+ * Whether a header tells more than the write that it came in: a body is to follow one that ends the write. A short write
+ * that goes on behind its header is its whole message, unless the flow before was not.
+ */
+static bool is_header_alone(const struct connection *connection, const struct shown *shown, size_t wrote)
+{
+	const struct iovec *last = &shown->parts[shown->count - 1];
+	const size_t end = shown->count == 1 && wrote < last->iov_len ? wrote : last->iov_len;
+
+	if (wrote >= QCLIMB_HTTP_HEAD_BYTES || connection->is_untold || !connection->flows || end < 4)
+		return true;
+	return !memcmp((const char *)last->iov_base + end - 4, "\r\n\r\n", 4);
 }
 
 /* So much of the parts, one after another, as there is room for. The kernel has just read the same bytes. */
@@ -115,22 +123,21 @@ static bool look(struct connection *connection, const struct beginning *beginnin
 	return true;
 }
 
-void announced_leave(struct connection *connection, uint8_t turn, struct beginning *beginning)
+void announced_leave_message(struct connection *connection, uint8_t turn, struct beginning *beginning)
 {
 	const uint64_t sent = relaxed_get(connection->sent_bytes), end = connection->footprint.foretold.lower_bytes;
 	const uint8_t by = connection->announced_by;
 
-	*beginning = (struct beginning){ .turn = turn };
 	/* After a turn another message begins, but where HTTP asked whether it may go on. */
 	if (by && connection->is_open && sent < end && (!turn || by == QCLIMB_BY_HTTP)) {
 		beginning->left_bytes = end - sent;
 		beginning->left_by = by;
 		connection->record.flags |= QCLIMB_RECORD_CUT;
 	}
-	if (unlikely(connection->is_sampled) && !turn)
+	if (connection->is_sampled && !turn)
 		samples_paused(connection);
-	/* After a pause a message begins where the one before ended, or at the connection's first byte. */
-	beginning->is_due = turn || !connection->flows || (by && sent == end);
+	if (by && sent == end)
+		beginning->is_due = true;
 }
 
 /* Of a write that its priority depends on from the first byte. */
@@ -147,16 +154,15 @@ static __attribute__((noinline)) void look_before(struct connection *connection,
 	beginning->is_due = !look(connection, beginning, head, bytes, calm, now);
 }
 
-void announced_begin(struct connection *connection, struct beginning *beginning, const struct shown *shown, size_t len,
-		     uint32_t calm, uint64_t now)
+void announced_begin_message(struct connection *connection, struct beginning *beginning, const struct shown *shown,
+			     size_t len, uint32_t calm, uint64_t now)
 {
-	if (!rules_heads() || connection->is_foreign || connection->has_unseen) {
+	if (connection->is_foreign || connection->has_unseen) {
 		beginning->is_due = false;
 		return;
 	}
 	if (beginning->left_bytes)
 		announce(connection, beginning->left_bytes, beginning->left_by, false, calm);
-	beginning->is_due = beginning->is_due && shown->count;
 	if (beginning->is_due && calm_mode(calm) == QCLIMB_FULL && len > calm_bytes(calm))
 		look_before(connection, beginning, shown, calm, now);
 }
@@ -171,12 +177,15 @@ static __attribute__((noinline)) void look_at_parts(struct connection *connectio
 	(void)look(connection, beginning, head, gather(shown, wrote, head, sizeof(head)), calm, now);
 }
 
-void announced_look(struct connection *connection, const struct beginning *beginning, const struct shown *shown,
-		    size_t wrote, uint32_t calm, uint64_t now)
+void announced_look_at(struct connection *connection, const struct beginning *beginning, const struct shown *shown,
+		       size_t wrote, uint32_t calm, uint64_t now)
 {
 	const struct iovec *first = shown->parts;
 
-	if (!shown->count)
+	if (connection->is_foreign || connection->has_unseen)
+		return;
+	if (first->iov_len >= 4 && is_like_http(first->iov_base, first->iov_len < wrote ? first->iov_len : wrote) &&
+	    !is_header_alone(connection, shown, wrote))
 		return;
 	if (shown->count > 1 && first->iov_len < wrote && first->iov_len < QCLIMB_HTTP_HEAD_BYTES)
 		look_at_parts(connection, beginning, shown, wrote, calm, now);

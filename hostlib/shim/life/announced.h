@@ -13,6 +13,7 @@
 
 #include "socket/connection.h"
 #include "rules/rules.h"
+#include "rules/services.h"
 
 /* Where a call's bytes lie; count 0: they are not shown (sendfile, splice). */
 struct shown {
@@ -28,16 +29,49 @@ struct beginning {
 	bool is_due; /* its bytes are still to be looked at */
 };
 
+/* What is left of a message, and what a sample is told, where there is either. */
+void announced_leave_message(struct connection *connection, uint8_t turn, struct beginning *beginning);
+
 /* Before the flow under way is finished: what it leaves. Marks it where it was cut. */
-void announced_leave(struct connection *connection, uint8_t turn, struct beginning *beginning);
+static inline void announced_leave(struct connection *connection, uint8_t turn, struct beginning *beginning)
+{
+	beginning->left_bytes = 0;
+	beginning->turn = turn;
+	/* After a pause a message begins where the one before ended, or at the connection's first byte. */
+	beginning->is_due = turn || !connection->flows;
+	if (unlikely(connection->announced_by || connection->is_sampled))
+		announced_leave_message(connection, turn, beginning);
+}
+
+void announced_begin_message(struct connection *connection, struct beginning *beginning, const struct shown *shown,
+			     size_t len, uint32_t calm, uint64_t now);
 
 /* The flow has started, and its first call asks for len bytes: before it is written. */
-void announced_begin(struct connection *connection, struct beginning *beginning, const struct shown *shown, size_t len,
-		     uint32_t calm, uint64_t now);
+static inline void announced_begin(struct connection *connection, struct beginning *beginning,
+				   const struct shown *shown, size_t len, uint32_t calm, uint64_t now)
+{
+	if (unlikely(!shown->count))
+		beginning->is_due = false;
+	if (unlikely(beginning->left_bytes || len > calm_bytes(calm)))
+		announced_begin_message(connection, beginning, shown, len, calm, now);
+}
 
-/* The kernel took `wrote` bytes of that call. */
-void announced_look(struct connection *connection, const struct beginning *beginning, const struct shown *shown,
-		    size_t wrote, uint32_t calm, uint64_t now);
+void announced_look_at(struct connection *connection, const struct beginning *beginning, const struct shown *shown,
+		       size_t wrote, uint32_t calm, uint64_t now);
+
+/* The kernel took `wrote` bytes of that call. Most messages are looked at by their first byte. */
+static inline void announced_look(struct connection *connection, const struct beginning *beginning,
+				  const struct shown *shown, size_t wrote, uint32_t calm, uint64_t now)
+{
+	const struct iovec *first = shown->parts;
+	uint8_t byte;
+
+	if (!beginning->is_due || wrote < 8)
+		return;
+	byte = first->iov_len ? *(const uint8_t *)first->iov_base : 'H';
+	if (byte == 'H' || byte == 'P' || connection->is_untold || !connection->flows || relaxed_get(qclimb_services))
+		announced_look_at(connection, beginning, shown, wrote, calm, now);
+}
 
 /* Nothing is. */
 static inline void announced_forget(struct connection *connection)

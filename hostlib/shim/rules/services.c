@@ -31,6 +31,7 @@ _Static_assert(sizeof(struct qclimb_length_rule) == sizeof(uint64_t), "a rule is
 
 static struct table tables[TABLES]; /* the first is empty until three files were read */
 static _Atomic uint32_t current;
+_Atomic uint32_t qclimb_services;
 static struct stamp stamp; /* of the file last read, by whoever is looking */
 
 /* Those of this program; more than SERVICES_MOST, the first ones. */
@@ -62,6 +63,7 @@ static void publish(const void *bytes, uint32_t entries)
 
 	atomic_store(&tables[next].count, count);
 	atomic_store(&current, next);
+	atomic_store(&qclimb_services, count);
 	LOG("lengths services=%u of %u", count, entries);
 }
 

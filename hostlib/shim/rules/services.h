@@ -17,6 +17,9 @@ struct service {
 	struct qclimb_length_rule rule; /* width 0: none */
 };
 
+/* How many there are, for whoever need not ask. */
+extern QCLIMB_OURS _Atomic uint32_t qclimb_services;
+
 /* Looks for a new file; called where policies are looked for, by one thread at a time. */
 void services_look(void);
 

@@ -11,7 +11,10 @@ static bool is_all_ipv6(const struct connection *connection)
 {
 	static const uint8_t mapped[12] = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff };
 
-	return connection->is_ipv6 && connection->has_peer && memcmp(connection->peer_addr, mapped, sizeof(mapped));
+	if (!connection->is_ipv6)
+		return false;
+	__asm__ volatile("" : : : "memory"); /* else both are read by one word, with bits that a close writes */
+	return connection->has_peer && memcmp(connection->peer_addr, mapped, sizeof(mapped));
 }
 
 /*
