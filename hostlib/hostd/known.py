@@ -1,11 +1,13 @@
 """What told flows' sizes before the first ACK, in bytes: for an operator, and for the demo."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import numpy as np
 from qclimb.policy import Mode
 from qclimb.record import BY_HTTP, BY_RULE, BY_TLS, PARTLY_UNOBSERVED
-from qclimb.record_rows import Rows
+
+if TYPE_CHECKING:
+    from qclimb.record_rows import Rows  # numpy, which `status` has no use for
 
 
 @dataclass
@@ -23,8 +25,10 @@ class Known:
     calls: int = 0
     announced: int = 0
 
-    def add(self, rows: Rows) -> None:
+    def add(self, rows: "Rows") -> None:
         """Takes some records."""
+        import numpy as np
+
         rows = rows[rows["flags"] & PARTLY_UNOBSERVED == 0]
         size = rows["size_bytes"]
         first = rows["first_write_bytes"] >= size

@@ -33,7 +33,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="For programs
 
 @click.group(context_settings=SETTINGS, epilog=EXAMPLE)
 def model() -> None:
-    """Bounds on flow sizes: forests, their reports, the ladder of bounds."""
+    """Bounds on flow sizes: forests, reports, the ladder."""
 
 
 @contextmanager
@@ -226,9 +226,9 @@ def ladder(
 @RECORDINGS
 @json_option
 def sources(recordings: tuple[Path, ...], as_json: bool) -> None:
-    """Tell what told the flows' sizes of RECORDINGS before the first ACK.
+    """Tell what told sizes, by flows and by bytes.
 
-    The first write, the system calls, or the flows' own bytes.
+    Of RECORDINGS, before the first ACK: the first write, the system calls, or the flows' own bytes.
     """
     with _one_sentence():
         from lab.models import recorded
