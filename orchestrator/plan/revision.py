@@ -20,7 +20,7 @@ from . import shares
 from .foretold import foretold_shares
 from .paths import Decided, Wish, decide
 from .sizes import SizeDistribution
-from .thresholds import Objective, optimise
+from .thresholds import Objective, last_share_of, optimise
 
 Json = dict[str, Any]
 
@@ -110,6 +110,7 @@ def propose(
     objective: Objective,
     load: float,
     last_share: float,
+    known_share: float = 0.0,
     segment_bytes: int,
     label: str | None,
     slack_bytes: int | None,
@@ -134,6 +135,7 @@ def propose(
     `others`: mode, ecn_bytes, max_share (of each queue), and Policy's other fields.
     Raises ThresholdError, PolicyError, IntentError, SchemaError.
     """
+    last_share = last_share_of(known_share, last_share)
     if spines is not None and len(spines) > 1:
         asked = {"objective": objective, "load": load, "last_share": last_share, "segment_bytes": segment_bytes}
         asked |= {"weights": weights, "label": label}

@@ -172,6 +172,15 @@ class RevisionBody(PolicyBody):
             description="least share of all bytes that `optimise` leaves to the last priority; it protects large flows",
         ),
     ] = LAST_SHARE
+    known_share: Annotated[
+        float,
+        Field(
+            ge=0,
+            le=1,
+            description="share of bytes of flows whose size hosts know at the first write: they climb, so that `last_share` "
+            "shrinks by as much",
+        ),
+    ] = 0.0
     segment_bytes: Annotated[
         StrictInt, Field(ge=1, le=65_536, description="`optimise` rounds up to multiples of this")
     ] = SEGMENT_BYTES

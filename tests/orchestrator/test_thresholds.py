@@ -189,6 +189,19 @@ def test_the_interface_chooses_as_everybody_does() -> None:
     assert asked == choose(sizes)
 
 
+def test_what_hosts_know_needs_no_protection_in_the_last_priority() -> None:
+    sizes = SizeDistribution.from_sizes(size for step in range(40) for size in [int(1000 * 1.3**step)] * (41 - step))
+    assert choose(sizes, known_share=0.0) == choose(sizes)
+    assert choose(sizes, known_share=1.0) == optimise(sizes, 8, 0.6, Objective.SLOWDOWN, 0.0, 1448)
+    thresholds = [choose(sizes, known_share=share) for share in (0.0, 0.5, 1.0)]
+    deepest = [found.threshold_bytes[found.used - 1] for found in thresholds]
+    assert deepest == sorted(deepest)
+    assert deepest[0] < deepest[-1]
+    for share in (-0.1, 1.1, math.nan):
+        with pytest.raises(ThresholdError, match="known_share"):
+            choose(sizes, known_share=share)
+
+
 NAN, INF = float("nan"), float("inf")
 
 
