@@ -177,7 +177,7 @@ class RevisionBody(PolicyBody):
         Field(
             ge=0,
             le=1,
-            description="share of bytes of flows whose size hosts know at the first write: they climb, so that `last_share` "
+            description="share of bytes of flows whose size hosts know at once: they climb, and `last_share` "
             "shrinks by as much",
         ),
     ] = 0.0
