@@ -45,7 +45,10 @@ def known(flows: Flows) -> Known:
 
 
 def told(flows: Flows) -> dict[str, Any]:
-    """Shares by flows and by bytes that each source told exactly, and how what was announced did: JSON."""
+    """Shares by flows and by bytes that each source told exactly, and how what was announced did: JSON.
+
+    `lengths, or cut`: also flows that a pause cut out of a message whose size was announced.
+    """
     found = known(flows)
     size, spoke = flows.size_bytes, found.announced_bytes > 0
     cut = (flows.flags & CUT) != 0
@@ -60,6 +63,7 @@ def told(flows: Flows) -> dict[str, Any]:
                 ("first write", found.first_write),
                 ("footprint", found.footprint),
                 ("lengths", found.lengths),
+                ("lengths, or cut", found.lengths | (spoke & cut)),
             )
         },
         "announced": {
@@ -98,9 +102,9 @@ def exact_services(flows: Flows, shown: npt.NDArray[np.intp]) -> Sequence[int]:
 def table(found: Sequence[dict[str, Any]]) -> str:
     """Markdown: a row a traffic."""
     lines = [
-        "| traffic | flows | exact by the first write, % of flows (bytes) | + footprint | + lengths "
+        "| traffic | flows | exact by the first write, % of flows (bytes) | + footprint | + lengths | or cut out of one "
         "| announced, % of flows | too much, % | too little, % | cut by a pause, % |",
-        "|---" * 9 + "|",
+        "|---" * 10 + "|",
     ]
     for one in found:
         exact = [f"{100 * part['flows']:.1f} ({100 * part['bytes']:.1f})" for part in one["exact"].values()]

@@ -2,7 +2,7 @@
 
 from lab.sim.errors import EngineError, ExperimentError, SimulationError
 from lab.sim.experiment import Experiment
-from lab.sim.forecast import Exact, Leaves, Nothing
+from lab.sim.forecast import Exact, Known, Leaves, Nothing
 from lab.sim.homa import homa_for
 from lab.sim.jobs import Jobs
 from lab.sim.matrix import AllToAll, Incast, Permutation, Staggered, Stride, ToRack
@@ -27,6 +27,7 @@ __all__ = [
     "Homa",
     "Incast",
     "Jobs",
+    "Known",
     "Leaves",
     "Nothing",
     "Pdq",

@@ -73,6 +73,8 @@ def test_what_is_announced_too_high_is_told_unless_the_flow_was_cut():
     assert sources.told(lied)["announced"]["beyond"] == 0.1
     cut = replace(lied, flags=np.where(wrong, CUT, 0).astype(np.uint64))
     assert (sources.told(cut)["announced"]["beyond"], sources.told(cut)["announced"]["cut"]) == (0, 0.1)
+    shares = sources.told(cut)["exact"]
+    assert (shares["lengths"]["flows"], shares["lengths, or cut"]["flows"]) == (0.9, 1)
     trial = replace(lied, announced_by=np.full(400, BY_TRIAL))
     assert sources.told(trial)["announced"]["flows"] == 0
     assert "| made up | 400 |" in sources.table([sources.told(lied)])

@@ -12,10 +12,15 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from qclimb import recording
+from qclimb.hostfile import encode_records
+from qclimb.lengthfile import Proposal, decode_lengths, encode_proposal
+from qclimb.lengths import LengthRule, Service, Use
+from qclimb.record import FlowRecord, RecordBatch
 
 from lab.cli.record import record
 from lab.record import spark, web
 from lab.record.programs import backup, parameter_server
+from lab.record.site import Collector
 from lab.workload.programs import WorkloadError
 
 ROOT = Path(__file__).parents[3]
@@ -125,3 +130,28 @@ def test_a_short_recording_holds_the_flows_of_both_directions(tmp_path):
     assert set(found.numbers["local_port"][answers].tolist()) == {11211}
     assert (found.numbers["footprint_bytes"] <= found.numbers["size_bytes"]).all()
     assert (found.numbers["size_bytes"] < 1 << 20).all()
+
+
+def test_a_collector_keeps_every_flow_and_each_host_learns_for_itself(tmp_path):
+    places = {host: tmp_path / host for host in ("h1", "h2")}
+    for place in places.values():
+        place.mkdir()
+    collector = Collector(places)
+    rule, service = LengthRule(0, 4, True, 4), Service("store", 1, 9000)
+    batch = encode_records(RecordBatch((FlowRecord(start_ns=1, last_write_ns=1, size_bytes=9),) * 16))
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+        sender.connect(str(places["h1"] / "records"))
+        for number in range(40):
+            sender.send(batch)
+            if number < 5:
+                sender.send(encode_proposal(Proposal(service, 90_000 + number, 100, (rule,))))
+    end = time.monotonic() + 60
+    while not (places["h1"] / "lengths").exists() or not decode_lengths((places["h1"] / "lengths").read_bytes()):
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    records, lost = collector.end()
+    assert len(records) == 640
+    assert set(lost.values()) == {0}
+    (known,) = decode_lengths((places["h1"] / "lengths").read_bytes())
+    assert (known.service, known.rule, known.use) == (service, rule, Use.TRIAL)
+    assert decode_lengths((places["h2"] / "lengths").read_bytes()) == []

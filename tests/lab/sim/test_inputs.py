@@ -12,6 +12,7 @@ from lab.sim import (
     FlowList,
     Homa,
     Incast,
+    Known,
     Leaves,
     Permutation,
     Pfabric,
@@ -64,6 +65,7 @@ ONE = np.array([0])
         (lambda: Topology(1, 0, 1), "a flow needs two hosts"),
         (lambda: Pfabric(max_window=3), "scheme.max_window is 3, expected 12"),
         (lambda: Leaves(width=2), "workload.forecast.width is 2"),
+        (lambda: Known(share=1.5), "workload.forecast.share is 1.5"),
         (lambda: Leaves(number="median"), "workload.forecast.number is 'median'"),
         (lambda: FlowList(ONE, np.array([0]), ONE, ONE), r"workload.size_bytes\[0\] is 0"),
         (
@@ -160,6 +162,17 @@ def test_leaves_cover_all_but_the_misses():
     inside = (flows["lower_bytes"] <= flows["size_bytes"]) & (flows["size_bytes"] <= flows["upper_bytes"])
     assert 0.985 < inside.mean() < 0.995
     assert (flows["lower_bytes"] <= flows["upper_bytes"]).all()
+
+
+def test_so_many_flows_are_known_exactly_whatever_their_size():
+    workload = Workload("flux_pagerank_est_bytes", forecast=Known(0.8, Nothing()))
+    flows = np.concatenate(list(flows_of(Experiment(workload=workload, flows=100_000))))
+    known = flows["lower_bytes"] == flows["size_bytes"]
+    assert (flows["upper_bytes"][known] == flows["size_bytes"][known]).all()
+    assert (flows["lower_bytes"][~known] == 0).all()
+    assert 0.79 < known.mean() < 0.81
+    small = flows["size_bytes"] < np.median(flows["size_bytes"])
+    assert abs(known[small].mean() - known[~small].mean()) < 0.01
 
 
 def test_a_forecasts_number_is_the_mean_of_its_window():

@@ -102,7 +102,7 @@ def in_jobs(
     count: int,
     seed: int,
     thresholds: tuple[int, ...] = PIAS_2015_WEB_SEARCH,
-    forecast: Leaves = SHARP,
+    forecast: Forecast = SHARP,
     slack_bytes: int = 100_000,
     window: int = WINDOW,
     alone: bool = False,
