@@ -102,8 +102,8 @@ def exact_services(flows: Flows, shown: npt.NDArray[np.intp]) -> Sequence[int]:
 def table(found: Sequence[dict[str, Any]]) -> str:
     """Markdown: a row a traffic."""
     lines = [
-        "| traffic | flows | exact by the first write, % of flows (bytes) | + footprint | + lengths | or cut out of one "
-        "| announced, % of flows | too much, % | too little, % | cut by a pause, % |",
+        "| traffic | flows | exact by the first write, % of flows (bytes) | + footprint | + lengths "
+        "| or cut out of a message | announced, % of flows | too much, % | too little, % | cut by a pause, % |",
         "|---" * 10 + "|",
     ]
     for one in found:

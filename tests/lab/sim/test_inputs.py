@@ -14,6 +14,7 @@ from lab.sim import (
     Incast,
     Known,
     Leaves,
+    Nothing,
     Permutation,
     Pfabric,
     Staggered,

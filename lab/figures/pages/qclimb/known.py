@@ -51,7 +51,7 @@ PAGE = Page(
         *SETTINGS,
         "Known: of so many flows, whatever their size, the size is told exactly at the first byte, as messages that "
         "write their length do (docs/design/lengths.md). The others have the forecast above, or none at all.",
-        f"Sizes: {TRACE}'s ({TRACES[TRACE]}). `; default` leaves half of the bytes to the last priority, `; ours` none.",
+        f"Sizes: {TRACE}'s ({TRACES[TRACE]}). `default` leaves half of all bytes to the last priority, `ours` none.",
     ],
     scales=scales(480, 960, FULL_FROM, (0.7,)),
     runs=GRID.runs,
