@@ -32,13 +32,12 @@ FLAGS = {
 }
 """The bits of `flags`: the name in C (QCLIMB_RECORD_...), the number, and what it says."""
 
-BY_NOBODY, BY_HTTP, BY_RULE, BY_TRIAL, BY_TLS = range(5)
+BY_NOBODY, BY_HTTP, BY_RULE, BY_TRIAL = range(4)
 ANNOUNCERS = {
     "BY_NOBODY": (BY_NOBODY, ""),
     "BY_HTTP": (BY_HTTP, "Content-Length, as HTTP/1.x has it"),
     "BY_RULE": (BY_RULE, "a rule in force for the service (lengths.py)"),
     "BY_TRIAL": (BY_TRIAL, "a rule on trial: told, not used"),
-    "BY_TLS": (BY_TLS, "the same below TLS, by what the application handed to OpenSSL"),
 }
 """What `announced_by` says: the name in C (QCLIMB_...), the number, and what it is."""
 

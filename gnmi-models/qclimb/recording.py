@@ -52,7 +52,7 @@ COLUMNS: Mapping[str, tuple[pa.DataType, str]] = {
     "size_bytes": (pa.uint64(), "what it turned out to be, at least 1"),
     "flags": (pa.uint8(), "of the record: 1 closed, 2 a wait ran out, 8 told by the application, 128 cut in a message"),
     "announced_bytes": (pa.uint64(), "what the flow's own bytes, or those before it, said of its size; 0: nothing"),
-    "announced_by": (pa.uint8(), "1 HTTP's Content-Length, 2 a learned rule, 3 a rule on trial, 4 the same below TLS"),
+    "announced_by": (pa.uint8(), "1 HTTP's Content-Length, 2 a learned rule, 3 a rule on trial"),
 }
 LATER = ("announced_bytes", "announced_by")
 """Name: type and meaning of each column. There are two samples of the footprint, since the record has two."""

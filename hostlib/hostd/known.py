@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from qclimb.policy import Mode
-from qclimb.record import BY_HTTP, BY_RULE, BY_TLS, PARTLY_UNOBSERVED
+from qclimb.record import BY_HTTP, BY_RULE, PARTLY_UNOBSERVED
 
 if TYPE_CHECKING:
     from qclimb.record_rows import Rows  # numpy, which `status` has no use for
@@ -33,7 +33,7 @@ class Known:
         size = rows["size_bytes"]
         first = rows["first_write_bytes"] >= size
         calls = (rows["footprint_lower_bytes"] == size) & (rows["mode"] != Mode.PIAS.number) & ~first
-        said = np.isin(rows["announced_by"], (BY_HTTP, BY_RULE, BY_TLS)) & (rows["announced_bytes"] == size)
+        said = np.isin(rows["announced_by"], (BY_HTTP, BY_RULE)) & (rows["announced_bytes"] == size)
         self.flows += len(rows)
         self.bytes += int(size.sum())
         self.first_write += int(size[first].sum())

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from qclimb.lengths import EXACT_FLOWS, EXACT_SHARE
-from qclimb.record import BY_HTTP, BY_RULE, BY_TLS, CUT
+from qclimb.record import BY_HTTP, BY_RULE, CUT
 
 from lab.models.flows import Flows
 
 Mask = npt.NDArray[np.bool_]
 
-USED = (BY_HTTP, BY_RULE, BY_TLS)
+USED = (BY_HTTP, BY_RULE)
 """What is announced by these is a bound; a rule on trial is only told."""
 
 

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from qclimb import recording
-from qclimb.record import BY_HTTP, BY_RULE, BY_TLS
+from qclimb.record import BY_HTTP, BY_RULE
 
 from lab.workload.services import MIN_FLOW_BYTES
 from lab.workload.sources import Source
@@ -113,7 +113,7 @@ def _announced(recorded: recording.Recording, rows: Ints) -> Ints:
     """What flows' bytes said of their sizes, where that was a bound; 0: nothing."""
     if "announced_by" not in recorded.numbers:
         return np.zeros(rows.size, np.int64)
-    used = np.isin(recorded.numbers["announced_by"][rows], (BY_HTTP, BY_RULE, BY_TLS))
+    used = np.isin(recorded.numbers["announced_by"][rows], (BY_HTTP, BY_RULE))
     return np.where(used, recorded.numbers["announced_bytes"][rows], 0).astype(np.int64)
 
 

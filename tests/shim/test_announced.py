@@ -231,7 +231,7 @@ def test_new_rules_are_taken_up_while_a_program_runs(tmp_path):
     assert sorted(sent, key=lambda one: one.flow_index)[-1].announced_by == BY_RULE
 
 
-BAD = """
+BAD = r"""
 import ctypes, os, socket, sys
 l = socket.create_server(("127.0.0.1", 0)); c = socket.create_connection(l.getsockname()); s, _ = l.accept()
 libc = ctypes.CDLL(None, use_errno=True)
@@ -244,6 +244,17 @@ class Part(ctypes.Structure):
 good = ctypes.create_string_buffer(b"PUT /a HTTP/1.1", 100_000)
 parts = (Part * 2)(Part(ctypes.addressof(good), 100_000), Part(1 << 46, 100_000))
 libc.writev(c.fileno(), parts, 2)
+def answered():
+    libc.recv(s.fileno(), ctypes.c_void_p(8), ctypes.c_size_t(1 << 20), 0x20)  # MSG_TRUNC writes nowhere
+    s.sendall(b"."); c.recv(1)
+answered()
+head = b"PUT /a HTTP/1.1\r\nContent-Length: 9\r\n\r\n"
+for _ in range(8):  # kept, so that the flow before was whole in its first write
+    c.sendall(head); answered()
+    short = ctypes.create_string_buffer(head[:20], 20)
+    parts = (Part * 2)(Part(ctypes.addressof(short), 20), Part(1 << 46, 100))
+    if libc.writev(c.fileno(), parts, 2) > 0:
+        answered()
 parts = (Part * 2)(Part(1 << 46, 100_000), Part(ctypes.addressof(good), 100_000))
 assert libc.writev(c.fileno(), parts, 2) == -1 and ctypes.get_errno() == 14
 """

@@ -277,6 +277,7 @@ static __attribute__((noinline)) ssize_t write_decided(struct connection *connec
 {
 	const int saved = errno;
 	const uint8_t turn = take_turn(connection);
+	const bool has_heads = rules_heads();
 	const uint32_t verified_tick = connection->verified_tick;
 	enum known known = KNOWN_NOTHING;
 	struct beginning beginning = { .is_due = false };
@@ -316,14 +317,14 @@ static __attribute__((noinline)) ssize_t write_decided(struct connection *connec
 		/* Pending without a flow: it is this one that waits to begin. */
 		const bool is_waiting = told && !connection->is_open;
 
-		if (rules_heads())
+		if (has_heads)
 			announced_leave(connection, turn, &beginning);
 		life_finish(connection, now, 0);
 		if (connection->lent && !is_waiting)
 			loans_give(connection, call->fd);
 		life_start(connection, call->fd, call->len, now, rules);
 		life_is_told(connection, told, now);
-		if (rules_heads())
+		if (has_heads)
 			announced_begin(connection, &beginning, &shown, call->len, calm, now);
 		/* Told to begin while earlier bytes are under way: the drain before a promotion holds across flows. */
 		known = told && !is_drained(connection, call->fd, now) ? KNOWN_NOTHING : KNOWN_CLEAR;

@@ -4,12 +4,12 @@
 
 #include "base/shim.h"
 
+enum shows { SHOWS_NOTHING, SHOWS_BYTES, SHOWS_PARTS };
+
 /*
  * Pieces of it are asked for. One is made for each: a cache line, and what a kind of call has no use
  * for shares its place with what others need.
  */
-enum shows { SHOWS_NOTHING, SHOWS_BYTES, SHOWS_PARTS };
-
 struct write_call {
 	/* Writes bytes [offset, offset + len) of the call as the application would have; libc's result and errno. */
 	ssize_t (*piece)(const struct write_call *call, size_t offset, size_t len);

@@ -14,7 +14,7 @@ static inline __attribute__((always_inline)) ssize_t noted(int fd, const void *b
 	struct connection *connection;
 
 	if (likely(got > 0 && (connection = connection_of(fd)) && !(flags & (MSG_PEEK | MSG_ERRQUEUE))))
-		flow_read(connection, fd, bytes, (size_t)got, asked);
+		flow_read(connection, fd, flags & MSG_TRUNC ? NULL : bytes, (size_t)got, asked);
 	else if (unlikely(got == 0 && asked && (connection = connection_of(fd))))
 		got = flow_read_end(connection);
 	if (optax_is_on() && (connection = connection_of(fd)))

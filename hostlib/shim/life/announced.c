@@ -23,11 +23,14 @@ static inline bool is_like_http(const uint8_t *head, size_t bytes)
 static bool is_header_alone(const struct connection *connection, const struct shown *shown, size_t wrote)
 {
 	const struct iovec *last = &shown->parts[shown->count - 1];
-	const size_t end = shown->count == 1 && wrote < last->iov_len ? wrote : last->iov_len;
+	size_t before = 0; /* `last`, of which the kernel took the rest */
 
-	if (wrote >= QCLIMB_HTTP_HEAD_BYTES || connection->is_untold || !connection->flows || end < 4)
+	for (size_t i = 0; i + 1 < shown->count; i++)
+		before += shown->parts[i].iov_len;
+	if (wrote >= QCLIMB_HTTP_HEAD_BYTES || connection->is_untold || !connection->flows || wrote < before + 4 ||
+	    wrote - before > last->iov_len)
 		return true;
-	return !memcmp((const char *)last->iov_base + end - 4, "\r\n\r\n", 4);
+	return !memcmp((const char *)last->iov_base + (wrote - before) - 4, "\r\n\r\n", 4);
 }
 
 /* So much of the parts, one after another, as there is room for. The kernel has just read the same bytes. */

@@ -66,7 +66,7 @@ static inline void announced_look(struct connection *connection, const struct be
 	const struct iovec *first = shown->parts;
 	uint8_t byte;
 
-	if (!beginning->is_due || wrote < 8)
+	if (!beginning->is_due || !shown->count || wrote < 8)
 		return;
 	byte = first->iov_len ? *(const uint8_t *)first->iov_base : 'H';
 	if (byte == 'H' || byte == 'P' || connection->is_untold || !connection->flows || relaxed_get(qclimb_services))

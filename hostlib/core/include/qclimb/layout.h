@@ -139,7 +139,6 @@ enum qclimb_announced_by {
 	QCLIMB_BY_HTTP = 1, /* Content-Length, as HTTP/1.x has it */
 	QCLIMB_BY_RULE = 2, /* a rule in force for the service (lengths.py) */
 	QCLIMB_BY_TRIAL = 3, /* a rule on trial: told, not used */
-	QCLIMB_BY_TLS = 4, /* the same below TLS, by what the application handed to OpenSSL */
 };
 
 struct qclimb_record_header {
