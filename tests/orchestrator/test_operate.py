@@ -118,6 +118,21 @@ def test_devices_flows_and_recordings_are_told(line):
     assert "no model yet" in line("model list")
 
 
+def test_lengths_are_listed_pinned_forbidden_and_forgotten(line, service):
+    assert "nothing is known yet" in line("length list")
+    pinned = line("length pin java:accepts:9092 --offset 0 --width 4 --constant-bytes 4")
+    assert "4 bytes at 0, big endian, +4, pinned" in pinned
+    assert "java:accepts:9092" in line("length list")
+    assert line.json("length list")["lengths"][0]["pinned"] is True
+    assert "forbidden" in line("length forbid nginx:accepts:80")
+    assert line.json("length list")["lengths"][1]["use"] == "forbidden"
+    assert "counts again" in line("length forget nginx:accepts:80")
+    for words, said in (("forbid java", "expected PROGRAM:accepts:PORT"), ("forget a:connects:1", "none are known")):
+        found = line.run(f"length {words}")
+        assert found.exit_code == 2 and said in found.output, found.output
+    assert [note.action for note in service.store.notes(3)] == ["unpin-lengths", "pin-lengths", "pin-lengths"]
+
+
 def test_a_shell_learns_to_complete(line):
     assert "_QCLIMB_COMPLETE" in line("completion bash") and "qclimb" in line("completion zsh")
     asked = {"_QCLIMB_COMPLETE": "bash_complete", "COMP_WORDS": "qclimb roll", "COMP_CWORD": "1"}
