@@ -130,7 +130,7 @@ def figure(seen: Mapping[str, Any]) -> str:
     above.set_ylabel("leaf to spine, Mb/s")
     above.legend(loc="upper right", ncols=SPINES, fontsize=8, bbox_to_anchor=(1, 1.3), frameon=False)
     asked, waits = np.array(seen["waits"]).T
-    below.semilogy(asked, 1e3 * waits, ".", markersize=2, color=OF_SCHEME["MP-MLFQ"])
+    below.semilogy(asked, 1e3 * waits, ".", markersize=2, color=OF_SCHEME["MP-MLFQ"], rasterized=True)
     below.set_ylabel("a request's wait, ms")
     below.set_xlabel("s")
     below.set_xlim(0, max(middle))
