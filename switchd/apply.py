@@ -249,7 +249,7 @@ class Switch:
         with suppress(RowsChanged):  # the intent is written; the rest comes with the next look
             for one in others if self._asic.reason else ():  # else when the ASIC refers to it no more
                 now = self._write(one, now)
-        if planned.warning != status.warning:
+        if planned.warning not in ("", status.warning):
             log.warning("guard warning=%r", planned.warning)
         status = replace(status, warning=planned.warning)
         for port in planned.refused.keys() - {p for p, row in self.board.snapshot.ports.items() if "reason" in row}:

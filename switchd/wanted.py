@@ -98,7 +98,7 @@ def wanted_of(intent: SwitchIntent | None, rows: RowsNow, backend: PathBackend =
             raise Refused(reason, wanted.refused)
         if hungry:
             port, told = next(iter(hungry.items()))
-            wanted.warning = f"{port}: {told}; a max_share of its classes would ({len(hungry)} ports)"
+            wanted.warning = f"{port}: {told}; give its classes a max_share ({len(hungry)} ports)"
     for table, key in ours(rows):
         _give_back(table, key, wanted, rows)
     for key, profile in bared(wanted.back, wanted.references, rows).items():
