@@ -57,7 +57,7 @@ def test_garbage_on_the_records_socket_is_counted_and_named(hostd: Hostd, standi
     assert found["malformed"] == len(garbage)
     assert found["last_malformed"].startswith("datagram record 0 size_bytes is 0, expected at least 1")
     hostd.send(bytes(foreign))
-    wait_for(lambda: "version is 9, expected 1" in hostd.state()["last_malformed"])
+    wait_for(lambda: "version is 9, expected 2" in hostd.state()["last_malformed"])
 
 
 def test_while_the_orchestrator_is_away_records_wait_and_the_policy_stays(hostd: Hostd, standin: StandIn) -> None:
