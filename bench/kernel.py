@@ -26,6 +26,7 @@ from hostlib.hostd import kernel as kernel_mode
 from hostlib.hostd import tagger
 from hostlib.hostd.place import Place
 from hostlib.hostd.scope import Scope
+from lab.fabric.cgroups import cgroup, joined
 from lab.fabric.netns import entered
 
 from .beside import build, built, cpu_ns_of, do, in_turns, is_skipped, last_cpu, policy, row_per_s, run_in, two_hosts
@@ -128,20 +129,6 @@ def loads() -> list[Load]:
     return [*found, iperf3(), redis(), memcached()]
 
 
-@contextmanager
-def opted_in() -> Iterator[Path]:
-    """A cgroup of our own."""
-    mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
-    made = next(Path(words[1]) for words in mounts if words[2] == "cgroup2") / f"qcbench{os.getpid()}"
-    made.mkdir()
-    try:
-        yield made
-    finally:
-        while (made / "cgroup.procs").read_text():
-            time.sleep(0.01)
-        made.rmdir()
-
-
 class Switch:
     """Turns the kernel mode on and off on the server's host."""
 
@@ -178,11 +165,12 @@ class Switch:
 
 
 @contextmanager
-def serving(names: tuple[str, str], place: Path, load: Load, cgroup: Path) -> Iterator[int]:
+def serving(names: tuple[str, str], place: Path, load: Load, group: Path) -> Iterator[int]:
     """The server in the cgroup, once it answers: its process."""
-    join = 'echo $$ > "$0"/cgroup.procs && exec "$@"'
-    argv = ["nsenter", f"--net=/run/netns/{names[0]}", "sh", "-c", join, str(cgroup), "taskset", "-c", last_cpu()]
-    program = subprocess.Popen([*argv, *load.argv(place)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    argv = joined(["taskset", "-c", last_cpu(), *load.argv(place)], group)
+    program = subprocess.Popen(
+        ["nsenter", f"--net=/run/netns/{names[0]}", *argv], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     try:
         ready = run_in(names[1], "sh", "-c", f"exec 3<>/dev/tcp/{SERVER}/{PORT}")
         ready[ready.index("sh")] = "bash"
@@ -213,16 +201,16 @@ def measured(wanted: list[Load], algorithms: tuple[str, ...]) -> list[dict[str, 
         (run_dir / "bpf").mkdir(parents=True)
         do("mount", "-t", "bpf", "-o", "mode=0755", "qclimb", str(run_dir / "bpf"))
         stack.callback(do, "umount", "-l", str(run_dir / "bpf"))
-        cgroup = stack.enter_context(opted_in())
+        group = stack.enter_context(cgroup(f"qcbench{os.getpid()}"))
         names = stack.enter_context(two_hosts(NET))
-        switch = Switch(names[0], run_dir, cgroup)
+        switch = Switch(names[0], run_dir, group)
         stack.callback(switch.off)
         for algorithm in algorithms:
             if not controlled_by(names, algorithm):
                 click.echo(f"[bench] kernel: {algorithm} skipped: the kernel hasn't it", err=True)
                 continue
             for load in wanted:
-                with serving(names, place, load, cgroup) as pid:
+                with serving(names, place, load, group) as pid:
                     row = beside(switch, load, names[1], place, pid)
                     rows.append({"load": load.name, "control": algorithm, **row})
                 switch.off()

@@ -21,6 +21,7 @@ BPF_LINK_CREATE = 28
 SYSCALL = {"x86_64": 321, "aarch64": 280}
 CGROUP_SOCK_OPS = 3
 MAP_TYPE_ARRAY = 2
+TYPE_SOCK_OPS, FUNC_LOOP = 13, 181
 TCX = {"ingress": 46, "egress": 47}
 BEFORE = 1 << 3
 """BPF_F_BEFORE: ahead of whatever is attached there, which could end the packet's way."""
@@ -123,6 +124,14 @@ def load(object_file: Path, root: Path, programs: Path) -> None:
             program = lib.bpf_object__next_program(handle, at)
     finally:
         lib.bpf_object__close(handle)
+
+
+def has_loop() -> bool:
+    """Whether the kernel has bpf_loop (Linux 5.17). Raises: BpfError: libbpf can't ask it."""
+    found = _libbpf().libbpf_probe_bpf_helper(TYPE_SOCK_OPS, FUNC_LOOP, None)
+    if found < 0:
+        raise BpfError(f"bpf_loop: {os.strerror(-found)}", -found)
+    return bool(found)
 
 
 @contextlib.contextmanager

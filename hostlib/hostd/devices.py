@@ -92,28 +92,28 @@ def within(namespace: Path, act: Callable[[], None]) -> None:
 def keep(place: Path, programs: Path, devices: Iterable[str]) -> set[str]:
     """Has the programs at these devices of this thread's namespace; returns the names of the links below `place`.
 
-    Where the kernel has no tcx, filters at clsact, which need no link.
+    Where the kernel has no tcx, filters at clsact: of the same names, but there is no link.
 
     Raises:
         BpfError, DeviceError: refused.
     """
-    links = set()
+    names = set()
     number = OWN.stat().st_ino
     for device in devices:
         check_device(device)
         index = socket.if_nametoindex(device)
         for direction in DIRECTIONS:
             name = f"{number}-{index}-{direction}"
+            names.add(name)
             try:
                 bpf.join_device(programs / direction, index, direction, place / name)
-                links.add(name)
             except BpfError as error:
                 if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):
                     raise
                 _by_clsact(device, direction, programs / direction)
-        if f"{number}-{index}-egress" in links:
+        if (place / f"{number}-{index}-egress").exists():
             detach(device)  # what an older hostd left
-    return links
+    return names
 
 
 def _by_clsact(device: str, direction: str, program: Path) -> None:

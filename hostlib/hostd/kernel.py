@@ -29,6 +29,10 @@ from hostlib.hostd.tagger import BUILD, LOOK_S, Tagger, TaggerError, remove_pins
 SCOPE = "scope.bpf.o"
 WRITES = {"write.bpf.o": "by_tracepoint", "write_fentry.bpf.o": "by_fentry"}
 """Objects by which writes are seen, and the program of each; the first that this kernel has serves."""
+SEEN = {
+    "by_tracepoint": "by tracepoint",
+    "by_fentry": "by fentry (this kernel has no tracepoint tcp_sendmsg_locked: Linux 6.16)",
+}
 MAPS = ("streams", "histories", "host_policy", "records", "kernel_counts", "ports", "filtering", "forests")
 COUNTS = ("flows", "dropped", "sockets")
 """enum kernel_count"""
@@ -140,6 +144,8 @@ class KernelMode:
         return found.hexdigest()[:8]
 
     def _load(self, programs: Path) -> str:
+        if not bpf.has_loop():
+            raise BpfError("this kernel has no bpf_loop; expected Linux 5.17 or later")
         try:
             bpf.load(self._build / SCOPE, self._bpf, programs)
         except BpfError:  # maps of another version
@@ -190,7 +196,7 @@ class KernelMode:
         climbs = ", ".join(map(str, self._scope.climb_to)) or "nowhere"
         model = f"; model {self._forest}" if self._forest > 0 else ""
         where = f"{', '.join(map(str, self._scope.cgroups))}{ports}; climbs to {climbs}{model}"
-        return f"{where}; writes {self._by.replace('_', ' ')}: {counted}"
+        return f"{where}; writes {SEEN[self._by]}: {counted}"
 
     def counts(self) -> dict[str, int]:
         """Since the maps were made. Raises: BpfError: nothing is loaded."""

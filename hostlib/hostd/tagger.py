@@ -7,6 +7,7 @@ packets by itself, and the status says why.
 
 from __future__ import annotations
 
+import contextlib
 import grp
 import hashlib
 import json
@@ -221,7 +222,9 @@ class Tagger:
         has_group = self._bpf.joinpath("flows").stat().st_mode & 0o070
         who = "" if has_group else f"; there is no group {GROUP}: for root's programs only"
         where = ", ".join(self._devices) or f"{len(self._at) // len(devices.DIRECTIONS)} devices"
-        return f"at {where}, filter {'on' if self._use_filter else 'off'}: {counted}{who}"
+        has_tcx = all((self._bpf / "links" / name).exists() for name in self._at)
+        how = "" if has_tcx else " by clsact (this kernel has no tcx: Linux 6.6)"
+        return f"at {where}{how}, filter {'on' if self._use_filter else 'off'}: {counted}{who}"
 
     def counts(self) -> dict[str, int]:
         """Packets since the maps were made, by what was done to them.
@@ -280,7 +283,10 @@ def remove(place: Place) -> bool:
     if found is None:
         return False
     remove_pins(root / "links")
-    for device in found.devices:
+    with contextlib.suppress(BpfError):
+        # Filters at clsact in other namespaces stay until their devices go: they leave every packet as it is.
+        bpf.put(root / "policy", bytes(4), tagger_policy(None, use_filter=False))
+    for device in found.devices or devices.ethernet_devices():
         devices.detach(device)
     forget_maps(root)
     for programs in root.glob("programs-*"):

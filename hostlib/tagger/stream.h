@@ -174,33 +174,51 @@ static __always_inline void record_flow(const struct stream *stream, uint64_t si
 	record->last_priority = last_priority_of(stream, policy, size_bytes);
 	record->flags = flags | (stream->footprint.has_forest ? QCLIMB_RECORD_FOREST : 0);
 	__builtin_memcpy(record->comm, stream->comm, sizeof(record->comm));
-	bpf_ringbuf_submit(record, 0);
+	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP); /* hostd looks by itself */
 	kernel_count(KERNEL_FLOWS);
 }
 
-/* The flow under way is over, `written` being the position after its last byte. */
-static __always_inline void stream_finish(struct stream *stream, uint64_t written, const struct qclimb_policy *policy,
-					  uint8_t flags)
+/*
+ * A flow ended: what the next one of this service begins by. Written in place, for an update would make another entry:
+ * of two processors that end flows of one service at once, one may be forgotten. The history, where there was one.
+ */
+static __always_inline struct history *remember(const struct stream *stream, uint64_t size_bytes)
 {
 	const struct history_key key = history_key_of(stream);
-	struct history next = { .end_ns = stream->last_write_ns }, *past;
+	struct history first = { .end_ns = stream->last_write_ns, .last_size_bytes = { size_bytes } };
+	struct history *past = bpf_map_lookup_elem(&histories, &key);
+
+	if (!past) {
+		bpf_map_update_elem(&histories, &key, &first, BPF_ANY);
+		return 0;
+	}
+	for (int i = QCLIMB_LAST_SIZES - 1; i > 0; i--)
+		past->last_size_bytes[i] = past->last_size_bytes[i - 1];
+	past->last_size_bytes[0] = size_bytes;
+	past->end_ns = stream->last_write_ns;
+	return past;
+}
+
+/*
+ * The flow under way is over, `written` being the position after its last byte. Its history, where that was there
+ * already.
+ */
+static __always_inline struct history *stream_finish(struct stream *stream, uint64_t written,
+						     const struct qclimb_policy *policy, uint8_t flags)
+{
 	uint64_t size_bytes;
 
 	if (!stream->is_open)
-		return;
+		return 0;
 	stream->is_open = 0;
 	if (written > stream->asked)
 		written = stream->asked; /* a FIN has a place in the stream */
 	size_bytes = written - stream->start;
 	if (!size_bytes || stream->is_told)
-		return;
+		return 0;
 	record_flow(stream, size_bytes, policy, flags);
 	stream->flows++;
-	past = bpf_map_lookup_elem(&histories, &key);
-	next.last_size_bytes[0] = size_bytes;
-	for (int i = 1; i < QCLIMB_LAST_SIZES; i++)
-		next.last_size_bytes[i] = past ? past->last_size_bytes[i - 1] : 0;
-	bpf_map_update_elem(&histories, &key, &next, BPF_ANY);
+	return remember(stream, size_bytes);
 }
 
 #endif

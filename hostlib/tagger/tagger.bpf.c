@@ -22,6 +22,8 @@
 #define OPTION_END 0
 #define OPTION_NOP 1
 #define OPTION_SACK 5
+#define OPTION_TIMESTAMP 8
+#define TIMESTAMP_BYTES 12 /* with two NOPs (RFC 7323, appendix A) */
 #define OPTIONS_STEPS 12
 #define OPTIONS_ROOM 64 /* a power of two past 40, for the verifier */
 
@@ -110,6 +112,9 @@ static __always_inline uint32_t priority_at(const struct tagger_policy *rules, c
 		return 0;
 	sent = position - flow->start;
 	demotion = sent > flow->footprint_bytes ? sent : flow->footprint_bytes;
+	if (demotion < rules->threshold_bytes[1] && flow->bounds.lower_bytes < rules->threshold_bytes[1] &&
+	    sent < flow->bounds.upper_bytes)
+		return 0; /* most flows are small */
 	return qclimb_priority(rules->threshold_bytes, rules->priorities, &flow->bounds, sent, demotion);
 }
 
@@ -182,6 +187,16 @@ static __always_inline long key_of(struct __sk_buff *skb, const struct packet *p
 	return error;
 }
 
+/*
+ * The same number, 1 to OPTIONS_ROOM as every verifier sees it: before Linux 6.8 none carries what a comparison showed
+ * over to the number's copy on the stack.
+ */
+static __always_inline uint32_t room(uint32_t bytes)
+{
+	__asm__ volatile("" : "+r"(bytes));
+	return ((bytes - 1) & (OPTIONS_ROOM - 1)) + 1;
+}
+
 /* Overwrites the SACK by NOPs. */
 static __always_inline void hide(struct __sk_buff *skb, const struct packet *packet, uint8_t *options, uint32_t at)
 {
@@ -201,7 +216,7 @@ static __always_inline void hide(struct __sk_buff *skb, const struct packet *pac
 		*option = (uint8_t)((*option & ~within) | (OPTION_NOP & within));
 	}
 	difference = bpf_csum_diff((__be32 *)(void *)old, bytes, (__be32 *)(void *)options, bytes, 0);
-	if (difference < 0 || bpf_skb_store_bytes(skb, from, options, bytes, 0))
+	if (difference < 0 || bpf_skb_store_bytes(skb, from, options, room(bytes), 0))
 		return;
 	(void)bpf_l4_csum_replace(skb, packet->transport + offsetof(struct tcphdr, check), 0, (uint64_t)difference, 0);
 	count(TAGGER_HIDDEN);
@@ -220,8 +235,10 @@ static __always_inline void filter(struct __sk_buff *skb, const struct packet *p
 	uint32_t at = 0;
 
 	if (bytes < 12 || bytes > OPTIONS_BYTES ||
-	    bpf_skb_load_bytes(skb, packet->transport + (uint32_t)sizeof(struct tcphdr), options, bytes))
+	    bpf_skb_load_bytes(skb, packet->transport + (uint32_t)sizeof(struct tcphdr), options, room(bytes)))
 		return;
+	if (bytes == TIMESTAMP_BYTES && options[0] == OPTION_NOP && options[2] == OPTION_TIMESTAMP)
+		return; /* most packets: nothing else */
 	for (int i = 0; i < OPTIONS_STEPS; i++) {
 		const uint8_t kind = options[at & (OPTIONS_ROOM - 1)];
 

@@ -11,14 +11,20 @@
 
 #include "forecast.h"
 
-static __always_inline void flow_begins(struct stream *stream, uint64_t written, uint64_t now)
+/* `past`: the history of the flow that ended just now, which is this one's if the same process goes on; 0: not known. */
+static __always_inline void flow_begins(struct stream *stream, uint64_t written, uint64_t now, struct history *past)
 {
 	const uint64_t who = bpf_get_current_pid_tgid();
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
-	struct history_key key;
-	struct history *past;
+	const uint32_t pid = (uint32_t)(who >> 32);
 
-	stream->pid = (uint32_t)(who >> 32);
+	if (!past || pid != stream->pid) {
+		struct history_key key;
+
+		stream->pid = pid;
+		key = history_key_of(stream);
+		past = bpf_map_lookup_elem(&histories, &key);
+	}
 	bpf_get_current_comm(stream->comm, sizeof(stream->comm));
 	stream->start = written;
 	stream->start_ns = now;
@@ -27,8 +33,6 @@ static __always_inline void flow_begins(struct stream *stream, uint64_t written,
 	stream->is_open = 1;
 	stream->is_forecast = 0;
 	qclimb_footprint_start(&stream->footprint);
-	key = history_key_of(stream);
-	past = bpf_map_lookup_elem(&histories, &key);
 	stream->gap_us = GAP_MAX_US;
 	if (past && (now - past->end_ns) / NS_PER_US < GAP_MAX_US)
 		stream->gap_us = (now - past->end_ns) / NS_PER_US;
@@ -95,8 +99,7 @@ static __always_inline void on_write(struct sock *sk, uint64_t left)
 		return; /* the call goes on */
 	now = bpf_ktime_get_ns();
 	if (begins(stream, tcp, written, now, policy->flow_gap_us)) {
-		stream_finish(stream, written, policy, 0);
-		flow_begins(stream, written, now);
+		flow_begins(stream, written, now, stream_finish(stream, written, policy, 0));
 		stream->first_write_bytes = left;
 	}
 	stream->asked = written + left;

@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -22,6 +22,7 @@ from hostlib.hostd.kernel import remove as remove_kernel
 from hostlib.hostd.place import Place
 from hostlib.hostd.scope import Scope
 from hostlib.hostd.tagger import Tagger, remove
+from lab.fabric import FabricError, cgroups
 from lab.fabric.netns import entered
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -30,21 +31,13 @@ _numbers = count()
 
 @contextmanager
 def cgroup() -> Iterator[Path]:
-    """A new directory of cgroup v2; skips where there is none, or it may not be written."""
-    mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
-    roots = [Path(words[1]) for words in mounts if words[2] == "cgroup2"]
-    if not roots:
-        pytest.skip("needs cgroup v2 to be mounted")
-    made = roots[0] / f"qckernel-{os.getpid()}-{next(_numbers)}"
-    try:
-        made.mkdir()
-    except OSError as error:
-        pytest.skip(f"needs a writable {roots[0]}: {error.strerror}")
-    try:
+    """A new one; skips where there is no cgroup v2, or it may not be written."""
+    with ExitStack() as stack:
+        try:
+            made = stack.enter_context(cgroups.cgroup(f"qckernel-{os.getpid()}-{next(_numbers)}"))
+        except FabricError as error:
+            pytest.skip(str(error))
         yield made
-    finally:
-        stand.wait_until(lambda: not (made / "cgroup.procs").read_text())
-        made.rmdir()
 
 
 @dataclass
@@ -62,9 +55,10 @@ class KernelHost:
 
     def start(self, *argv: str | Path, is_in: bool = True, **more) -> subprocess.Popen:
         """A program of this host, bare, in the cgroup or not."""
-        join = 'echo $$ > "$0"/cgroup.procs && exec "$@"' if is_in else 'exec "$@"'
-        command = ["nsenter", f"--net=/run/netns/{self.host.netns}", "sh", "-c", join, str(self.cgroup)]
-        return subprocess.Popen([*command, *map(str, argv)], stdout=subprocess.PIPE, text=True, **more)
+        words = list(map(str, argv))
+        command = cgroups.joined(words, self.cgroup) if is_in else words
+        command = ["nsenter", f"--net=/run/netns/{self.host.netns}", *command]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **more)
 
     def told(self, flows: int) -> list[FlowRecord]:
         """The records so far, once there are so many."""

@@ -15,6 +15,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from lab.fabric.cgroups import joined
 from lab.fabric.star import Star, up
 
 
@@ -29,9 +30,13 @@ class Bed:
         """QCLIMB_RUN of a host, with a BPF file system in it."""
         return self.directory / host
 
-    def start(self, host: str, argv: list[str], env: dict[str, str]) -> subprocess.Popen[str]:
-        """A program on a host, in an environment of its own."""
+    def start(
+        self, host: str, argv: list[str], env: dict[str, str], group: Path | None = None
+    ) -> subprocess.Popen[str]:
+        """A program on a host, in an environment of its own, and in a cgroup where one is given."""
         words = self.star.argv(host, argv, env)
+        if group:
+            words = joined(words, group)
         return subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 

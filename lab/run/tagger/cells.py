@@ -12,15 +12,20 @@ import subprocess
 import sys
 from contextlib import ExitStack
 from dataclasses import dataclass
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
 from qclimb.hostfile import encode_policy
 from qclimb.policy import Mode, Policy, default_dscp
 
+from hostlib.hostd.kernel import KernelMode
+from hostlib.hostd.kernel import remove as remove_kernel_mode
 from hostlib.hostd.place import Place
+from hostlib.hostd.scope import Scope
 from hostlib.hostd.tagger import Tagger, read_counts
 from lab.experiment.passes import Pass
+from lab.fabric.cgroups import cgroup
 from lab.fabric.machine import cpu_now, library
 from lab.fabric.netns import entered
 from lab.fabric.star import HOST_DEVICE
@@ -43,6 +48,8 @@ class Variant:
     shim: bool = False
     tagger: bool = False
     filter: bool = False
+    kernel: bool = False
+    """The kernel mode at the sender, and no library: the program is in a cgroup that is opted in."""
     at_writes: bool = False
     """The program sets its own DSCP before each chunk that it writes."""
     climbs: bool = True
@@ -56,6 +63,7 @@ VARIANTS = {
         Variant("drain", "drain before promote (the library alone)", shim=True),
         Variant("tagger", "tagger alone (default receiver)", shim=True, tagger=True),
         Variant("filter", "tagger and filter", shim=True, tagger=True, filter=True),
+        Variant("kernel", "kernel mode (no library) and filter", tagger=True, filter=True, kernel=True),
     )
 }
 
@@ -117,10 +125,11 @@ def run_cell(cell: Pass[str], ground: Ground, prefix: str, directory: Path, *, w
     variant = VARIANTS[cell.scheme]
     with ExitStack() as stack:
         made = stack.enter_context(bed(prefix, directory, ground.rate_mbit, ground.buffer_packets, DSCPS))
+        group = stack.enter_context(cgroup(prefix)) if variant.kernel else None
         for host, is_on in (("a", variant.tagger), ("b", variant.filter)):
             _put_policy(made.run_dir(host), ground.policy)
             if is_on:
-                _load_tagger(made, host, ground.policy, use_filter=variant.filter)
+                _load(stack, made, host, ground.policy, variant, group if host == "a" else None)
         if with_cost:
             was = BPF_STATS.read_text()
             BPF_STATS.write_text("1")
@@ -142,7 +151,7 @@ def run_cell(cell: Pass[str], ground: Ground, prefix: str, directory: Path, *, w
         if not variant.climbs:
             climb = [[0, DSCPS[-1]]]
         asked = {"address": address, "size": ground.flow_bytes, "flows": ground.flows, "seed": cell.repeat}
-        tested = _start(stack, made, "a", "foreground", {**asked, "gap_ms": ground.gap_ms, "climb": climb}, shim)
+        tested = _start(stack, made, "a", "foreground", {**asked, "gap_ms": ground.gap_ms, "climb": climb}, shim, group)
         flows = [json.loads(line) for line in _say(tested).splitlines()]
         idle_share = before.idle_share(cpu_now())
         heard = json.loads(_say(others, "\n").splitlines()[-1])
@@ -168,12 +177,19 @@ def _put_policy(run_dir: Path, policy: Policy) -> None:
     path.chmod(0o644)
 
 
-def _load_tagger(made: Bed, host: str, policy: Policy, *, use_filter: bool) -> None:
-    tagger = Tagger(Place(made.run_dir(host)), (HOST_DEVICE,), use_filter=use_filter)
+def _load(stack: ExitStack, made: Bed, host: str, policy: Policy, variant: Variant, group: Path | None) -> None:
+    """The tagger at a host, and the kernel mode for the programs of `group` where there is one."""
+    place, groups = Place(made.run_dir(host)), (group,) if group else ()
+    tagger = Tagger(place, (HOST_DEVICE,), use_filter=variant.filter, cgroups=groups)
+    kernel = KernelMode(place, Scope(groups, climb_to=(ip_network("0.0.0.0/0"),)), tagger)
     with entered(made.star.netns(host)):
         tagger.follow(policy)
-    if tagger.problem:
-        raise FabricError(f"the tagger at host {host}: {tagger.problem}")
+        kernel.follow(policy)
+    kernel.close()
+    if group:
+        stack.callback(remove_kernel_mode, made.run_dir(host) / "bpf")
+    if tagger.problem or kernel.problem:
+        raise FabricError(f"the kernel's part at host {host}: {tagger.problem or kernel.problem}")
 
 
 def _environment(run_dir: Path) -> dict[str, str]:
@@ -181,9 +197,15 @@ def _environment(run_dir: Path) -> dict[str, str]:
 
 
 def _start(
-    stack: ExitStack, made: Bed, host: str, role: str, options: dict[str, Any], env: dict[str, str]
+    stack: ExitStack,
+    made: Bed,
+    host: str,
+    role: str,
+    options: dict[str, Any],
+    env: dict[str, str],
+    group: Path | None = None,
 ) -> subprocess.Popen[str]:
-    program = made.start(host, [sys.executable, str(TRAFFIC), role, json.dumps(options)], env)
+    program = made.start(host, [sys.executable, str(TRAFFIC), role, json.dumps(options)], env, group)
     stack.callback(_end, program)
     return program
 

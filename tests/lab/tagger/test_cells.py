@@ -31,7 +31,7 @@ def test_an_interval_holds_its_value():
 
 
 @pytest.mark.fabric
-@pytest.mark.parametrize("variant", ["writes", "filter"])
+@pytest.mark.parametrize("variant", ["writes", "filter", "kernel"])
 def test_a_cell_measures_each_flow_and_leaves_nothing(variant, tmp_path):
     if os.geteuid() != 0:
         pytest.skip("needs root: makes network namespaces")
