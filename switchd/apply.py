@@ -10,19 +10,23 @@ wrote to QCLIMB_* (`follow`), and our gNMI servers (`edit`), which plan before t
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from qclimb.config_db import TABLES as INTENT_TABLES
 from qclimb.errors import HalfIntent, IntentError
+from qclimb.gnmi_ext import Commit, Election
 from qclimb.intent import SwitchIntent
 
+from switchd import commits
 from switchd import status as state
 from switchd.asic import AsicView
 from switchd.board import Board, Snapshot
+from switchd.confirming import Confirming
 from switchd.db import Database, DatabaseLost, RowsChanged
+from switchd.elections import Elections
 from switchd.guard import WINDOW_S, Guard
 from switchd.holder import Holder
 from switchd.intents import intent_changes, intent_of, may_be_half
@@ -39,7 +43,7 @@ from switchd.wanted import PathBackend, ours
 
 log = logging.getLogger("switchd")
 
-WATCHED_TABLES = (*INTENT_TABLES, *READ_TABLES)
+WATCHED_TABLES = (*INTENT_TABLES, commits.COMMIT_TABLE, *READ_TABLES)
 TRIES = 10
 """readings of the rows before a change of them is given up: others write faster than we can"""
 Result = TypeVar("Result")
@@ -90,6 +94,8 @@ class Switch:
         self._steerer = Steerer(db, self._holder) if backend == "acl" else None
         self._guard = Guard(db, guard_s)
         self.edits = 0
+        self._confirming = Confirming(self.board, self.quiet, now_s, self._write, self._lay)
+        self._elections = Elections(db, self._holder)
         self._tags = Tags()
         self._memory: dict[str, Row] = {}
         self._asic = AsicView(db)
@@ -118,6 +124,8 @@ class Switch:
                 return True
 
     def _follow(self, rows: Rows) -> bool:
+        if self._confirming.rolls_back(rows):
+            return True
         status = self.board.snapshot.status
         try:
             intent, left_s = intent_of(rows), self.quiet.left_s()
@@ -154,8 +162,21 @@ class Switch:
         self._publish(now.intent, status.held(reason), now.classes, now.ports)
         return False
 
-    def edit(self, wanted: Callable[[SwitchIntent | None], SwitchIntent | None]) -> SwitchIntent | None:
+    @contextmanager
+    def writing(self, election: Election | None = None) -> Iterator[None]:
+        """Nobody else writes meanwhile, and nobody who lost the election. Raises NotMaster, DatabaseLost."""
+        with self._lock:
+            self._begin()
+            if election is not None:
+                self._elections.check(election)
+            yield
+
+    def edit(
+        self, wanted: Callable[[SwitchIntent | None], SwitchIntent | None], commit: Commit | None = None
+    ) -> SwitchIntent | None:
         """Make the desired intent what `wanted` makes of the present one (None: no intent), and apply it.
+
+        With a `commit` it is undone unless that is confirmed in time. Raises CommitError while one is pending.
 
         Reading and writing are one step: no other writer's rows are overwritten unseen, and `wanted` is asked again for
         rows that changed meanwhile. What it raises ends the edit. Raises Refused where the intent can't be applied,
@@ -163,20 +184,43 @@ class Switch:
         """
 
         def once(rows: Rows) -> SwitchIntent | None:
+            commits.check_none(rows)
             try:
                 before = intent_of(rows, must_be_whole=False)
             except IntentError:  # somebody left nonsense: the last good one
                 before = self.board.snapshot.intent
             intent = wanted(before)
             status, planned = self.board.snapshot.status.wants(intent), self._plan(intent, rows)
-            self._apply(intent, status, planned, rows, intent_changes(intent, rows))
+            changes, pending = intent_changes(intent, rows), None
+            if commit is not None:
+                pending = self._confirming.begun(commit, rows, changes)
+                changes = (*changes, commits.put(pending))
+            self._apply(intent, status, planned, rows, changes)
+            self._confirming.note(pending)
             return intent
 
-        with self._lock:
-            self._begin()
+        with self.writing():
             found = self._on_rows(once)
-            self.edits += 1
+            if commit is None:  # else it may not last
+                self.edits += 1
             return found
+
+    def settle(self, commit: Commit) -> None:
+        """Confirm or cancel the pending commit, or give it more time. Raises CommitError, OtherCommit, DatabaseLost."""
+        with self.writing():
+            self._on_rows(lambda rows: self._confirming.settle(commit, rows))
+            if commit.action == "confirm":
+                self.edits += 1
+
+    def _lay(self, changes: tuple[Change, ...], rows: Rows) -> None:
+        """Write changes of the intent's rows, and what follows; where the switch can't take it, `follow` says so."""
+        try:
+            intent = intent_of(applied(rows, changes), must_be_whole=False)
+            status, planned = self.board.snapshot.status.wants(intent), self._plan(intent, rows)
+        except (IntentError, Refused):
+            self._write(changes, rows)
+        else:
+            self._apply(intent, status, planned, rows, changes)
 
     def _on_rows(self, act: Callable[[Rows], Result]) -> Result:
         """What `act` makes of the rows now, of newer ones where somebody changed them before it could write."""
@@ -274,6 +318,8 @@ class Switch:
         """
         with self._lock:
             left_s = self.quiet.left_s()
+            if self._confirming.is_due and self.board.is_known:
+                self.follow()
             if self._is_held and self.board.is_known and not (self._is_half or left_s):
                 self.follow()
             if self._written is None or not self.board.is_known:

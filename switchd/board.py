@@ -18,6 +18,8 @@ from switchd.status import Status, Steered
 
 log = logging.getLogger("switchd")
 
+COMMIT_FIELDS = ("commit", "commit_status", "commit_until")
+
 
 @dataclass(frozen=True)
 class Snapshot:
@@ -31,12 +33,15 @@ class Snapshot:
     steered: Steered = field(default_factory=Steered)
     backend: str = "none"
     """what pins classes to spines"""
+    commit: Mapping[str, str] = field(default_factory=dict)
+    """the commit that is to be confirmed, or what became of the last one (`commits.told`)"""
 
 
 class Board:
     """What readers see.
 
     door     why gNMI is not served, for the status; empty where it is
+    commit   what is told of a commit that is to be confirmed, from the next `publish` on
     steered  what is told of paths from the next `publish` on
     """
 
@@ -47,6 +52,7 @@ class Board:
         self._snapshot = Snapshot(backend=backend)
         self._differences: Mapping[str, Row] = {}
         self.door = ""
+        self.commit: Row = {}
         self.steered = Steered()
 
     @property
@@ -72,6 +78,7 @@ class Board:
         found = {table: self._db.get_state(table) for table in state.TABLES}
         row = found[state.STATUS_TABLE].get(state.STATUS_KEY, {})
         if self._snapshot.version == 0:
+            self.commit = {name: row[name] for name in COMMIT_FIELDS if name in row}
             classes, ports = state.readable(found[state.CLASS_STATE_TABLE]), found[state.PORT_STATE_TABLE]
             self._snapshot = replace(self._snapshot, status=Status.from_row(row), classes=classes, ports=ports)
         self._published = found
@@ -86,7 +93,7 @@ class Board:
     ) -> None:
         """Tell all of it: what changed goes to STATE_DB in one transaction. Raises DatabaseLost."""
         published, rows = self._published or {}, state.state_rows(status, classes, ports, differences, self.steered)
-        rows[state.STATUS_TABLE][state.STATUS_KEY]["path_backend"] = self._snapshot.backend
+        rows[state.STATUS_TABLE][state.STATUS_KEY] |= {"path_backend": self._snapshot.backend, **self.commit}
         if self.door:
             rows[state.STATUS_TABLE][state.STATUS_KEY]["gnmi"] = self.door
         gone: list[Change] = [
@@ -103,6 +110,14 @@ class Board:
             self._holder.holding(lambda: self._db.write_state(told, self._holder.name))
         self._published, self._differences = rows, differences
         self._show(intent, status, classes, ports)
+
+    def tell_commit(self, told: Row) -> None:
+        """Tell of a commit that is to be confirmed, at once if it is news. Raises DatabaseLost."""
+        if told == self.commit:
+            return
+        self.commit, now = told, self._snapshot
+        if self._published is not None:
+            self.publish(now.intent, now.status, now.classes, now.ports, self._differences)
 
     def beat(self) -> None:
         """Tell that we live, and put back what is gone from STATE_DB. Raises DatabaseLost."""
@@ -134,7 +149,8 @@ class Board:
         self, intent: SwitchIntent | None, status: Status, classes: Mapping[str, Row], ports: Mapping[str, Row]
     ) -> None:
         old = self._snapshot
-        now = replace(old, intent=intent, status=status, classes=classes, ports=ports, steered=self.steered)
+        now = replace(old, intent=intent, status=status, classes=classes, ports=ports)
+        now = replace(now, steered=self.steered, commit=self.commit)
         if old.version and old == now:
             return
         with self._changed:

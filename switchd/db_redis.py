@@ -46,8 +46,9 @@ class RedisDatabase(Database):
         self._clients = {number: client(url, number) for number in (APPL, ASIC, COUNTERS, CONFIG, STATE)}
 
     def run(self, number: int, script: str, keys: Sequence[str], args: Sequence[str]) -> str:
+        words = [text.encode(errors="surrogateescape") for text in (*keys, *args)]  # hiredis packs strict UTF-8 alone
         with lost():
-            return str(self._clients[number].eval(script, len(keys), *keys, *args))
+            return str(self._clients[number].eval(script, len(keys), *words))
 
     def watch(self, tables: Iterable[str]) -> "RedisWatch":
         return RedisWatch(self, tuple(tables))

@@ -1,6 +1,11 @@
-"""What a client did wrong, as a gRPC status; the message names the path."""
+"""What a client did wrong, as a gRPC status; the message names the path, and so do details that a program can read."""
+
+import re
 
 import grpc
+from google.protobuf.any_pb2 import Any
+from google.rpc.error_details_pb2 import BadRequest, ErrorInfo
+from google.rpc.status_pb2 import Status
 
 INVALID_ARGUMENT = grpc.StatusCode.INVALID_ARGUMENT
 NOT_FOUND = grpc.StatusCode.NOT_FOUND
@@ -13,14 +18,18 @@ RESOURCE_EXHAUSTED = grpc.StatusCode.RESOURCE_EXHAUSTED
 DEADLINE_EXCEEDED = grpc.StatusCode.DEADLINE_EXCEEDED
 CANCELLED = grpc.StatusCode.CANCELLED
 ABORTED = grpc.StatusCode.ABORTED
+INTERNAL = grpc.StatusCode.INTERNAL
 
-
-TEXT_MAX = 600
-"""Characters of a status: it travels in a header, for which gRPC has 8 KiB, percent-encoded."""
+TEXT_MAX_BYTES = 1000
+"""Of a status: it travels in headers, percent-encoded and once more in base64, for which gRPC has 8 KiB."""
+PATH_MAX = 300
+DETAILS_KEY = "grpc-status-details-bin"
+DOMAIN = "qclimb"
+_PATH = re.compile(r"/(?:[^\s\[:]|\[[^\]]*\]|:(?=\S))*")
 
 
 class RpcError(Exception):
-    """Ends an RPC with this status code and text."""
+    """Ends an RPC with this status code and text. A text about a path begins with it."""
 
     def __init__(self, code: grpc.StatusCode, text: str) -> None:
         self.code = code
@@ -33,8 +42,10 @@ def sendable(text: str) -> str:
 
     Messages name what a client sent, and that may be anything.
     """
-    text = utf8(text)
-    return text if len(text) <= TEXT_MAX else f"{text[: TEXT_MAX - 3]}..."
+    encoded = utf8(text).encode()
+    if len(encoded) <= TEXT_MAX_BYTES:
+        return encoded.decode()
+    return f"{encoded[: TEXT_MAX_BYTES - 3].decode(errors='ignore')}..."
 
 
 def utf8(text: str) -> str:
@@ -45,3 +56,23 @@ def utf8(text: str) -> str:
 def invalid(text: str) -> RpcError:
     """The request is malformed, whatever the switch holds."""
     return RpcError(INVALID_ARGUMENT, text)
+
+
+def details(code: grpc.StatusCode, text: str) -> tuple[str, bytes]:
+    """The trailer of a google.rpc.Status: what kind of error (ErrorInfo), and of which path, where it is about one."""
+    info, packed = ErrorInfo(reason=code.name, domain=DOMAIN), []
+    if found := _PATH.match(text):
+        info.metadata["path"] = found[0][:PATH_MAX]
+        if code in (INVALID_ARGUMENT, NOT_FOUND):
+            field = BadRequest.FieldViolation(field=found[0][:PATH_MAX], reason=code.name)
+            packed.append(BadRequest(field_violations=[field]))
+    status = Status(code=code.value[0], message=text)
+    for one in (info, *packed):
+        status.details.append(_any(one))
+    return DETAILS_KEY, status.SerializeToString()
+
+
+def _any(message: ErrorInfo | BadRequest) -> Any:
+    packed = Any()
+    packed.Pack(message)
+    return packed

@@ -7,12 +7,13 @@ from typing import Any
 from pygnmi.spec.v080 import gnmi_pb2 as pb
 
 from switchd.gnmi.errors import NOT_FOUND, RESOURCE_EXHAUSTED, RpcError, invalid
+from switchd.gnmi.extensions import check_fields, extensions_of
 from switchd.gnmi.limits import MAX_ANSWER_BYTES, MAX_PATHS, check_count
 from switchd.gnmi.model import MODULE, PREFIX, Model, counts
-from switchd.gnmi.paths import Step, resolve
+from switchd.gnmi.paths import PLACES_MOST, Step, answer_prefix, raw_text, resolve
 from switchd.gnmi.schema import Node
-from switchd.gnmi.set import check_known, check_models
-from switchd.gnmi.tree import Tree, entry_json, instances, to_json
+from switchd.gnmi.set import check_models
+from switchd.gnmi.tree import Tree, entry_json, instances, shallow, to_json
 from switchd.gnmi.values import check_encoding, encoded
 
 
@@ -20,35 +21,39 @@ def answer(
     model: Model, request: pb.GetRequest, data: Callable[[bool], Tree], check: Callable[[], None]
 ) -> pb.GetResponse:
     """What the request names of `data(with counters)`. Raises RpcError, and what `check` raises between paths."""
-    check_known(request)
+    depth = extensions_of(request, "depth").depth
+    check_fields(request)
     check_count(request.path, MAX_PATHS, "paths")
     check_models(request.use_models)
     check_encoding(request.encoding)
     if request.type not in pb.GetRequest.DataType.values():
         raise invalid(f"type is {request.type}, expected ALL, CONFIG, STATE or OPERATIONAL")
     paths = request.path or [pb.Path()]
-    places = [resolve(model.root, MODULE, request.prefix, path) for path in paths]
-    counted = request.type != pb.GetRequest.CONFIG and any(counts(place) for place in places)
+    prefix = answer_prefix(request.prefix)
+    named = [resolve(model.root, MODULE, request.prefix, path) for path in paths]
+    check_count([place for places in named for place in places], PLACES_MOST, "paths that wildcards stand for")
+    counted = request.type != pb.GetRequest.CONFIG and any(counts(place) for places in named for place in places)
     kept = filtered(model.root, data(counted), request.type)
     found, size = [], 0
-    for path, place in zip(paths, places, strict=True):
+    for path, places in zip(paths, named, strict=True):
         check()
         updates = [
             pb.Update(
-                path=path_of(steps, place.nodes, request.prefix),
-                val=encoded(_json(place.node, tree, request.encoding), request.encoding),
+                path=path_of(steps, place.nodes, prefix),
+                val=encoded(_json(place.node, shallow(place.node, tree, depth), request.encoding), request.encoding),
             )
+            for place in places
             for steps, tree in instances(place, kept)
         ]
-        if not updates and place.is_exact:
-            if place.node.kind != "container":
-                raise RpcError(NOT_FOUND, f"{place}: nothing there")
+        if not updates and len(places) == 1 and places[0].is_exact:
+            if places[0].node.kind != "container":
+                raise RpcError(NOT_FOUND, f"{places[0]}: nothing there")
             updates = [pb.Update(path=path, val=encoded({}, request.encoding))]
-        found.append(pb.Notification(timestamp=time.time_ns(), prefix=request.prefix, update=updates))
+        found.append(pb.Notification(timestamp=time.time_ns(), prefix=prefix, update=updates))
         size += found[-1].ByteSize()
         if size > MAX_ANSWER_BYTES:
-            most = MAX_ANSWER_BYTES >> 20
-            raise RpcError(RESOURCE_EXHAUSTED, f"the answer is over {most} MiB at {place}; ask for fewer paths at once")
+            text = f"{raw_text(path.elem)}: the answer is over {MAX_ANSWER_BYTES >> 20} MiB"
+            raise RpcError(RESOURCE_EXHAUSTED, f"{text}; ask for fewer paths at once")
     return pb.GetResponse(notification=found)
 
 

@@ -19,7 +19,7 @@ from switchd.gnmi.errors import invalid, utf8
 from switchd.gnmi.paths import Place
 from switchd.gnmi.schema import Schema, load
 from switchd.gnmi.tree import Tree, from_json, to_json
-from switchd.status import NOT_VERIFIED, Status
+from switchd.status import NOT_VERIFIED, Status, is_number, timestamp
 
 MODULE = "qclimb"
 COUNTERS_AT = (("qclimb", "classes", "class", "state"), ("qclimb", "spines", "spine", "state"))
@@ -27,6 +27,7 @@ COUNTERS = frozenset({"packets", "bytes", "dropped-packets"})
 UNCOUNTED = ("reason", "alarm", *(name.replace("_", "-") for name in SHARES))
 SHARE = re.compile(r"[01](\.[0-9]{1,9})?")
 PREFIX = f"{MODULE}:"
+YEAR_10000_S = 253_402_300_800
 
 
 class Model:
@@ -79,6 +80,7 @@ class Model:
         tree = self.config(snapshot.intent)
         top = tree.setdefault("qclimb", {})
         top["state"] = {**top.get("config", {}), **_status_tree(snapshot.status), "path-backend": snapshot.backend}
+        top["state"] |= _commit_tree(snapshot.commit)
         for priority, row in (snapshot.classes or {}).items():
             entry = (
                 top.setdefault("classes", {})
@@ -118,6 +120,15 @@ def _status_tree(status: Status) -> dict[str, Any]:
     if status.verified:
         state["verification"] = _told(utf8(status.verified))
     return state
+
+
+def _commit_tree(told: Mapping[str, str]) -> dict[str, Any]:
+    if not told.get("commit_status"):
+        return {}
+    commit = {"id": utf8(told.get("commit", "")), "status": utf8(told["commit_status"])}
+    if is_number(until := told.get("commit_until", "")) and int(until) < YEAR_10000_S:
+        commit["rollback-at"] = timestamp(int(until))
+    return {"commit": commit}
 
 
 def _port_tree(port: str, row: Mapping[str, str]) -> dict[str, str]:

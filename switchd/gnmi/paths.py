@@ -2,20 +2,23 @@
 
 Rules (gNMI specification 2.2.2, 2.4): origins '', openconfig, rfc7951, qclimb; not in both prefix and
 path; `element` (deprecated) is ignored beside `elem`; an element may carry the module's prefix; absolute path =
-prefix + path.
+prefix + path. `*` stands for any one name or key, `...` for any names, also none.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from switchd.gnmi.errors import NOT_FOUND, UNIMPLEMENTED, RpcError, invalid
+from switchd.gnmi.errors import NOT_FOUND, RpcError, invalid
 from switchd.gnmi.schema import NARROW, WIDE, Node
 
 ORIGINS = frozenset({"", "openconfig", "rfc7951", "qclimb"})
 ANY = "*"
-NAME_WILDCARDS = frozenset({ANY, "..."})
+DEEP = "..."
+NAME_WILDCARDS = frozenset({ANY, DEEP})
+PLACES_MOST = 1024
+"""that one path with wildcards may stand for"""
 WHOLE = re.compile(r"-?[0-9]{1,20}")
 """A whole number as text: ASCII digits (str.isdecimal takes every script's), no more than 64 bits have."""
 
@@ -67,8 +70,8 @@ def raw_text(elems: Iterable[Any]) -> str:
     return "".join(f"/{e.name}" + "".join(f"[{k}={v}]" for k, v in sorted(e.key.items())) for e in elems) or "/"
 
 
-def resolve(root: Node, module: str, prefix: Any, path: Any, unknown: Any = None) -> Place:
-    """Walk prefix + path (gnmi_pb2.Path).
+def resolve(root: Node, module: str, prefix: Any, path: Any, unknown: Any = None) -> tuple[Place, ...]:
+    """Walk prefix + path (gnmi_pb2.Path): one place, or those that wildcards for names stand for, in schema order.
 
     Raises RpcError: INVALID_ARGUMENT, or `unknown` (a status code) for a name not in the schema.
     """
@@ -79,15 +82,25 @@ def resolve(root: Node, module: str, prefix: Any, path: Any, unknown: Any = None
                 f"path element {'/'.join(one.element)!r}: the deprecated field 'element' is not supported, use 'elem'"
             )
     elems = [*prefix.elem, *path.elem]
+    names = [elem.name.removeprefix(f"{module}:") for elem in elems]
+    if not NAME_WILDCARDS.intersection(names):
+        return (_walked(root, elems, names, unknown),)
+    if names.count(DEEP) > 1:
+        raise invalid(f"{raw_text(elems)}: {DEEP!r} is there {names.count(DEEP)} times, expected once at most")
+    found = {place.steps: place for place in _matches(Place((), (root,)), elems, names)}
+    places = [place for steps, place in found.items() if not any(steps[:above] in found for above in range(len(steps)))]
+    if not places:
+        raise RpcError(unknown or invalid("").code, f"{raw_text(elems)}: no name in the schema is like that")
+    if len(places) > PLACES_MOST:
+        raise invalid(f"{raw_text(elems)}: stands for {len(places)} paths, expected at most {PLACES_MOST}")
+    return tuple(places)
+
+
+def _walked(root: Node, elems: list[Any], names: list[str], unknown: Any) -> Place:
     steps: list[Step] = []
     nodes = [root]
-    for elem in elems:
-        name = elem.name.removeprefix(f"{module}:")
+    for elem, name in zip(elems, names, strict=True):
         child = nodes[-1].children.get(name)
-        if child is None and name in NAME_WILDCARDS:
-            raise RpcError(
-                UNIMPLEMENTED, f"{raw_text(elems)}: {name!r} in place of a name is not supported, only of a key's value"
-            )
         if child is None:
             raise RpcError(
                 unknown or invalid("").code,
@@ -96,6 +109,39 @@ def resolve(root: Node, module: str, prefix: Any, path: Any, unknown: Any = None
         steps.append(Step(name, _keys(child, elem, raw_text(elems))))
         nodes.append(child)
     return Place(tuple(steps), tuple(nodes))
+
+
+def _matches(done: Place, elems: list[Any], names: list[str]) -> Iterator[Place]:
+    """The places below one that the rest of a path names."""
+    if not names:
+        yield done
+        return
+    if names[0] == DEEP:
+        yield from _matches(done, elems[1:], names[1:])
+    for name, child in done.node.children.items():
+        if names[0] == DEEP:
+            yield from _matches(_below(done, Step(name), child), elems, names)
+        elif (names[0] == ANY and set(elems[0].key) <= set(child.keys)) or names[0] == name:
+            keys = _keys(child, elems[0], raw_text(elems))
+            yield from _matches(_below(done, Step(name, keys), child), elems[1:], names[1:])
+
+
+def _below(place: Place, step: Step, node: Node) -> Place:
+    return Place((*place.steps, step), (*place.nodes, node))
+
+
+def answer_prefix(prefix: Any) -> Any:
+    """The prefix of an answer: the request's (gnmi_pb2.Path) as far as it has no wildcard.
+
+    What several instances have in common goes before their paths; in an answer no path may name several.
+    """
+    for index, elem in enumerate(prefix.elem):
+        if elem.name in NAME_WILDCARDS or ANY in elem.key.values():
+            told = type(prefix)()
+            told.CopyFrom(prefix)
+            del told.elem[index:]
+            return told
+    return prefix
 
 
 def check_origin(prefix: Any, path: Any) -> None:
@@ -142,8 +188,10 @@ def exact(place: Place, doing: str) -> None:
 __all__ = [
     "ANY",
     "NOT_FOUND",
+    "PLACES_MOST",
     "Place",
     "Step",
+    "answer_prefix",
     "canonical_key",
     "check_origin",
     "exact",

@@ -18,21 +18,37 @@ from qclimb.intent import SwitchIntent
 
 from switchd.apply import Switch
 from switchd.board import Snapshot
+from switchd.commits import CommitError, OtherCommit
 from switchd.counters import rule_totals, totals
 from switchd.db import DatabaseLost, RowsChanged
+from switchd.elections import NotMaster
 from switchd.gnmi import get, set, subscribe
 from switchd.gnmi.access import Client, Known, client_of
-from switchd.gnmi.errors import ABORTED, FAILED_PRECONDITION, UNAVAILABLE, RpcError, invalid, sendable
+from switchd.gnmi.errors import (
+    ABORTED,
+    FAILED_PRECONDITION,
+    INTERNAL,
+    INVALID_ARGUMENT,
+    PERMISSION_DENIED,
+    UNAVAILABLE,
+    RpcError,
+    details,
+    invalid,
+    sendable,
+)
+from switchd.gnmi.extensions import check_fields, extensions_of
 from switchd.gnmi.limits import Limits, Requests, Streams, check_awaited
 from switchd.gnmi.model import Model, counts
 from switchd.gnmi.path_state import rules_in
+from switchd.gnmi.set import Wanted
 from switchd.gnmi.tree import Tree
 from switchd.gnmi.values import ENCODINGS
 from switchd.plan import Refused
 
 log = logging.getLogger("switchd.gnmi")
 
-GNMI_VERSION = "0.8.0"
+GNMI_VERSION = "0.10.0"
+"""by its SetRequest, which has union_replace"""
 UNARY_THREADS = 24
 """beside one a subscription"""
 STREAM_WAKE_S = 1.0
@@ -82,7 +98,9 @@ class Servicer:
         """What is served; needs a known client, as all RPCs do."""
 
         def answer(_: Client) -> pb.CapabilityResponse:
-            set.check_known(parsed(pb.CapabilityRequest, message))
+            request = parsed(pb.CapabilityRequest, message)
+            extensions_of(request)
+            check_fields(request)
             schema = self.model.schema
             model = pb.ModelData(name=schema.module, organization=schema.organization, version=schema.version)
             return pb.CapabilityResponse(
@@ -105,25 +123,37 @@ class Servicer:
 
         def answer(client: Client) -> pb.SetResponse:
             client.check_write()
-            request = parsed(pb.SetRequest, message)
-            results = set.operations(request)
-
-            def wanted(before: SwitchIntent | None) -> SwitchIntent | None:
-                tree = set.changed(self.model, request, self.model.config(before), lambda: check_awaited(context))
-                intent = self.model.intent(tree)
-                check_awaited(context)
-                return intent
-
+            request = set.checked(parsed(pb.SetRequest, message))
             try:
-                if results:
-                    intent = self.switch.edit(wanted)
-                    log.info("set client=%s generation=%s", client.name, intent.generation if intent else None)
-            except (RpcError, Refused, RowsChanged) as error:
+                with self.switch.writing(request.extensions.election):
+                    self._set(request, client, lambda: check_awaited(context))
+            except (RpcError, Refused, RowsChanged, CommitError, NotMaster) as error:
                 log.warning("set refused client=%s error=%r", client.name, str(error))
                 raise
-            return pb.SetResponse(prefix=request.prefix, response=results, timestamp=time.time_ns())
+            prefix = request.request.prefix
+            return pb.SetResponse(prefix=prefix, response=request.results, timestamp=time.time_ns())
 
         return self._answered(context, answer)
+
+    def _set(self, request: Wanted, client: Client, check: Callable[[], None]) -> None:
+        """Carry it out while nobody else writes."""
+        commit = request.extensions.commit
+        if commit is not None and commit.action != "commit":
+            check()
+            self.switch.settle(commit)
+            return
+        if not request.results and commit is None:
+            return
+
+        def wanted(before: SwitchIntent | None) -> SwitchIntent | None:
+            tree = self.model.config(before)
+            set.change(self.model, request, tree, check)
+            intent = self.model.intent(tree)
+            check()
+            return intent
+
+        intent = self.switch.edit(wanted, commit)
+        log.info("set client=%s generation=%s", client.name, intent.generation if intent else None)
 
     def subscribe(self, messages: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[pb.SubscribeResponse]:
         """ONCE, POLL, STREAM."""
@@ -202,21 +232,32 @@ def abort(context: grpc.ServicerContext, error: Exception) -> NoReturn:
     """End the RPC with the status that the error stands for; what nobody foresaw is INTERNAL, and logged whole."""
     match error:
         case RpcError():
-            context.abort(error.code, error.text)
-        case Refused():
-            context.abort(FAILED_PRECONDITION, sendable(str(error)))
+            _end(context, error.code, error.text)
+        case OtherCommit():
+            _end(context, INVALID_ARGUMENT, str(error))
+        case Refused() | CommitError():
+            _end(context, FAILED_PRECONDITION, str(error))
+        case NotMaster():
+            _end(context, PERMISSION_DENIED, str(error))
         case RowsChanged():
-            context.abort(ABORTED, sendable(f"{error}, again and again; try once more"))
+            _end(context, ABORTED, f"{error}, again and again; try once more")
         case DatabaseLost():
-            context.abort(UNAVAILABLE, sendable(str(error)))
+            _end(context, UNAVAILABLE, str(error))
         case grpc.RpcError():
             raise error
         case _ if context.code() is not None or not context.is_active():  # aborted already, or the client is gone
             raise error
         case _:
             log.error("internal error=%r", error, exc_info=error)
-            context.abort(grpc.StatusCode.INTERNAL, "internal error; the switch's log has it")
+            _end(context, INTERNAL, "internal error; the switch's log has it")
     raise error
+
+
+def _end(context: grpc.ServicerContext, code: grpc.StatusCode, text: str) -> NoReturn:
+    text = sendable(text)
+    context.set_trailing_metadata((details(code, text),))
+    context.abort(code, text)
+    raise AssertionError("abort raises")
 
 
 def start(servicer: Servicer, address: str, credentials: grpc.ServerCredentials | None) -> tuple[grpc.Server, int]:

@@ -1,33 +1,54 @@
-"""Set: delete, then replace, then update over a copy of the configuration (gNMI specification 3.4).
+"""Set: delete, then replace, then update over the configuration (gNMI specification 3.4), or union_replace alone.
 
 The result is validated, planned, and written whole or not at all.
 """
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
-from google.protobuf.unknown_fields import UnknownFieldSet
 from pygnmi.spec.v080 import gnmi_pb2 as pb
+from qclimb.gnmi_ext import union_replace_of
 
 from switchd.gnmi.errors import NOT_FOUND, UNIMPLEMENTED, RpcError, invalid
+from switchd.gnmi.extensions import Extensions, check_fields, extensions_of
 from switchd.gnmi.limits import MAX_OPERATIONS, check_count
 from switchd.gnmi.model import MODULE, PREFIX, Model
-from switchd.gnmi.paths import Place, exact, resolve
-from switchd.gnmi.tree import Tree, deleted, entry_from_json, from_json, merged
+from switchd.gnmi.paths import NAME_WILDCARDS, Place, exact, raw_text, resolve
+from switchd.gnmi.tree import Tree, conflict, delete, entry_from_json, from_json, merge, prune
 from switchd.gnmi.values import decoded
 
-UNION_REPLACE = 6  # SetRequest's field number in gNMI 0.10, unknown to our stubs
+UNION_REPLACE = 6  # number of SetRequest's field and value of UpdateResult's op in gNMI 0.10, unknown to our stubs
+UNION_REPLACED = 4
 
 
-def check_known(request: Any) -> None:
-    """Refuse what would otherwise be ignored in silence: extensions, and fields newer than our stubs."""
-    for extension in request.extension:
-        unknown = [f"number {field.field_number}" for field in UnknownFieldSet(extension)]
-        name = extension.WhichOneof("ext") or ", ".join(unknown) or "without content"
-        raise RpcError(UNIMPLEMENTED, f"extension {name} is not supported")
-    for field in UnknownFieldSet(request):
-        name = "union_replace" if field.field_number == UNION_REPLACE else f"field {field.field_number}"
-        raise RpcError(UNIMPLEMENTED, f"{name} of {request.DESCRIPTOR.name} is not supported")
+@dataclass(frozen=True)
+class Wanted:
+    """A checked SetRequest. `union`: its union_replace."""
+
+    request: pb.SetRequest
+    extensions: Extensions
+    union: tuple[pb.Update, ...]
+    results: tuple[pb.UpdateResult, ...]
+    """one an operation, in the order in which they are done"""
+
+
+def checked(request: pb.SetRequest) -> Wanted:
+    """Raises RpcError for a request that asks for what is not supported, or too much, or things that don't fit."""
+    extensions = extensions_of(request, "commit", "master_arbitration")
+    numbers = check_fields(request, UNION_REPLACE)
+    union = tuple(map(_update, union_replace_of(request.SerializeToString()))) if numbers else ()
+    results = [pb.UpdateResult(path=path, op=pb.UpdateResult.DELETE) for path in request.delete]
+    results += [pb.UpdateResult(path=one.path, op=pb.UpdateResult.REPLACE) for one in request.replace]
+    results += [pb.UpdateResult(path=one.path, op=pb.UpdateResult.UPDATE) for one in request.update]
+    if union and results:
+        raise invalid("union_replace is to be the only operation of a request")
+    results += [pb.UpdateResult(path=one.path, op=UNION_REPLACED) for one in union]
+    check_count(results, MAX_OPERATIONS, "operations")
+    commit = extensions.commit
+    if commit is not None and commit.action != "commit" and results:
+        raise invalid(f"commit {commit.id!r}: {commit.action} takes no operation beside it")
+    return Wanted(request, extensions, union, tuple(results))
 
 
 def check_models(wanted: Iterable[pb.ModelData]) -> None:
@@ -37,44 +58,68 @@ def check_models(wanted: Iterable[pb.ModelData]) -> None:
             raise RpcError(UNIMPLEMENTED, f"use_models: {one.name!r} is not served, expected {MODULE!r} or none")
 
 
-def changed(model: Model, request: pb.SetRequest, config: Tree, check: Callable[[], None]) -> Tree:
-    """The configuration tree after the request.
+def change(model: Model, wanted: Wanted, config: Tree, check: Callable[[], None]) -> None:
+    """Make the configuration tree what it is after the request.
 
     Raises RpcError naming the path, and what `check` raises between operations.
     """
+    request = wanted.request
     for path in request.delete:
         check()
-        config = deleted(_place(model, request.prefix, path), config)
+        for place in _places(model, request.prefix, path):
+            delete(place, config)
     for replaces, updates in ((True, request.replace), (False, request.update)):
         for update in updates:
             check()
-            place = _place(model, request.prefix, update.path)
-            exact(place, "a replace or an update")
-            value = _value(place, update.val)
+            place, value = _told(model, request.prefix, update)
             if replaces:
-                config = deleted(place, config)
-            config = merged(place, config, value)
-    return config
+                delete(place, config)
+            merge(place, config, value)
+    _unite(model, request.prefix, wanted.union, config)
+    prune(config)
 
 
-def operations(request: pb.SetRequest) -> list[pb.UpdateResult]:
-    """The parts of a Set's answer, one an operation in the order they are done; none: nothing is to be changed.
+def _unite(model: Model, prefix: pb.Path, union: Iterable[pb.Update], config: Tree) -> None:
+    """union_replace (gnmi-union_replace.md 5.3.2): all that is named goes first, then all values together come.
 
-    Raises RpcError for a request that asks for what is not supported, or too much of it.
+    Two that say different values of one leaf are a conflict.
     """
-    check_known(request)
-    results = [pb.UpdateResult(path=path, op=pb.UpdateResult.DELETE) for path in request.delete]
-    results += [pb.UpdateResult(path=one.path, op=pb.UpdateResult.REPLACE) for one in request.replace]
-    results += [pb.UpdateResult(path=one.path, op=pb.UpdateResult.UPDATE) for one in request.update]
-    check_count(results, MAX_OPERATIONS, "operations")
-    return results
+    told = [_told(model, prefix, update) for update in union]
+    for place, _ in told:
+        delete(place, config)
+    united: Tree = {}
+    for place, value in told:
+        own: Tree = {}
+        merge(place, own, value)
+        if (where := conflict(united, own)) is not None:
+            text = "/".join(",".join(name) if isinstance(name, tuple) else name for name in where)
+            raise invalid(f"{place}: union_replace tells two values of /{text}")
+        merge(_root(model), united, own)
+    merge(_root(model), config, united)
 
 
-def _place(model: Model, prefix: pb.Path, path: pb.Path) -> Place:
-    place = resolve(model.root, MODULE, prefix, path, NOT_FOUND)
-    if not place.node.config:
-        raise invalid(f"{place} is state, it can't be set")
-    return place
+def _root(model: Model) -> Place:
+    return Place((), (model.root,))
+
+
+def _told(model: Model, prefix: pb.Path, update: pb.Update) -> tuple[Place, Any]:
+    (place, *_) = _places(model, prefix, update.path)
+    if any(elem.name in NAME_WILDCARDS for elem in (*prefix.elem, *update.path.elem)):
+        raise invalid(f"{raw_text(update.path.elem)}: a replace or an update takes no wildcard")
+    exact(place, "a replace or an update")
+    return place, _value(place, update.val)
+
+
+def _update(serialized: bytes) -> pb.Update:
+    return pb.Update.FromString(serialized)  # a part of a message that could be parsed
+
+
+def _places(model: Model, prefix: pb.Path, path: pb.Path) -> tuple[Place, ...]:
+    found = resolve(model.root, MODULE, prefix, path, NOT_FOUND)
+    settable = tuple(place for place in found if place.node.config)
+    if not settable:
+        raise invalid(f"{found[0]} is state, it can't be set")
+    return settable
 
 
 def _value(place: Place, typed: pb.TypedValue) -> Any:

@@ -12,14 +12,15 @@ from pygnmi.spec.v080 import gnmi_pb2 as pb
 from switchd.board import Snapshot
 from switchd.db import DatabaseLost
 from switchd.gnmi.errors import UNIMPLEMENTED, RpcError, invalid
+from switchd.gnmi.extensions import check_fields, extensions_of
 from switchd.gnmi.get import path_of
 from switchd.gnmi.limits import MAX_PATHS, check_count
 from switchd.gnmi.model import MODULE, Model
-from switchd.gnmi.paths import Place, resolve
+from switchd.gnmi.paths import Place, answer_prefix, resolve
 from switchd.gnmi.schema import Node
-from switchd.gnmi.set import check_known, check_models
+from switchd.gnmi.set import check_models
 from switchd.gnmi.stream import Leaves, Part, Steps, part_of, told_by, watched
-from switchd.gnmi.tree import Tree, instances, leaves, to_json
+from switchd.gnmi.tree import Tree, instances, leaves, shallow, to_json
 from switchd.gnmi.values import check_encoding, encoded
 
 
@@ -34,11 +35,13 @@ class Subscription:
     updates_only: bool
     parts: tuple[Part, ...] = ()
     """of a STREAM"""
+    depth: int = 0
 
 
 def checked(model: Model, request: pb.SubscribeRequest) -> Subscription:
     """The first message of a stream. Raises RpcError."""
-    check_known(request)
+    depth = extensions_of(request, "depth").depth
+    check_fields(request)
     if request.WhichOneof("request") != "subscribe":
         raise invalid("the first message of Subscribe must be a SubscriptionList")
     wanted = request.subscribe
@@ -51,19 +54,24 @@ def checked(model: Model, request: pb.SubscribeRequest) -> Subscription:
     check_count(wanted.subscription, MAX_PATHS, "subscriptions")
     if wanted.use_aliases:
         raise RpcError(UNIMPLEMENTED, "use_aliases is not supported")
-    places = tuple(resolve(model.root, MODULE, wanted.prefix, one.path) for one in wanted.subscription)
+    named = [
+        (one, place) for one in wanted.subscription for place in resolve(model.root, MODULE, wanted.prefix, one.path)
+    ]
+    check_count(named, MAX_PATHS, "paths that wildcards stand for")
     parts: tuple[Part, ...] = ()
     if wanted.mode == pb.SubscriptionList.STREAM:
-        parts = tuple(part_of(one, place) for one, place in zip(wanted.subscription, places, strict=True))
-    return Subscription(places, wanted.prefix, wanted.encoding, wanted.mode, wanted.updates_only, parts)
+        parts = tuple(part_of(one, place) for one, place in named)
+    places = tuple(place for _, place in named)
+    prefix = answer_prefix(wanted.prefix)
+    return Subscription(places, prefix, wanted.encoding, wanted.mode, wanted.updates_only, parts, depth)
 
 
-def leaves_of(model: Model, places: tuple[Place, ...], data: Tree, wide_as_text: bool) -> Leaves:
-    """The leaves that the paths cover."""
+def leaves_of(model: Model, places: tuple[Place, ...], data: Tree, wide_as_text: bool, depth: int = 0) -> Leaves:
+    """The leaves that the paths cover, at most `depth` levels below them; 0: all."""
     found: Leaves = {}
     for place in places:
         for steps, tree in instances(place, data):
-            for tail, leaf, value in leaves(place.node, tree):
+            for tail, leaf, value in leaves(place.node, shallow(place.node, tree, depth)):
                 exact = (*steps, *tail)
                 found[exact] = (_nodes(model.root, exact), to_json(leaf, value, wide_as_text=wide_as_text))
     return found
@@ -94,7 +102,9 @@ def notification(
 def initial(model: Model, wanted: Subscription, data: Tree) -> Iterator[pb.SubscribeResponse]:
     """The messages that tell the state now: everything, then exactly one sync_response."""
     if not wanted.updates_only:
-        yield from notification(leaves_of(model, wanted.places, data, wanted.encoding == pb.JSON_IETF), {}, wanted)
+        yield from notification(
+            leaves_of(model, wanted.places, data, wanted.encoding == pb.JSON_IETF, wanted.depth), {}, wanted
+        )
     yield pb.SubscribeResponse(sync_response=True)
 
 
@@ -115,7 +125,7 @@ def stream(
     data = read(first, any(one.needs_counters for one in watch))
 
     def told(place: Place, data: Tree) -> Leaves:
-        return leaves_of(model, (place,), data, wanted.encoding == pb.JSON_IETF)
+        return leaves_of(model, (place,), data, wanted.encoding == pb.JSON_IETF, wanted.depth)
 
     for one in watch:
         one.begin(told(one.part.place, data), time.monotonic())

@@ -1,12 +1,11 @@
 """The data tree of the model as nested dicts, and its JSON.
 
 A container is a dict by name, a list a dict by key tuple (texts) of entry dicts, a leaf-list a list; a 64-bit integer
-is an int, other leaves are what JSON had. Values are judged by libyang, not here. All functions answer new values or
-copies; nothing given is changed.
+is an int, other leaves are what JSON had. Values are judged by libyang, not here. `delete`, `merge` and `prune` change
+the tree that they are given, so that a Set of many operations costs what they touch; nothing else changes anything.
 """
 
 from collections.abc import Iterator
-from copy import deepcopy
 from typing import Any
 
 from switchd.gnmi.errors import NOT_FOUND, RpcError, invalid
@@ -141,22 +140,43 @@ def _instances(place: Place, depth: int, done: tuple[Step, ...], tree: Any) -> I
     if node.kind != "list":
         yield from _instances(place, depth + 1, (*done, step), inner)
         return
+    if step.keys is not None and ANY not in step.keys:
+        if step.keys in inner:
+            yield from _instances(place, depth + 1, (*done, step), inner[step.keys])
+        return
     for keys, entry in inner.items():
         if step.keys is None or all(want in (ANY, have) for want, have in zip(step.keys, keys, strict=True)):
             yield from _instances(place, depth + 1, (*done, Step(step.name, keys)), entry)
 
 
-def deleted(place: Place, tree: Tree) -> Tree:
-    """The tree without what the path names.
+def shallow(node: Node, tree: Any, depth: int) -> Any:
+    """A tree as far as its leaves at most `depth` levels below it; 0: all of it (gNMI depth extension).
 
-    Containers and lists left empty go too. Deleting what is not there is no error.
+    An entry of a list is one level below the list's container.
     """
-    result = deepcopy(tree)
-    for steps, _ in list(instances(place, result)):
+    if not depth or node.is_leaf:
+        return tree
+    found: Tree = {}
+    for name, inner in tree.items():
+        child = node.children[name]
+        if child.is_leaf:
+            found[name] = inner
+        elif depth > 1:
+            if child.kind == "list":
+                below = {keys: shallow(child, entry, depth - 1) for keys, entry in inner.items()}
+            else:
+                below = shallow(child, inner, depth - 1)
+            found |= {name: below} if below else {}
+    return found
+
+
+def delete(place: Place, tree: Tree) -> None:
+    """Take away what the path names. What is left empty goes too; deleting what is not there is no error."""
+    for steps, _ in list(instances(place, tree)):
         if not steps:
-            return {}
-        _delete(result, steps, place.nodes)
-    return result
+            tree.clear()
+            return
+        _delete(tree, steps, place.nodes)
 
 
 def _delete(tree: Tree, steps: tuple[Step, ...], nodes: tuple[Node, ...]) -> None:
@@ -172,35 +192,45 @@ def _delete(tree: Tree, steps: tuple[Step, ...], nodes: tuple[Node, ...]) -> Non
         del tree[step.name]
 
 
-def merged(place: Place, tree: Tree, value: Any) -> Tree:
-    """The tree with `value` (a tree of the place's node, exact path) laid over what is there.
-
-    Leaves and leaf-lists are replaced.
-    """
-    result = deepcopy(tree)
-    if not place.steps:
-        return _overlay(result, value)
-    current = result
+def merge(place: Place, tree: Tree, value: Any) -> None:
+    """Lay `value` (a tree of the place's node, exact path) over what is there. Leaves and leaf-lists are replaced."""
+    current = tree
     for index, (step, node) in enumerate(zip(place.steps, place.nodes[1:], strict=True)):
-        last = index == len(place.steps) - 1
-        if last and node.is_leaf:
+        if node.is_leaf:
             current[step.name] = value
-            return result
+            return
         current = current.setdefault(step.name, {})
         if node.kind == "list" and step.keys is not None:
             current = current.setdefault(step.keys, {})
             fill_keys(node, current, step.keys, text_of(place.steps[: index + 1], place.nodes[: index + 2]))
     _overlay(current, value)
-    return result
 
 
-def _overlay(under: Tree, over: Tree) -> Tree:
+def _overlay(under: Tree, over: Tree) -> None:
     for name, value in over.items():
         if isinstance(value, dict) and isinstance(under.get(name), dict):
             _overlay(under[name], value)
         else:
-            under[name] = deepcopy(value)
-    return under
+            under[name] = value
+
+
+def prune(tree: Tree) -> None:
+    """Take away what holds nothing: a container without content says as much as none."""
+    for name, inner in list(tree.items()):
+        if isinstance(inner, dict):
+            prune(inner)
+            if not inner:
+                del tree[name]
+
+
+def conflict(one: Any, other: Any) -> tuple[Any, ...] | None:
+    """Where two trees of one node say different values of one leaf, as names and keys; None: nowhere."""
+    if not (isinstance(one, dict) and isinstance(other, dict)):
+        return None if one == other else ()
+    for name in one.keys() & other.keys():
+        if (below := conflict(one[name], other[name])) is not None:
+            return (name, *below)
+    return None
 
 
 def leaves(node: Node, tree: Any, steps: tuple[Step, ...] = ()) -> Iterator[tuple[tuple[Step, ...], Node, Any]]:

@@ -1,6 +1,7 @@
 """TypedValue in and out.
 
-In: JSON, JSON_IETF, and scalars at leaves; everything else is refused before anything is stored. Out: JSON only.
+In: JSON, JSON_IETF, and scalars at leaves; everything else is refused before anything is stored: bytes that no schema
+says how to read are INVALID_ARGUMENT, text for a command line is UNIMPLEMENTED. Out: JSON only.
 """
 
 import json
@@ -8,7 +9,7 @@ from typing import Any
 
 from pygnmi.spec.v080 import gnmi_pb2 as pb
 
-from switchd.gnmi.errors import UNIMPLEMENTED, RpcError, invalid
+from switchd.gnmi.errors import INVALID_ARGUMENT, UNIMPLEMENTED, RpcError, invalid
 from switchd.gnmi.schema import Node
 
 SCALARS = ("string_val", "int_val", "uint_val", "bool_val", "float_val", "double_val")
@@ -30,8 +31,9 @@ def decoded(value: pb.TypedValue, node: Node, path: str) -> Any:
         raise invalid(f"{path}: an update without a value")
     if kind in SCALARS or kind == "leaflist_val":
         raise invalid(f"{path}: {kind} does not fit a {node.kind}, expected json_ietf_val or json_val")
+    code = UNIMPLEMENTED if kind == "ascii_val" else INVALID_ARGUMENT
     expected = "expected json_ietf_val, json_val, or a scalar at a leaf"
-    raise RpcError(UNIMPLEMENTED, f"{path}: encoding {kind} is not supported, {expected}")
+    raise RpcError(code, f"{path}: encoding {kind} is not supported, {expected}")
 
 
 def _single(node: Node) -> Node:

@@ -1,0 +1,184 @@
+"""A commit that has to be confirmed (gNMI's commit-confirmed extension, version 0.1.0): what is kept, and what follows.
+
+It stands in CONFIG_DB, QCLIMB_COMMIT|pending, written in one transaction with the intent that it is of: a restarted
+daemon or switch rolls it back in time, or finds it still pending. Pure, but for the clock that `Clock` is given.
+"""
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+from qclimb.config_db import TABLES as INTENT_TABLES
+from qclimb.config_db import digest_of
+from qclimb.errors import QclimbError
+from qclimb.gnmi_ext import ROLLBACK_MOST_S, Commit
+
+from switchd.rows import Change, Delete, Put, Row, Rows, applied
+
+COMMIT_TABLE, COMMIT_KEY = "QCLIMB_COMMIT", "pending"
+ROLLBACK_S = 600.0
+"""until a commit is undone whose client does not say when"""
+PENDING, CONFIRMED, CANCELLED, ROLLED_BACK, OVERTAKEN = "pending", "confirmed", "cancelled", "rolled-back", "overtaken"
+
+
+class CommitError(QclimbError):
+    """What is asked does not fit to the commit that is pending, or to none being so."""
+
+
+class OtherCommit(CommitError):
+    """Another commit is pending than the one that is named."""
+
+
+@dataclass(frozen=True)
+class Pending:
+    """A commit that waits to be confirmed.
+
+    until_s   UNIX time at which it is undone
+    digest    of the intent's rows that it wrote: where they are others by then, somebody has decided anew
+    previous  the intent's rows before it
+    """
+
+    id: str
+    rollback_s: float
+    until_s: float
+    digest: str
+    previous: Rows
+
+    def to_row(self) -> Row:
+        """The fields of QCLIMB_COMMIT|pending."""
+        return {
+            "id": self.id,
+            "rollback_s": f"{self.rollback_s:.3f}",
+            "until": f"{self.until_s:.3f}",
+            "digest": self.digest,
+            "previous": json.dumps(self.previous, separators=(",", ":")),
+        }
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, str]) -> Self:
+        """Raises CommitError where the row is not one of `to_row`."""
+        try:
+            rollback_s, until_s = float(row["rollback_s"]), float(row["until"])
+            if not (0 < rollback_s <= ROLLBACK_MOST_S and abs(until_s) < float("inf")):
+                raise ValueError("times out of range")
+            return cls(row["id"], rollback_s, until_s, row["digest"], _rows(json.loads(row["previous"])))
+        except (KeyError, ValueError, RecursionError) as error:
+            raise CommitError(f"{COMMIT_TABLE}|{COMMIT_KEY} can't be read: {error!r}") from error
+
+
+def pending_in(rows: Rows) -> Pending | None:
+    """The commit that waits to be confirmed. Raises CommitError where its row can't be read."""
+    row = rows.get(COMMIT_TABLE, {}).get(COMMIT_KEY)
+    return None if row is None else Pending.from_row(row)
+
+
+def check_none(rows: Rows) -> None:
+    """Raises CommitError while one is pending: it is confirmed or cancelled first."""
+    if rows.get(COMMIT_TABLE, {}).get(COMMIT_KEY) is not None:
+        pending = pending_in(rows)
+        assert pending is not None
+        raise CommitError(f"commit {pending.id!r} is pending, expected it confirmed or cancelled first")
+
+
+def named(id: str, rows: Rows) -> Pending:
+    """The pending commit, which must be of this id. Raises CommitError, OtherCommit."""
+    pending = pending_in(rows)
+    if pending is None:
+        raise CommitError(f"commit {id!r}: none is pending")
+    if pending.id != id:
+        raise OtherCommit(f"commit {id!r}: {pending.id!r} is pending")
+    return pending
+
+
+def begun(commit: Commit, rows: Rows, changes: tuple[Change, ...], now_s: float) -> Pending:
+    """The commit of these changes of the intent's rows."""
+    rollback_s = ROLLBACK_S if commit.rollback_s is None else commit.rollback_s
+    return Pending(commit.id, rollback_s, now_s + rollback_s, _digest(applied(rows, changes)), _intent(rows))
+
+
+def put(pending: Pending) -> Change:
+    """The change that keeps it."""
+    return Put(COMMIT_TABLE, COMMIT_KEY, pending.to_row())
+
+
+def dropped() -> Change:
+    """The change that ends it."""
+    return Delete(COMMIT_TABLE, COMMIT_KEY)
+
+
+def prolonged(pending: Pending, rollback_s: float, now_s: float) -> Pending:
+    """The same with a new time to wait, from now on."""
+    return replace(pending, rollback_s=rollback_s, until_s=now_s + rollback_s)
+
+
+def undone(pending: Pending, rows: Rows) -> tuple[Change, ...]:
+    """The changes that put the intent's rows back as they were, and end it."""
+    now = _intent(rows)
+    puts = [
+        Put(table, key, row)
+        for table, entries in pending.previous.items()
+        for key, row in entries.items()
+        if now.get(table, {}).get(key) != row
+    ]
+    gone = [Delete(t, key) for t, entries in now.items() for key in entries if key not in pending.previous.get(t, {})]
+    return (*puts, *gone, dropped())
+
+
+def is_overtaken(pending: Pending, rows: Rows) -> bool:
+    """Whether somebody changed the intent's rows after it: what stands is no longer what it wrote."""
+    return _digest(rows) != pending.digest
+
+
+class Clock:
+    """How long a pending commit may wait. No step of the wall clock makes that longer than what its client asked for.
+
+    A switch may start with its clock years behind, and a clock may be set while we run.
+    """
+
+    def __init__(self, now_s: Callable[[], float]) -> None:
+        self._now_s = now_s
+        self._of: tuple[str, float] | None = None
+        self._at_s = float("inf")
+
+    def watch(self, pending: Pending | None) -> None:
+        """This is the one that is pending."""
+        if pending is None:
+            self._of, self._at_s = None, float("inf")
+        elif self._of != (pending.id, pending.until_s):
+            self._of = (pending.id, pending.until_s)
+            left_s = min(max(pending.until_s - self._now_s(), 0.0), pending.rollback_s)
+            self._at_s = time.monotonic() + left_s
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it is to be undone now."""
+        return time.monotonic() >= self._at_s
+
+
+def told(pending: Pending, status: str) -> Row:
+    """What became of a commit, as fields of QCLIMB_STATUS|global."""
+    row = {"commit": pending.id, "commit_status": status}
+    return {**row, "commit_until": f"{pending.until_s:.0f}"} if status == PENDING else row
+
+
+def _intent(rows: Rows) -> Rows:
+    return {table: dict(rows[table]) for table in INTENT_TABLES if rows.get(table)}
+
+
+def _digest(rows: Rows) -> str:
+    return digest_of(_intent(rows))
+
+
+def _rows(found: Any) -> Rows:
+    """Rows of the intent's tables, of JSON. Raises ValueError."""
+    try:
+        found.keys()  # an object, and nothing else
+        return {
+            table: {key: {str(f): str(v) for f, v in row.items()} for key, row in found[table].items()}
+            for table in INTENT_TABLES
+            if table in found
+        }
+    except (TypeError, AttributeError) as error:
+        raise ValueError(f"previous: {error}") from error
