@@ -1,8 +1,9 @@
 """What a rollout costs the orchestrator for each switch: `python -m bench rollout`.
 
 N switches, over mTLS, at one server that takes each Set and tells what it was last given (`python -m bench.rollout`, a
-process of its own): each push is a Get, a Set and the read-back. `ms` is CPU time of the orchestrator's part alone, in
-this process; `ratio` is to the smallest N. `host ms` is a report of one of `HOSTS` hosts while the rollout awaits them.
+process of its own): each push is two Gets, a Set and the read-back, and a session more to confirm it. `ms` is CPU time
+of the orchestrator's part alone, in this process; `ratio` is to the smallest N. `host ms` is a report of one of `HOSTS`
+hosts while the rollout awaits them.
 """
 
 import json
@@ -42,20 +43,25 @@ class Switch(gnmi_pb2_grpc.gNMIServicer):  # type: ignore[misc]
         self.intent: Row = {}
 
     def Capabilities(self, request: Any, context: Any) -> Any:
-        """JSON_IETF."""
-        return pb.CapabilityResponse(supported_encodings=[pb.JSON_IETF], gNMI_version="0.8.0")
+        """JSON_IETF of our model."""
+        models = [pb.ModelData(name="qclimb")]
+        return pb.CapabilityResponse(supported_models=models, supported_encodings=[pb.JSON_IETF])
 
     def Get(self, request: Any, context: Any) -> Any:
         """The intent, or its generation as applied."""
         (path,) = request.path
         value = self.intent
+        if path.elem[-1].name == "commit":
+            value = {}
         if path.elem[-1].name == "applied-generation":
             value = self.intent.get("config", {}).get("generation")
         update = pb.Update(path=path, val=pb.TypedValue(json_ietf_val=json.dumps(value).encode()))
         return pb.GetResponse(notification=[pb.Notification(timestamp=time.time_ns(), update=[update])])
 
     def Set(self, request: Any, context: Any) -> Any:
-        """Replaces it."""
+        """Replaces it, or hears that it stays."""
+        if not request.replace:
+            return pb.SetResponse(timestamp=time.time_ns())
         self.intent = json.loads(request.replace[0].val.json_ietf_val)
         return pb.SetResponse(timestamp=time.time_ns())
 

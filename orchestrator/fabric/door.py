@@ -1,25 +1,35 @@
-"""What is said to one switch over an open gNMI session.
+"""What is said to one switch over an open gNMI session, at qclimb's own gNMI server.
 
 An intent goes out as ONE Set replace of /qclimb, which a switch takes whole or not at all, and counts as applied only
 when the switch reads back its generation. Every failure is a FleetError: one sentence with switch, path and reason.
+
+In a rollout the Set is a commit that has to be confirmed (gNMI's extension): a switch that can't be reached afterwards
+goes back to what it had by itself.
 """
 
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from qclimb.errors import IntentError
+from qclimb.gnmi_ext import Commit, Election, written
 from qclimb.intent import SwitchIntent
+from qclimb.switch_state import SwitchState
 
 from ..errors import FleetError
 from ..store.store import Switch
+from .session import Session, Update, code_of, reason_of
 
-ROOT = "/qclimb:qclimb"
+MODEL = "qclimb"
+TOP = "qclimb:qclimb"
+ROOT = f"/{TOP}"
 APPLIED = f"{ROOT}/state/applied-generation"
-LAST_ERROR = f"{ROOT}/state/last-error"
 POLL_S = 0.05
+UNSURE = ("DEADLINE_EXCEEDED", "UNAVAILABLE", "CANCELLED", "INTERNAL", "UNKNOWN", "")
+"""codes after which nobody knows whether a Set was done"""
+ROLE = "qclimb-orchestrator"
 COUNTED = ("bytes", "packets", "dropped-packets")
 
 
@@ -49,14 +59,14 @@ class Told:
 
 
 class Door:
-    """An open session with one switch."""
+    """An open session with one switch. `term`: of this orchestrator, by master arbitration; 0: it takes no part."""
 
-    def __init__(self, switch: Switch, session: Any) -> None:
-        self.switch, self._session = switch, session
+    def __init__(self, switch: Switch, session: Session, term: int = 0) -> None:
+        self.switch, self._session, self._term = switch, session, term
 
     def intent(self) -> SwitchIntent | None:
         """What the switch was last told; None when it holds nothing of qclimb."""
-        found = get(self.switch, self._session, ROOT, "config")
+        found = self._get("", "CONFIG")
         if not found:
             return None
         try:
@@ -64,29 +74,66 @@ class Door:
         except IntentError as error:
             if isinstance(found, dict) and not local(local(found).get("config", {})).get("generation"):
                 return None  # never configured
-            reason = f"switch {self.switch.name}: has an intent of another kind: {error}; so it could not be given back"
-            raise FleetError(reason, changed=False) from error
+            raise FleetError(_of_another_kind(self.switch, error), changed=False) from error
+
+    def state(self) -> SwitchState:
+        """What the switch tells of spines. Raises FleetError."""
+        try:
+            return SwitchState.from_gnmi(self._get("", "STATE"))
+        except IntentError as error:
+            raise FleetError(f"switch {self.switch.name}: its state can't be read: {error}", changed=False) from error
 
     def apply(self, intent: SwitchIntent | None, deadline_s: float) -> int:
         """Sets the intent (None: takes everything of qclimb away) and waits until the switch reports it as applied.
 
         Returns the applied generation. FleetError.changed tells whether the switch may have changed all the same.
         """
+        if intent is None:
+            self._set("Set", delete=[[TOP]])
+            return 0
+        return self._applied(intent, None, deadline_s)
+
+    def commit(self, intent: SwitchIntent, token: str, rollback_s: float, deadline_s: float) -> bool:
+        """As `apply`, but the switch undoes it unless `confirm` comes within `rollback_s`. True: that is so.
+
+        Said again it gives the same commit that long anew. False where the switch knows no such commits: it stays.
+        """
+        if self._pending() == token:
+            if (now := self.intent()) is not None and now.generation == intent.generation:
+                self._set("Set", Commit(token, "set_rollback_duration", rollback_s))
+                self._await_applied(intent.generation, deadline_s)
+                return True
+            self._set("Set", Commit(token, "cancel"))
         try:
-            if intent is None:
-                self._session.set(delete=[ROOT], encoding="json_ietf")
-                return 0
-            (tree,) = intent.to_gnmi().values()
-            self._session.set(replace=[(ROOT, tree)], encoding="json_ietf")
-        except Exception as error:
-            unsure = "DEADLINE" in repr(error).upper() or "UNAVAILABLE" in repr(error).upper()
-            said = f"switch {self.switch.name}: Set {ROOT}: {reason_of(error)}"
-            raise FleetError(said, changed=unsure, refused=not unsure) from error
-        return self._await_applied(intent.generation, deadline_s)
+            self._applied(intent, Commit(token, "commit", rollback_s), deadline_s)
+        except FleetError as error:
+            if code_of(error.__cause__) != "UNIMPLEMENTED":  # type: ignore[arg-type]
+                raise
+            self._applied(intent, None, deadline_s)
+            return False
+        return True
+
+    def confirm(self, token: str) -> None:
+        """The commit of that token stays. Raises FleetError, `refused` where the switch has no such commit (any more).
+
+        Said again it is no error.
+        """
+        status = self._get("/state/commit", "STATE")
+        told = local(status) if isinstance(status, dict) else {}
+        if (told.get("id"), told.get("status")) == (token, "confirmed"):
+            return
+        self._set("confirm", Commit(token, "confirm"))
+
+    def give_back(self, intent: SwitchIntent | None, token: str, deadline_s: float) -> int:
+        """The intent of before: by cancelling the commit of that token where it is still pending, else by a Set."""
+        if self._pending() != token:
+            return self.apply(intent, deadline_s)
+        self._set("cancel", Commit(token, "cancel"))
+        return 0 if intent is None else self._await_applied(intent.generation, deadline_s)
 
     def told(self) -> Told:
         """How far the switch's ASIC has come with what it was last told. Raises FleetError."""
-        verification = get(self.switch, self._session, f"{ROOT}/state/verification", "state")
+        verification = self._get("/state/verification", "STATE")
         statuses = Counter(str(state.get("status", "")) for _, state in self._states("ports"))
         classes = {
             int(one["priority"]): state
@@ -99,38 +146,75 @@ class Door:
 
     def _states(self, of: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
         """The entries of a list, and the state of each."""
-        found = get(self.switch, self._session, f"{ROOT}/{of}", "state")
+        found = self._get(f"/{of}", "STATE")
         entries: list[Any] = [] if not isinstance(found, dict) else next(iter(found.values()), [])
         told = [local(one) for one in entries if isinstance(one, dict)]
         return [(one, local(one["state"])) for one in told if isinstance(one.get("state"), dict)]
 
     def unwell(self, generation: int) -> str | None:
         """Why the switch does not follow that generation, None where it does."""
-        found = get(self.switch, self._session, APPLIED, "state")
+        found = self._get("/state/applied-generation", "STATE")
         return None if str(found) == str(generation) else self._differs(f"is {found or 'not there'}", generation)
+
+    def _pending(self) -> str | None:
+        """The id of the commit that waits to be confirmed."""
+        try:
+            found = self._get("/state/commit", "STATE")
+        except FleetError as error:
+            if code_of(error.__cause__) == "INVALID_ARGUMENT":  # type: ignore[arg-type]
+                return None  # its schema has no such thing
+            raise
+        told = local(found) if isinstance(found, dict) else {}
+        return str(told.get("id")) if told.get("status") == "pending" else None
+
+    def _applied(self, intent: SwitchIntent, commit: Commit | None, deadline_s: float) -> int:
+        (tree,) = intent.to_gnmi().values()
+        self._set("Set", commit, replace=[Update([TOP], tree)])
+        return self._await_applied(intent.generation, deadline_s)
+
+    def _set(self, what: str, commit: Commit | None = None, **operations: Any) -> None:
+        extensions = [] if commit is None else [written(commit)]
+        if self._term:
+            extensions.append(written(Election(ROLE, self._term)))
+        try:
+            self._session.set(**operations, extensions=extensions)
+        except Exception as error:
+            unsure = code_of(error) in UNSURE
+            said = f"switch {self.switch.name}: {what} {ROOT}: {reason_of(error)}"
+            raise FleetError(said, changed=unsure, refused=not unsure) from error
+
+    def _get(self, below: str, kind: str) -> Any:
+        return got(self.switch, f"{ROOT}{below}", lambda: self._session.get([TOP, *below.split("/")[1:]], kind))
 
     def _await_applied(self, generation: int, deadline_s: float) -> int:
         """Polls the applied generation until it is the wanted one."""
-        end = time.monotonic() + deadline_s
-        while True:
-            try:
-                found = get(self.switch, self._session, APPLIED, "state")
-            except FleetError as error:
-                raise FleetError(str(error), changed=True) from error
-            if str(found) == str(generation):
-                return generation
-            if time.monotonic() >= end:
-                seen = f"is {found or 'not there'} after {deadline_s:g} s"
-                raise FleetError(self._differs(seen, generation), changed=True)
-            time.sleep(POLL_S)
+        read = lambda: self._get("/state/applied-generation", "STATE")  # noqa: E731
+        return awaited(read, generation, deadline_s, POLL_S, self._differs)
 
     def _differs(self, seen: str, generation: int) -> str:
         try:
-            said = get(self.switch, self._session, LAST_ERROR, "state")
+            said = self._get("/state/last-error", "STATE")
         except FleetError:
             said = None
         because = f"; it says: {said}" if said else ""
         return f"switch {self.switch.name}: {APPLIED} {seen}, expected {generation}{because}"
+
+
+def awaited(
+    read: Callable[[], Any], generation: int, deadline_s: float, poll_s: float, differs: Callable[[str, int], str]
+) -> int:
+    """Reads a generation until it is the wanted one. Raises FleetError `changed` after the deadline."""
+    end = time.monotonic() + deadline_s
+    while True:
+        try:
+            found = read()
+        except FleetError as error:
+            raise FleetError(str(error), changed=True) from error
+        if str(found) == str(generation):
+            return generation
+        if time.monotonic() >= end:
+            raise FleetError(differs(f"is {found or 'not there'} after {deadline_s:g} s", generation), changed=True)
+        time.sleep(poll_s)
 
 
 def _count(value: Any) -> int | None:
@@ -143,25 +227,13 @@ def local(members: Mapping[str, Any]) -> dict[str, Any]:
     return {name.rpartition(":")[2]: value for name, value in members.items()}
 
 
-def get(switch: Switch, session: Any, path: str, datatype: str) -> Any:
-    """The value at a path, None when there is none."""
+def got(switch: Switch, place: str, read: Callable[[], Any]) -> Any:
+    """What `read` gets; its failure as a FleetError."""
     try:
-        answer = session.get(path=[path], datatype=datatype, encoding="json_ietf")
+        return read()
     except Exception as error:
-        if "NOT_FOUND" in repr(error) or "NOT_FOUND" in repr(getattr(error, "orig_exc", "")):
-            return None
-        raise FleetError(f"switch {switch.name}: Get {path}: {reason_of(error)}", changed=False) from error
-    values = [
-        update["val"]
-        for notification in answer.get("notification", [])
-        for update in notification.get("update", []) or []
-    ]
-    return values[0] if values else None
+        raise FleetError(f"switch {switch.name}: Get {place}: {reason_of(error)}", changed=False) from error
 
 
-def reason_of(error: Exception) -> str:
-    """What a gRPC or pygnmi exception has to say, in one line."""
-    origin = getattr(error, "orig_exc", None) or error.__cause__ or error
-    if hasattr(origin, "code") and hasattr(origin, "details"):
-        return f"{origin.code().name}: {' '.join(str(origin.details()).split())}"
-    return " ".join(str(error).split()) or type(error).__name__
+def _of_another_kind(switch: Switch, error: IntentError) -> str:
+    return f"switch {switch.name}: has an intent of another kind: {error}; so it could not be given back"

@@ -35,6 +35,8 @@ class SwitchPhase(StrEnum):
 
     PENDING = "pending"
     PUSHING = "pushing"
+    COMMITTED = "committed"
+    """Applied, and undone by the switch itself unless it hears soon that it is to stay."""
     APPLIED = "applied"
     ABSENT = "absent"
     """Can't be reached, and has not changed: the rollout went on without it."""
@@ -114,17 +116,23 @@ class Pace:
 
 @dataclass(frozen=True)
 class Steps:
-    """What is to be done now. `open_wave`: soak, look at the switches of this wave, and open the next one."""
+    """What is to be done now. `open_wave`: soak, and look at the switches of this wave, before the next one is opened.
+
+    `confirm`: what these switches have is to stay.
+    """
 
     push: tuple[str, ...] = ()
+    confirm: tuple[str, ...] = ()
     restore: tuple[str, ...] = ()
     activate: bool = False
     open_wave: bool = False
 
 
 GIVING_BACK = "; then, giving back its former intent: "
-TO_RESTORE = (SwitchPhase.APPLIED, SwitchPhase.UNSURE)
-BEGUN = (SwitchPhase.PUSHING, SwitchPhase.APPLIED)
+HELD = (SwitchPhase.COMMITTED, SwitchPhase.APPLIED)
+"""What those have that took it."""
+TO_RESTORE = (*HELD, SwitchPhase.UNSURE)
+BEGUN = (SwitchPhase.PUSHING, *HELD)
 
 
 @dataclass(frozen=True)
@@ -140,6 +148,8 @@ class Rollout:
     """A switch failed, or a person aborted it: nothing is pushed any more."""
     wave: int = 0
     """Those of `plan.waves` that have been opened but for the first."""
+    looked: int = 0
+    """Those whose switches were looked at, and are well: what they have is confirmed."""
     plan: Plan = field(default_factory=Plan)
     switches: Devices[SwitchStep] = field(default_factory=Devices)
     hosts: Devices[HostStep] = field(default_factory=Devices)
@@ -156,17 +166,22 @@ class Rollout:
         if self.turned_back:
             waits = self.switches.count(SwitchPhase.PUSHING)
             return Steps() if waits else Steps(restore=self.switches.named(*TO_RESTORE))
-        if self.phase is Phase.PAUSED or self.active:
+        if self.active:
             return Steps()
-        if self.switches.count(SwitchPhase.APPLIED, SwitchPhase.ABSENT) == len(self.switches):
-            return Steps(activate=True)
+        committed = self.switches.named(SwitchPhase.COMMITTED)
+        if self.phase is Phase.PAUSED:
+            return Steps(confirm=committed)  # nobody knows for how long
+        if self.switches.count(*HELD, SwitchPhase.ABSENT) == len(self.switches):
+            return Steps(confirm=committed, activate=not committed)
         pending = self.switches.named(SwitchPhase.PENDING)
         if self.wave >= len(self.plan.waves):
             return Steps(push=pending)
         room = self.plan.waves[self.wave] - self.switches.count(*BEGUN)
-        if room <= 0:
-            return Steps(open_wave=not self.switches.count(SwitchPhase.PUSHING))
-        return Steps(push=pending[:room])
+        if room > 0:
+            return Steps(push=pending[:room])
+        if self.looked > self.wave:
+            return Steps(confirm=committed)
+        return Steps(open_wave=not self.switches.count(SwitchPhase.PUSHING))
 
     def pushing(self, name: str, previous: dict[str, Any] | None) -> Self:
         """A push is about to start; `previous` is what the switch has. The same rollout where nothing is pushed now.
@@ -179,10 +194,27 @@ class Rollout:
         known = before.previous if before.again else previous
         return self._switch(name, SwitchStep(SwitchPhase.PUSHING, previous=known, again=before.again))
 
-    def pushed(self, name: str, generation: int) -> Self:
-        """The switch confirmed."""
-        applied = replace(self.switches[name], phase=SwitchPhase.APPLIED, applied_generation=generation)
+    def pushed(self, name: str, generation: int, *, is_pending: bool = False) -> Self:
+        """The switch has it; `is_pending`: and undoes it unless it is confirmed."""
+        phase = SwitchPhase.COMMITTED if is_pending else SwitchPhase.APPLIED
+        applied = replace(self.switches[name], phase=phase, applied_generation=generation)
         return self._switch(name, applied)._settled()
+
+    def confirmed(self, name: str) -> Self:
+        """What the switch has stays; the next wave begins where this was the last of one."""
+        step = self.switches[name]
+        if step.phase is not SwitchPhase.COMMITTED:
+            return self
+        after = self._switch(name, replace(step, phase=SwitchPhase.APPLIED))
+        return after if after.turned_back else after._opened()
+
+    def confirm_failed(self, name: str, error: str) -> Self:
+        """The switch did not take the confirmation, and may have gone back by itself."""
+        step = self.switches[name]
+        if step.phase is not SwitchPhase.COMMITTED:
+            return self
+        failed = self._switch(name, replace(step, phase=SwitchPhase.UNSURE, error=error))
+        return failed if failed.turned_back else failed._back(error)
 
     def push_failed(self, name: str, error: str, *, changed: bool, absent: bool = False) -> Self:
         """The switch refused (not `changed`), did not confirm, or is `absent`: nothing was sent to it."""
@@ -194,8 +226,10 @@ class Rollout:
         return failed._back(error)
 
     def wave_opened(self, wave: int) -> Self:
-        """All switches of that wave are well."""
-        return self if self.turned_back or wave != self.wave else replace(self, wave=wave + 1)
+        """All switches of that wave are well: what they have is confirmed, then the next one begins."""
+        if self.turned_back or wave != self.wave or wave < self.looked:
+            return self
+        return replace(self, looked=wave + 1)._opened()
 
     def turned(self, reason: str) -> Self:
         """A person, or a look at the switches, has it undone; the same rollout once its policy is in force."""
@@ -264,12 +298,13 @@ class Rollout:
 
     def restarted(self) -> Self:
         """The orchestrator was: what was being pushed, or given back, is so again."""
-        again = {SwitchPhase.PUSHING: SwitchPhase.PENDING, SwitchPhase.RESTORING: SwitchPhase.UNSURE}
+        again = dict.fromkeys((SwitchPhase.PUSHING, SwitchPhase.COMMITTED), SwitchPhase.PENDING)
         if self.turned_back:
-            again[SwitchPhase.PUSHING] = SwitchPhase.UNSURE
+            again = dict.fromkeys(again, SwitchPhase.UNSURE)
+        again[SwitchPhase.RESTORING] = SwitchPhase.UNSURE
         steps = {name: self.switches[name] for name in self.switches.named(*again)}
         changed = {name: replace(step, phase=again[step.phase], again=True) for name, step in steps.items()}
-        return replace(self, switches=self.switches.having(changed))._settled()
+        return replace(self, switches=self.switches.having(changed), looked=self.wave)._settled()
 
     def saved(self) -> Self:
         """The same, all of it in the store."""
@@ -284,6 +319,7 @@ class Rollout:
             "active": self.active,
             "turned_back": self.turned_back,
             "wave": self.wave,
+            "looked": self.looked,
             "plan": {"waves": list(self.plan.waves), "soak_s": self.plan.soak_s, "absent_most": self.plan.absent_most},
             "switches": self.switches.unsaved_json(),
             "hosts": self.hosts.unsaved_json(),
@@ -305,6 +341,11 @@ class Rollout:
             "hosts": Devices.of(hosts),
         }
         return cls(**{**found, **own}).saved()
+
+    def _opened(self) -> Self:
+        """The same, with its next wave open where nothing of this one is to be confirmed any more."""
+        waits = self.looked <= self.wave or self.switches.count(SwitchPhase.COMMITTED)
+        return self if waits else replace(self, wave=self.wave + 1)
 
     def _back(self, reason: str) -> Self:
         return replace(self, turned_back=True, phase=Phase.RUNNING, error=self.error or reason)._settled()

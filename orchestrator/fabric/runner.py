@@ -23,13 +23,15 @@ from ..store import generations
 from ..store.store import Store, Switch
 from .devices import Devices
 from .ledger import Ledger
-from .rollout import OPEN, HostStep, Pace, Phase, Rollout, SwitchPhase, SwitchStep
+from .rollout import HELD, OPEN, HostStep, Pace, Phase, Rollout, SwitchStep
 from .switches import Fleet
 
 log = logging.getLogger(__name__)
 
 UNSTORED_RETRY_S = 1.0
 ONE_WAVE = Pace()
+ROLLBACK_S, PUSH_S = 600.0, 2.0
+"""A switch that nobody confirms goes back by itself after the first, and so long for each push before and beside it."""
 RESTORE_RETRY_S, RESTORE_RETRY_MOST_S = 1.0, 30.0
 """From one try to give back to the next: doubled with each."""
 
@@ -53,6 +55,7 @@ class Runner:
         self.switch_deadline_s = switch_deadline_s
         self.hosts_deadline_s = hosts_deadline_s
         self.restore_for_s = restore_for_s
+        self.switches_at_once = switches_at_once
         self._observe_push = observe_push
         self._ledger = Ledger(store)
         self._lock, self._changed = self._ledger.lock, self._ledger.changed
@@ -127,7 +130,13 @@ class Runner:
             raise ConflictError(f"the revision's intent is not that of policy {generation}, expected the same")
 
     def recover(self) -> None:
-        """At start-up: goes on, in the background, with what an orchestrator that died left open (at most one)."""
+        """At start-up: goes on, in the background, with what an orchestrator that died left open (at most one).
+
+        Switches are told from now on that this process came last: one that it replaced, and that lives, changes no more
+        of them. By the clock, so that a database that is restored does not make it an earlier one.
+        """
+        self.fleet.term = max((self.store.setting("term") or 0) + 1, int(time.time()))
+        self.store.set_setting("term", self.fleet.term)
         for row in self.store.rollouts():
             if row.phase not in OPEN:
                 continue
@@ -227,7 +236,7 @@ class Runner:
 
     def _carry_out(self, revision: Revision) -> None:
         devices = self.store.switches()
-        works = {"push": self._push, "restore": self._restore}
+        works = {"push": self._push, "confirm": self._confirm, "restore": self._restore}
         end: float | None = None
         look_at: float | None = None
         with self._lock:
@@ -246,7 +255,7 @@ class Runner:
                 if steps.activate:
                     self._ledger.activate(revision.policy)
                     continue
-                for what, names in (("push", steps.push), ("restore", steps.restore)):
+                for what, names in (("push", steps.push), ("confirm", steps.confirm), ("restore", steps.restore)):
                     for name in names:
                         self._submit(what, name, works[what], devices[name], revision)
                 if not steps.open_wave:
@@ -279,7 +288,7 @@ class Runner:
         with self._lock:
             if not self._goes_forward(generation):
                 return
-            wave, names = self._rollout.wave, self._rollout.switches.named(SwitchPhase.APPLIED)
+            wave, names = self._rollout.wave, self._rollout.switches.named(*HELD)
         for name in names:
             try:
                 with self.fleet.at(devices[name]) as door:
@@ -306,7 +315,8 @@ class Runner:
                     log.info("switch name=%s generation=%d event=not-pushed", name, wanted)
                     return
                 sent = True
-                generation = door.apply(revision.intent_of(switch.role), self.switch_deadline_s)
+                intent = revision.intent_of(switch.role)
+                is_pending = door.commit(intent, token(wanted), self._rollback_s(), self.switch_deadline_s)
         except Exception as error:
             changed, absent = sent, False
             if isinstance(error, FleetError):
@@ -316,10 +326,38 @@ class Runner:
             self._observe_push(time.monotonic() - begun, False)
             log.warning("switch name=%s generation=%d event=failed reason=%r", name, wanted, reason)
             return
-        self._ledger.take(wanted, lambda rollout: rollout.pushed(name, generation))
-        self._note_applied(name, generation)
+        self._ledger.take(wanted, lambda rollout: rollout.pushed(name, intent.generation, is_pending=is_pending))
+        self._note_applied(name, intent.generation)
         self._observe_push(time.monotonic() - begun, True)
-        log.info("switch name=%s generation=%d event=applied", name, generation)
+        log.info("switch name=%s generation=%d event=applied", name, intent.generation)
+
+    def _rollback_s(self) -> float:
+        """How long a switch waits to be told that what it has stays, before it goes back by itself."""
+        with self._lock:
+            switches, soak_s = len(self._rollout.switches), self._rollout.plan.soak_s
+        return ROLLBACK_S + soak_s + self.switch_deadline_s + PUSH_S * switches / self.switches_at_once
+
+    def _confirm(self, switch: Switch, revision: Revision) -> None:
+        """Over a session of its own: that it can be opened is what has to be shown."""
+        name, wanted = switch.name, revision.intent.generation
+        end, pause_s = time.monotonic() + self.switch_deadline_s, RESTORE_RETRY_S
+        while self._goes_forward(wanted):
+            try:
+                with self.fleet.at(switch) as door:
+                    door.confirm(token(wanted))
+            except Exception as error:
+                is_final = isinstance(error, FleetError) and error.refused
+                if not is_final and time.monotonic() + pause_s < end and not self._ends.wait(pause_s):
+                    continue
+                if self._ends.is_set():
+                    return  # the next start goes on from here
+                reason = _reason(switch, error)
+                self._ledger.take(wanted, partial(Rollout.confirm_failed, name=name, error=reason))
+                log.warning("switch name=%s generation=%d event=not-confirmed reason=%r", name, wanted, reason)
+                return
+            self._ledger.take(wanted, lambda rollout: rollout.confirmed(name))
+            log.info("switch name=%s generation=%d event=confirmed", name, wanted)
+            return
 
     def _restore(self, switch: Switch, revision: Revision) -> None:
         name, wanted = switch.name, revision.intent.generation
@@ -346,7 +384,7 @@ class Runner:
         while True:
             try:
                 with self.fleet.at(switch) as door:
-                    return door.apply(intent, self.switch_deadline_s)
+                    return door.give_back(intent, token(wanted), self.switch_deadline_s)
             except FleetError as error:
                 if error.refused or time.monotonic() + pause_s >= end or self._ends.wait(pause_s):
                     raise
@@ -372,6 +410,11 @@ class Runner:
     @property
     def _rollout(self) -> Rollout:
         return self._ledger.current[1]
+
+
+def token(generation: int) -> str:
+    """What a rollout's commits are called on switches; the generation has a random part."""
+    return f"qclimb-{generation}"
 
 
 def _reason(switch: Switch, error: Exception) -> str:

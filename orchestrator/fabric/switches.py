@@ -1,6 +1,5 @@
-"""The fabric's switches by gNMI over mTLS: the only user of pygnmi. What is said to one is door.py's."""
+"""The fabric's switches by gNMI over mTLS: how one is reached. What is said to it is door.py's, or sonic_door.py's."""
 
-import json
 import socket
 import ssl
 from collections.abc import Iterator
@@ -9,14 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from qclimb import pem
-from qclimb.errors import IntentError
 from qclimb.switch_state import SwitchState
 
 from ..errors import FleetError
 from ..store.store import Switch
-from .door import ROOT, Door, get, reason_of
+from . import door, sonic_door
+from .door import Door
+from .session import Session, reason_of
+from .sonic_door import SonicDoor
 
-CALL_TIMEOUT_S = 10
 ALERT_S = 0.5
 
 
@@ -26,26 +26,26 @@ class Fleet:
     def __init__(
         self, certificate: Path | None, key: Path | None, ca: Path | None, connect_timeout_s: float = 3.0
     ) -> None:
-        """Raises QclimbError where the files make no client certificate, or no CA."""
+        """Raises QclimbError where the files make no client certificate, or no CA.
+
+        term  what every Set carries as its election id, so that an orchestrator that was replaced changes no switch
+        """
         self.files = (certificate, key, ca) if certificate and key and ca else None
         if self.files:
             pem.check(*self.files)
         self.connect_timeout_s = connect_timeout_s
-        self._kept: dict[tuple[str, str, str | None], tuple[Any, Any]] = {}
+        self.term = 0
+        self._kept: dict[tuple[str, str, str | None], Session] = {}
 
     def state(self, switch: Switch) -> SwitchState:
         """What the switch tells of spines, over a session that stays open. One call at a time a switch."""
         key = (switch.name, switch.address, switch.server_name)
         if key not in self._kept:
             self._kept[key] = self._open(switch)
-        client, session = self._kept[key]
         try:
-            return SwitchState.from_gnmi(get(switch, session, ROOT, "state"))
-        except IntentError as error:
-            raise FleetError(f"switch {switch.name}: its state can't be read: {error}", changed=False) from error
+            return self._door(switch, self._kept[key]).state()
         except FleetError:
-            del self._kept[key]
-            client.close()
+            self._kept.pop(key).close()
             raise
 
     def certificate_ends(self, switch: Switch) -> float:
@@ -68,21 +68,25 @@ class Fleet:
             raise FleetError(f"switch {switch.name} at {switch.address}: TLS: {error}", changed=False) from error
 
     @contextmanager
-    def at(self, switch: Switch) -> Iterator[Door]:
+    def at(self, switch: Switch) -> Iterator[Door | SonicDoor]:
         """A switch to be told something, over one session. FleetError.absent: it can't be reached."""
-        with self._session(switch) as session:
-            yield Door(switch, session)
-
-    @contextmanager
-    def _session(self, switch: Switch) -> Iterator[Any]:
-        client, session = self._open(switch)
+        session = self._open(switch)
         try:
-            yield session
+            yield self._door(switch, session)
         finally:
-            client.close()
+            session.close()
 
-    def _open(self, switch: Switch) -> tuple[Any, Any]:
-        """A client, and its session."""
+    def _door(self, switch: Switch, session: Session) -> Door | SonicDoor:
+        """By what its server serves: qclimb's own, or SONiC's."""
+        if door.MODEL in session.models:
+            return Door(switch, session, self.term)
+        if sonic_door.MODEL in session.models:
+            return SonicDoor(switch, session)
+        models = ", ".join(sorted(session.models)) or "none"
+        said = f"serves the models {models}, expected {door.MODEL} or {sonic_door.MODEL}"
+        raise FleetError(f"switch {switch.name} at {switch.address}: {said}", changed=False)
+
+    def _open(self, switch: Switch) -> Session:
         if self.files is None:
             reason = "the orchestrator was started without certificates for switches (--switch-cert, -key, -ca)"
             raise FleetError(f"switch {switch.name} can't be reached: {reason}", changed=False)
@@ -95,23 +99,9 @@ class Fleet:
             raise FleetError(said, changed=False, absent=True) from error
         except OSError as error:
             raise FleetError(f"{place}: {error.strerror or error}", changed=False, absent=True) from error
-        from pygnmi.client import gNMIclient  # half a second of protobuf, only where a switch is spoken to
-
-        deadlines = json.dumps({"methodConfig": [{"name": [{}], "timeout": f"{CALL_TIMEOUT_S}s"}]})
-        client = gNMIclient(
-            target=switch.endpoint,
-            path_cert=str(certificate),
-            path_key=str(key),
-            path_root=str(ca),
-            override=switch.server_name,
-            gnmi_timeout=self.connect_timeout_s,
-            grpc_options=[("grpc.service_config", deadlines), ("grpc.use_local_subchannel_pool", 1)],
-            no_qos_marking=True,
-        )
         try:
-            return client, client.connect()
+            return Session(switch.endpoint, self.files, switch.server_name, self.connect_timeout_s)
         except Exception as error:
-            client.close()
             self._say_what_is_wrong(switch, certificate, key, ca)
             raise FleetError(f"{place}: {reason_of(error)}", changed=False, absent=True) from error
 

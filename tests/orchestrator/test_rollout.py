@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from orchestrator.fabric.devices import Devices
 from orchestrator.fabric.rollout import (
+    BEGUN,
     OPEN,
     HostPhase,
     HostStep,
@@ -133,6 +134,48 @@ def test_waves_open_one_after_the_other_and_only_when_the_last_has_settled():
     assert rollout.next_steps() == Steps(push=("s3", "s4"))
 
 
+def test_what_a_switch_would_undo_is_confirmed_when_all_have_it_and_before_any_host_hears_of_it():
+    rollout = fresh().pushing("s0", OLD).pushed("s0", 7, is_pending=True)
+    assert rollout.next_steps() == Steps(push=("s1",))
+    rollout = rollout.pushing("s1", OLD).pushed("s1", 7, is_pending=True)
+    assert rollout.next_steps() == Steps(confirm=("s0", "s1"))
+    rollout = rollout.confirmed("s0")
+    assert rollout.confirmed("s0") is rollout
+    assert rollout.next_steps() == Steps(confirm=("s1",))
+    assert rollout.confirmed("s1").next_steps() == Steps(activate=True)
+
+
+def test_a_wave_is_confirmed_once_its_switches_were_looked_at_and_before_the_next_begins():
+    rollout = fresh(3, plan=Plan(waves=(1,))).pushing("s0", OLD).pushed("s0", 7, is_pending=True)
+    assert rollout.next_steps() == Steps(open_wave=True)
+    rollout = rollout.wave_opened(0)
+    assert rollout.wave_opened(0) is rollout
+    assert rollout.next_steps() == Steps(confirm=("s0",))
+    assert rollout.confirmed("s0").next_steps() == Steps(push=("s1", "s2"))
+
+
+def test_a_paused_rollout_confirms_what_it_has_told():
+    rollout = fresh(3, plan=Plan(waves=(1,))).pushing("s0", OLD).pushed("s0", 7, is_pending=True).paused()
+    assert rollout.next_steps() == Steps(confirm=("s0",))
+    assert rollout.confirmed("s0").resumed().next_steps() == Steps(open_wave=True)
+
+
+def test_a_switch_that_takes_no_confirmation_turns_the_rollout_back():
+    rollout = fresh().pushing("s0", OLD).pushed("s0", 7, is_pending=True).pushing("s1", OLD)
+    rollout = rollout.pushed("s1", 7, is_pending=True).confirmed("s0").confirm_failed("s1", "gone")
+    assert (rollout.turned_back, rollout.error) == (True, "gone")
+    assert rollout.next_steps() == Steps(restore=("s0", "s1"))
+    assert rollout.confirmed("s1") is rollout.confirm_failed("s1", "again") is rollout  # too late
+
+
+def test_a_restart_tells_a_switch_again_that_was_not_confirmed():
+    rollout = fresh().pushing("s0", OLD).pushed("s0", 7, is_pending=True).restarted()
+    assert rollout.next_steps() == Steps(push=("s0", "s1"))
+    assert rollout.pushing("s0", None).switches["s0"].previous == OLD
+    back = fresh(1).pushing("s0", OLD).pushed("s0", 7, is_pending=True).turned("a person").restarted()
+    assert back.next_steps() == Steps(restore=("s0",))
+
+
 def test_a_canary_that_is_away_is_no_canary():
     rollout = fresh(3, plan=Plan(waves=(1,), absent_most=1)).push_failed("s0", "away", changed=False, absent=True)
     assert rollout.next_steps() == Steps(push=("s1",))
@@ -194,9 +237,10 @@ def test_every_course_ends_and_keeps_its_promises(data, switches, hosts):
             break
         steps = rollout.next_steps()
         if not rollout.turned_back and not rollout.active:
-            begun = rollout.switches.count(SwitchPhase.PUSHING, SwitchPhase.APPLIED) + len(steps.push)
+            begun = rollout.switches.count(*BEGUN) + len(steps.push)
             assert begun <= (*rollout.plan.waves, switches)[rollout.wave]
         under_way += [("push", name) for name in steps.push if ("push", name) not in under_way]
+        under_way += [("confirm", name) for name in steps.confirm if ("confirm", name) not in under_way]
         under_way += [("restore", name) for name in steps.restore if ("restore", name) not in under_way]
         happens = data.draw(st.integers(0, 11)) if turn < 100 else 11
         if happens == 0:
@@ -222,7 +266,7 @@ def test_every_course_ends_and_keeps_its_promises(data, switches, hosts):
         pytest.fail(f"no end: {rollout}")
     left = set(phases(rollout))
     assert rollout.phase not in OPEN
-    assert not left & {SwitchPhase.PUSHING, SwitchPhase.RESTORING, SwitchPhase.UNSURE}
+    assert not left & {SwitchPhase.PUSHING, SwitchPhase.COMMITTED, SwitchPhase.RESTORING, SwitchPhase.UNSURE}
     if rollout.phase is Phase.ROLLED_BACK:
         assert SwitchPhase.APPLIED not in left
 
@@ -232,10 +276,13 @@ def _comes_of(data, rollout: Rollout, what: str, name: str) -> Rollout:
     if what == "restore":
         rollout = rollout.restoring(name)
         return rollout.restored(name, 6) if good else rollout.restore_failed(name, "y")
+    if what == "confirm":
+        return rollout.confirmed(name) if good else rollout.confirm_failed(name, "z")
     if rollout.turned_back:
         return rollout
     if not data.draw(st.integers(0, 4)):
         return rollout.push_failed(name, "away", changed=False, absent=True)
     rollout = rollout.pushing(name, OLD)
     changed = data.draw(st.booleans())
-    return rollout.pushed(name, 7) if good else rollout.push_failed(name, "x", changed=changed)
+    is_pending = data.draw(st.booleans())
+    return rollout.pushed(name, 7, is_pending=is_pending) if good else rollout.push_failed(name, "x", changed=changed)

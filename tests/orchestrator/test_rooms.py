@@ -90,7 +90,7 @@ def test_plans_are_pure():
 
 def test_only_one_file_speaks_gnmi():
     speaks = [file.name for file in sources("orchestrator") if any("pygnmi" in module for module in imported(file))]
-    assert speaks == ["switches.py"]
+    assert speaks == ["session.py"]
 
 
 def test_others_import_no_more_of_it_than_is_theirs():

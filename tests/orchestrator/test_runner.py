@@ -29,15 +29,27 @@ class Switches:
 
     def __init__(self, broken: Exception | None = None) -> None:
         self.given: list[tuple[str, int | None]] = []
+        self.confirmed: list[str] = []
         self.broken = broken
 
     @contextmanager
     def at(self, switch: Any) -> Iterator[Any]:
-        own = {name: partial(getattr(self, name), switch) for name in ("intent", "apply", "unwell")}
+        names = ("intent", "apply", "unwell", "commit", "confirm", "give_back")
+        own = {name: partial(getattr(self, name), switch) for name in names}
         yield SimpleNamespace(**own)
 
     def unwell(self, switch: Any, generation: int) -> str | None:
         return None
+
+    def commit(self, switch: Any, intent: SwitchIntent, token: str, rollback_s: float, deadline_s: float) -> bool:
+        self.apply(switch, intent, deadline_s)
+        return True
+
+    def confirm(self, switch: Any, token: str) -> None:
+        self.confirmed.append(switch.name)
+
+    def give_back(self, switch: Any, intent: SwitchIntent | None, token: str, deadline_s: float) -> int:
+        return self.apply(switch, intent, deadline_s)
 
     def intent(self, switch: Any) -> SwitchIntent | None:
         if self.broken:

@@ -81,6 +81,8 @@ class Switches:
 
         yield SimpleNamespace(
             apply=apply,
+            commit=lambda intent, token, rollback_s, deadline_s: not apply(intent, deadline_s),
+            give_back=lambda intent, token, deadline_s: apply(intent, deadline_s),
             intent=lambda: self.holds.get(switch.name),
             told=lambda: Told("seen", {}),
             unwell=lambda _: None,

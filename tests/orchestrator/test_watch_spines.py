@@ -50,7 +50,12 @@ class Fabric:
     @contextmanager
     def at(self, switch: Switch) -> Iterator[Any]:
         self._meet(switch)
-        yield SimpleNamespace(intent=partial(self.intent, switch), apply=partial(self.apply, switch))
+
+        def commit(intent: SwitchIntent | None, token: str, rollback_s: float, deadline_s: float) -> bool:
+            self.apply(switch, intent, deadline_s)
+            return False
+
+        yield SimpleNamespace(intent=partial(self.intent, switch), commit=commit)
 
     def intent(self, switch: Switch) -> SwitchIntent | None:
         return self.given.get(switch.name)

@@ -1,0 +1,240 @@
+"""Both doors of a switch, by the Fleet over mTLS: qclimb's own server with its confirmed commits, and SONiC's own."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from qclimb.config_db import TABLES, check_whole, with_digest
+from qclimb.intent import PathWeights, QueueClass, SwitchIntent
+
+from orchestrator.errors import FleetError
+from orchestrator.fabric import sonic_door
+from orchestrator.fabric.sonic_door import operations, rows_of
+from orchestrator.fabric.switches import Fleet
+from orchestrator.store.store import Switch
+from tests.orchestrator.sonic_gnmi import SonicGnmi, serving
+from tests.switchd.stand import CONFIG, PLATFORM, Pki, Redis, running_daemon, running_redis, wait_until
+
+BASE = SwitchIntent(1, "enabled", (QueueClass(0, 47, 7), QueueClass(1, 43, 6)), ports=("Ethernet0", "Ethernet4"))
+LATER = SwitchIntent(2, "enabled", (QueueClass(0, 47, 7),))
+DEADLINE_S = 120.0
+
+
+@pytest.fixture(scope="module")
+def fleet(pki: Path) -> Fleet:
+    return Fleet(pki / "orchestrator.pem", pki / "orchestrator.key", pki / "ca.pem", connect_timeout_s=60)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Redis]:
+    with running_redis() as found:
+        found.load(PLATFORM)
+        yield found
+
+
+@pytest.fixture(scope="module")
+def own(server: Redis, pki: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Switch]:
+    """A switch whose address is that of switchd's server."""
+    with running_daemon(server.url, Pki(pki), tmp_path_factory.mktemp("log") / "log") as daemon:
+        yield Switch("l1", f"127.0.0.1:{daemon.port}")
+
+
+@pytest.fixture
+def sonic(server: Redis, own: Switch, pki: Path) -> Iterator[tuple[Switch, SonicGnmi]]:
+    """The same switch, by the address of SONiC's server."""
+    servicer = SonicGnmi(server)
+    with serving(servicer, pki) as port:
+        yield Switch("l1", f"127.0.0.1:{port}"), servicer
+
+
+@pytest.fixture(autouse=True)
+def empty(fleet: Fleet, own: Switch, server: Redis) -> Iterator[None]:
+    yield
+    server.db(CONFIG).delete("QCLIMB_COMMIT|pending")
+    with fleet.at(own) as door:
+        door.apply(None, DEADLINE_S)
+
+
+def stored(server: Redis) -> SwitchIntent | None:
+    rows = server.rows(*TABLES)
+    return SwitchIntent.from_config_db(rows) if rows["QCLIMB"] else None
+
+
+@contextmanager
+def refused(**expected: bool) -> Iterator[pytest.ExceptionInfo[FleetError]]:
+    with pytest.raises(FleetError) as error:
+        yield error
+    assert {name: getattr(error.value, name) for name in expected} == expected, str(error.value)
+
+
+# qclimb's own server
+
+
+def test_what_is_committed_and_confirmed_stays(fleet: Fleet, own: Switch, server: Redis) -> None:
+    with fleet.at(own) as door:
+        assert door.intent() is None
+        assert door.commit(BASE, "qclimb-1", 600, DEADLINE_S)
+        assert (door.intent(), door.unwell(1)) == (BASE, None)
+        door.confirm("qclimb-1")
+        door.confirm("qclimb-1")  # said again
+        assert not server.db(CONFIG).exists("QCLIMB_COMMIT|pending")
+        with refused(refused=True, changed=False):
+            door.confirm("qclimb-2")
+
+
+def test_what_nobody_confirms_is_gone_by_itself(fleet: Fleet, own: Switch, server: Redis) -> None:
+    with fleet.at(own) as door:
+        door.apply(BASE, DEADLINE_S)
+        door.commit(LATER, "qclimb-2", 0.3, DEADLINE_S)
+    wait_until(lambda: stored(server) == BASE, "the switch has gone back")
+    with fleet.at(own) as door, refused(refused=True):
+        door.confirm("qclimb-2")
+
+
+def test_a_commit_that_is_said_again_waits_anew_and_one_of_another_intent_replaces_it(
+    fleet: Fleet, own: Switch, server: Redis
+) -> None:
+    def until() -> float:
+        return float(server.db(CONFIG).hget("QCLIMB_COMMIT|pending", "until"))
+
+    with fleet.at(own) as door:
+        door.apply(BASE, DEADLINE_S)
+        door.commit(LATER, "qclimb-2", 100, DEADLINE_S)
+        first = until()
+        assert door.commit(LATER, "qclimb-2", 500, DEADLINE_S)
+        assert until() - first > 300
+        third = SwitchIntent(3, "enabled", (QueueClass(0, 45, 7),))
+        assert door.commit(third, "qclimb-2", 500, DEADLINE_S)
+        assert stored(server) == third
+        assert door.give_back(BASE, "qclimb-2", DEADLINE_S) == 1
+        assert stored(server) == BASE
+        assert door.give_back(None, "qclimb-2", DEADLINE_S) == 0
+        assert stored(server) is None
+
+
+def test_somebody_elses_commit_is_not_touched(fleet: Fleet, own: Switch, server: Redis) -> None:
+    with fleet.at(own) as door:
+        door.commit(BASE, "a-person", 600, DEADLINE_S)
+        for say in (
+            lambda: door.commit(LATER, "qclimb-2", 600, DEADLINE_S),
+            lambda: door.give_back(LATER, "qclimb-2", DEADLINE_S),
+            lambda: door.apply(LATER, DEADLINE_S),
+        ):
+            with refused(refused=True, changed=False) as error:
+                say()
+            assert "commit 'a-person' is pending" in str(error.value)
+    assert stored(server) == BASE
+
+
+def test_an_orchestrator_that_was_replaced_changes_nothing(fleet: Fleet, own: Switch, pki: Path, server: Redis) -> None:
+    old = Fleet(pki / "orchestrator.pem", pki / "orchestrator.key", pki / "ca.pem", connect_timeout_s=60)
+    old.term, fleet.term = 7, 8
+    try:
+        with fleet.at(own) as door:
+            door.apply(BASE, DEADLINE_S)
+        with old.at(own) as door, refused(refused=True, changed=False) as error:
+            door.commit(LATER, "qclimb-2", 600, DEADLINE_S)
+        assert "PERMISSION_DENIED" in str(error.value) and "another one is master" in str(error.value)
+    finally:
+        fleet.term = 0
+    assert stored(server) == BASE
+
+
+# SONiC's own server
+
+
+def test_by_sonics_server_an_intent_arrives_as_rows_and_is_applied(
+    fleet: Fleet, sonic: tuple[Switch, SonicGnmi], server: Redis
+) -> None:
+    switch, servicer = sonic
+    with fleet.at(switch) as door:
+        assert door.intent() is None
+        assert not door.commit(BASE, "qclimb-1", 600, DEADLINE_S)  # nothing to be confirmed there
+        door.confirm("qclimb-1")
+        assert (door.intent(), stored(server), door.unwell(1)) == (BASE, BASE, None)
+        check_whole(server.rows(*TABLES))
+        assert server.rows("QUEUE")["QUEUE"]
+        assert door.told().verification == "unverified"
+        assert door.apply(LATER, DEADLINE_S) == 2
+        assert (stored(server), len(servicer.sets)) == (LATER, 2)
+        assert door.give_back(BASE, "qclimb-1", DEADLINE_S) == 1
+        assert stored(server) == BASE
+        before = len(servicer.sets)
+        door.apply(BASE, DEADLINE_S)
+        assert len(servicer.sets) == before  # there was nothing to write
+        assert door.apply(None, DEADLINE_S) == 0
+        assert (stored(server), door.intent()) == (None, None)
+        assert "expected 9" in str(door.unwell(9))
+
+
+def test_a_patch_that_breaks_half_way_may_have_changed_the_switch_which_takes_no_half_intent(
+    fleet: Fleet, sonic: tuple[Switch, SonicGnmi], server: Redis
+) -> None:
+    switch, servicer = sonic
+    with fleet.at(switch) as door:
+        door.apply(BASE, DEADLINE_S)
+        before = server.rows("QUEUE", "PORT_QOS_MAP")
+        servicer.fails_after = 1
+        with refused(changed=True, refused=False) as error:
+            door.apply(LATER, DEADLINE_S)
+        assert "some parts not updated" in str(error.value)
+        wait_until(lambda: "waiting for a whole intent" in server.status()["last_error"], "the switch says so")
+        assert server.rows("QUEUE", "PORT_QOS_MAP") == before
+        servicer.fails_after = 10**9
+        assert door.give_back(BASE, "qclimb-1", DEADLINE_S) == 1
+        assert stored(server) == BASE
+
+
+def test_a_role_that_may_not_write_and_an_intent_that_the_switch_refuses_say_so(
+    fleet: Fleet, sonic: tuple[Switch, SonicGnmi], server: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sonic_door, "APPLIED_S", 3.0)
+    switch, _ = sonic
+    with fleet.at(switch) as door, refused(changed=True) as error:
+        door.apply(SwitchIntent(5, "enabled", (QueueClass(0, 47, 7),), ports=("Ethernet99",)), 0)
+    assert "expected 5; it says: port 'Ethernet99' is not in the table PORT" in str(error.value)
+    server.db(CONFIG).hset("GNMI_CLIENT_CERT|orchestrator", "role@", "gnmi_config_db_readonly")
+    try:
+        with fleet.at(switch) as door, refused(changed=True) as error:
+            door.apply(BASE, DEADLINE_S)
+        assert "does not have access" in str(error.value)
+    finally:
+        server.db(CONFIG).hset("GNMI_CLIENT_CERT|orchestrator", "role@", "gnmi_config_db_readwrite")
+
+
+def test_a_server_that_is_neither_is_named(fleet: Fleet, server: Redis, pki: Path) -> None:
+    class Other(SonicGnmi):
+        def Capabilities(self, request: Any, context: Any) -> Any:
+            found = super().Capabilities(request, context)
+            found.supported_models[0].name = "openconfig-interfaces"
+            return found
+
+    with serving(Other(server), pki) as port:
+        reached = fleet.at(Switch("l1", f"127.0.0.1:{port}"))
+        with refused(changed=False) as error, reached:
+            pass
+    assert "serves the models openconfig-interfaces, expected qclimb or sonic-db" in str(error.value)
+
+
+# Rows as operations
+
+
+def test_operations_leave_no_empty_table_and_touch_only_what_differs() -> None:
+    base, later = with_digest(BASE.to_config_db()), with_digest(LATER.to_config_db())
+    delete, update = operations({}, base)
+    assert (delete, [list(one.path[2:]) for one in update]) == ([], [["QCLIMB"], ["QCLIMB_CLASS"]])
+    assert update[0].value["global"]["ports"] == ["Ethernet0", "Ethernet4"]
+    delete, update = operations(base, later)
+    assert [path[2:] for path in delete] == [["QCLIMB_CLASS", "1"]]
+    assert [list(one.path[2:]) for one in update] == [["QCLIMB", "global"]]
+    assert operations(base, base) == ([], [])
+    weighted = SwitchIntent(4, "enabled", (QueueClass(0, 47, 7),), PathWeights({"s1": 1.0}))
+    assert [path[2:] for path in operations(with_digest(weighted.to_config_db()), later)[0]] == [["QCLIMB_PATH"]]
+    assert [path[2:] for path in operations(later, {})[0]] == [["QCLIMB"], ["QCLIMB_CLASS"]]
+
+
+@pytest.mark.parametrize("found", [None, [], {"global": 3}, "text"])
+def test_what_is_no_table_has_no_rows(found: Any) -> None:
+    assert rows_of(found) == {}
