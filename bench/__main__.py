@@ -28,6 +28,7 @@ NAMES = (
     "control",
     "rollout",
     "switch",
+    "gnmi",
     "spines",
 )
 LONG = ("sim_growth", "drain", "nginx", "shares")

@@ -144,10 +144,12 @@ class Switch:
             self._is_refused = True
             if str(error) != status.last_error:
                 log.warning("refused generation=%s error=%r", status.desired_generation, str(error))
-            kept, ports = self.board.snapshot.intent, self.board.snapshot.ports
+            now = self.board.snapshot
+            kept, ports, classes = now.intent, now.ports, now.classes
             if isinstance(error, Refused):
                 kept, ports = intent, state.port_rows((), error.ports) or ports
-            self._publish(kept, status.failed(error), self.board.snapshot.classes, ports)
+                classes = state.refused_class_rows(intent, classes, str(error)) if intent is not None else classes
+            self._publish(kept, status.failed(error), classes, ports)
             return False
         return self._apply(intent, status, planned, rows)
 

@@ -216,7 +216,7 @@ class Database(ABC):
 
     def _tables(self, number: int, tables: Iterable[str]) -> Rows:
         rows: Rows = {table: {} for table in tables}
-        answer = json.loads(self.run(number, scripts.READ_TABLES, (), tuple(rows)))
+        answer = json.loads(self.run(number, scripts.READ_TABLES, (), (scripts.glob_over(rows), *rows)))
         for whole, found in sorted(answer):
             table, _, key = whole.partition("|")
             rows[table][key] = _paired(found)

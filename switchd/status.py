@@ -24,7 +24,7 @@ TABLES = (
     *(STATUS_TABLE, CLASS_STATE_TABLE, PORT_STATE_TABLE, ASIC_STATE_TABLE),
     *(SPINE_STATE_TABLE, PATH_STATE_TABLE),
 )
-APPLIED, REFUSED, PENDING = "applied", "refused", "pending"
+APPLIED, REFUSED, PENDING, FAILED = "applied", "refused", "pending", "failed"
 NOT_VERIFIED = "written, not verified"
 
 
@@ -151,6 +151,20 @@ def alarmed(rows: Mapping[str, Row], alarms: Mapping[int, str]) -> dict[str, Row
         priority: {**row, "alarm": of_queue[row["queue"]]} if row.get("queue") in of_queue else row
         for priority, row in ((p, {f: v for f, v in row.items() if f != "alarm"}) for p, row in rows.items())
     }
+
+
+def refused_class_rows(intent: SwitchIntent, before: Mapping[str, Row], reason: str) -> dict[str, Row]:
+    """QCLIMB_CLASS_STATE rows while the switch keeps what it has instead of this intent.
+
+    A class of the intent that is not in force as it is wanted has failed, and says why. What its row tells beside is
+    what the switch does: of one that is new, what is wanted of it.
+    """
+    wanted, told = class_rows(intent, FAILED), {key: dict(row) for key, row in before.items()}
+    for priority, row in wanted.items():
+        now = told.get(priority)
+        if now is None or any(now.get(name) != row[name] for name in ("dscp", "queue", "path")):
+            told[priority] = {**(now or row), "status": FAILED, "reason": reason}
+    return told
 
 
 def port_rows(

@@ -52,6 +52,9 @@ def test_a_refused_intent_changes_nothing_and_the_state_says_why(server: Redis, 
     wait_until(lambda: "queue 5 has PFC" in server.status().get("last_error", ""), "the refusal is told")
     assert server.status()["applied_generation"] == "3"
     assert server.status()["desired_generation"] == "4"
+    first, second = (server.db(STATE).hgetall(f"QCLIMB_CLASS_STATE|{p}") for p in (0, 1))
+    assert (first["status"], first["queue"]) == ("applied", "7")  # wanted as it is
+    assert (second["status"], second["queue"], "queue 5 has PFC" in second["reason"]) == ("failed", "6", True)
     for row in before["PORT_QOS_MAP"].values():
         row["pfc_enable"] = "5"
     assert server.rows(*QOS) == before
@@ -59,6 +62,7 @@ def test_a_refused_intent_changes_nothing_and_the_state_says_why(server: Redis, 
         server.db(CONFIG).hdel(f"PORT_QOS_MAP|Ethernet{4 * n}", "pfc_enable")
     applied(server, 4)
     assert "last_error" not in server.status()
+    assert "reason" not in server.db(STATE).hgetall("QCLIMB_CLASS_STATE|1")
 
 
 def port_states(server: Redis) -> dict[str, dict[str, str]]:
