@@ -4,8 +4,8 @@ uint64 leaves go in as numbers or strings, and out as strings in JSON_IETF (RFC 
 """
 
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 from qclimb.errors import IntentError
 from qclimb.intent import SwitchIntent
@@ -27,6 +27,7 @@ COUNTERS = frozenset({"packets", "bytes", "dropped-packets"})
 UNCOUNTED = ("reason", "alarm", *(name.replace("_", "-") for name in SHARES))
 SHARE = re.compile(r"[01](\.[0-9]{1,9})?")
 PREFIX = f"{MODULE}:"
+Shared = TypeVar("Shared")
 YEAR_10000_S = 253_402_300_800
 
 
@@ -37,6 +38,7 @@ class Model:
         self.schema: Schema = load(MODULE)
         self.root = self.schema.root
         self._last: tuple[Snapshot, Tree] | None = None
+        self._shared: tuple[Tree, dict[Any, Any]] = ({}, {})
 
     def config(self, intent: SwitchIntent | None) -> Tree:
         """The configuration as a tree; {} when nothing was ever set."""
@@ -65,6 +67,22 @@ class Model:
         if last is None or last[0] is not snapshot:
             self._last = last = (snapshot, self.data(snapshot))
         return last[1]
+
+    def shared(self, key: Any, data: Tree, make: Callable[[], Shared]) -> Shared:
+        """What `make` makes of the tree that `uncounted` gave last, once for all who ask with this key.
+
+        Hundreds of subscribers wake at one snapshot, and want the same leaves.
+        """
+        if self._last is None or self._last[1] is not data:
+            return make()
+        shared = self._shared  # another thread may put another tree's in its place
+        if shared[0] is not data:
+            self._shared = shared = (data, {})
+        known = shared[1]
+        if key not in known:
+            known[key] = make()
+        found: Shared = known[key]
+        return found
 
     def data(
         self,

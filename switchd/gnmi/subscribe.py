@@ -125,7 +125,9 @@ def stream(
     data = read(first, any(one.needs_counters for one in watch))
 
     def told(place: Place, data: Tree) -> Leaves:
-        return leaves_of(model, (place,), data, wanted.encoding == pb.JSON_IETF, wanted.depth)
+        as_text, depth = wanted.encoding == pb.JSON_IETF, wanted.depth
+        key = (place.steps, as_text, depth)
+        return model.shared(key, data, lambda: leaves_of(model, (place,), data, as_text, depth))
 
     for one in watch:
         one.begin(told(one.part.place, data), time.monotonic())

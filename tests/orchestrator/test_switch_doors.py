@@ -36,8 +36,8 @@ def server() -> Iterator[Redis]:
 
 @pytest.fixture(scope="module")
 def own(server: Redis, pki: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Switch]:
-    """A switch whose address is that of switchd's server."""
-    with running_daemon(server.url, Pki(pki), tmp_path_factory.mktemp("log") / "log") as daemon:
+    """A switch whose address is that of switchd's server, which keeps out of others' patches."""
+    with running_daemon(server.url, Pki(pki), tmp_path_factory.mktemp("log") / "log", "--quiet-s", "0.5") as daemon:
         yield Switch("l1", f"127.0.0.1:{daemon.port}")
 
 
@@ -180,7 +180,7 @@ def test_a_patch_that_breaks_half_way_may_have_changed_the_switch_which_takes_no
         with refused(changed=True, refused=False) as error:
             door.apply(LATER, DEADLINE_S)
         assert "some parts not updated" in str(error.value)
-        wait_until(lambda: "waiting for a whole intent" in server.status()["last_error"], "the switch says so")
+        wait_until(lambda: "waiting for a whole intent" in server.status().get("last_error", ""), "the switch says so")
         assert server.rows("QUEUE", "PORT_QOS_MAP") == before
         servicer.fails_after = 10**9
         assert door.give_back(BASE, "qclimb-1", DEADLINE_S) == 1
@@ -225,12 +225,12 @@ def test_operations_leave_no_empty_table_and_touch_only_what_differs() -> None:
     base, later = with_digest(BASE.to_config_db()), with_digest(LATER.to_config_db())
     delete, update = operations({}, base)
     assert (delete, [list(one.path[2:]) for one in update]) == ([], [["QCLIMB"], ["QCLIMB_CLASS"]])
-    assert update[0].value["global"]["ports"] == ["Ethernet0", "Ethernet4"]
+    assert update[0].value["global"]["ports"] == "Ethernet0,Ethernet4"
     delete, update = operations(base, later)
     assert [path[2:] for path in delete] == [["QCLIMB_CLASS", "1"]]
     assert [list(one.path[2:]) for one in update] == [["QCLIMB", "global"]]
     assert operations(base, base) == ([], [])
-    weighted = SwitchIntent(4, "enabled", (QueueClass(0, 47, 7),), PathWeights({"s1": 1.0}))
+    weighted = SwitchIntent(4, "enabled", (QueueClass(0, 47, 7),), path_weights=PathWeights({"s1": 1.0}))
     assert [path[2:] for path in operations(with_digest(weighted.to_config_db()), later)[0]] == [["QCLIMB_PATH"]]
     assert [path[2:] for path in operations(later, {})[0]] == [["QCLIMB"], ["QCLIMB_CLASS"]]
 
