@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from google.protobuf.message import DecodeError
 from pygnmi.spec.v080 import gnmi_pb2 as pb
 from qclimb.gnmi_ext import union_replace_of
 
@@ -111,7 +112,10 @@ def _told(model: Model, prefix: pb.Path, update: pb.Update) -> tuple[Place, Any]
 
 
 def _update(serialized: bytes) -> pb.Update:
-    return pb.Update.FromString(serialized)  # a part of a message that could be parsed
+    try:
+        return pb.Update.FromString(serialized)
+    except DecodeError:  # our stubs passed it over
+        raise invalid(f"union_replace: {len(serialized)} bytes can't be parsed as an Update") from None
 
 
 def _places(model: Model, prefix: pb.Path, path: pb.Path) -> tuple[Place, ...]:

@@ -262,10 +262,9 @@ def test_a_policy_and_its_rollout_come_into_force_together_or_not_at_all(store):
     assert store.rollout(number).document == {"active": True}
 
 
-def test_an_intent_that_could_not_be_given_back_is_not_replaced(monkeypatch):
+def test_an_intent_that_could_not_be_given_back_is_not_replaced():
     found: dict[str, Any] = {"qclimb:config": {"generation": "3", "colour": "red"}}
-    at = door.Door(Switch("l1", "192.0.2.1:9339"), None)
-    monkeypatch.setattr(door, "get", lambda *_: found)
+    at = door.Door(Switch("l1", "192.0.2.1:9339"), SimpleNamespace(get=lambda *_: found))
     with pytest.raises(FleetError, match=r"unknown key 'colour'.*could not be given back") as caught:
         at.intent()
     assert not caught.value.changed
@@ -466,7 +465,7 @@ def test_aborted_switches_get_back_what_they_had(store, revision, held_up, monke
     monkeypatch.setattr(held_up, "intent", lambda switch: OLD if switch.name == "l0" else intent(switch))
     carried = Runner(store, held_up)
     number = carried.start(revision, "test")
-    while kept(store, number).document["switches"]["l0"]["phase"] != "applied":
+    while kept(store, number).document["switches"]["l0"]["phase"] != "committed":
         time.sleep(0.01)
     carried.abort(number, "root")
     row = ended(store, number)

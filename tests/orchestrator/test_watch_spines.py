@@ -55,7 +55,10 @@ class Fabric:
             self.apply(switch, intent, deadline_s)
             return False
 
-        yield SimpleNamespace(intent=partial(self.intent, switch), commit=commit)
+        def give_back(intent: SwitchIntent | None, token: str, deadline_s: float) -> int:
+            return self.apply(switch, intent, deadline_s)
+
+        yield SimpleNamespace(intent=partial(self.intent, switch), commit=commit, give_back=give_back)
 
     def intent(self, switch: Switch) -> SwitchIntent | None:
         return self.given.get(switch.name)

@@ -340,6 +340,7 @@ BAD: dict[str, tuple[pb.SetRequest, str, str]] = {
     "union_replace beside another": (union_replace(update("/qclimb", ietf({})), delete=[path("/qclimb")]), "INVALID_ARGUMENT", "union_replace is to be the only operation"),
     "union_replace of two minds": (union_replace(update(CLASS_0, ietf({"config": {"dscp": 1, "queue": 7}})), update(f"{CLASS_0}/config/dscp", ietf(2))), "INVALID_ARGUMENT", f"{CLASS_0}/config/dscp: union_replace tells two values of /qclimb/classes/class/0/config/dscp"),
     "union_replace of a command line": (union_replace(pb.Update(path=pb.Path(origin="sonic_cli"), val=pb.TypedValue(ascii_val="x"))), "INVALID_ARGUMENT", "origin 'sonic_cli' is not known here"),
+    "union_replace of bytes that are no update": (pb.SetRequest.FromString(b"\x32\x01\xff"), "INVALID_ARGUMENT", "union_replace: 1 bytes can't be parsed"),
     "a field that nobody knows": (pb.SetRequest.FromString(b"\x4a\x00"), "UNIMPLEMENTED", "field 9 of SetRequest is not supported"),
     "a commit without an action": (pb.SetRequest(extension=[gnmi_ext_pb2.Extension.FromString(b"\x22\x03\x0a\x01a")]), "INVALID_ARGUMENT", "commit 'a': 0 actions"),
     "an election without an id": (pb.SetRequest(extension=[gnmi_ext_pb2.Extension(master_arbitration=gnmi_ext_pb2.MasterArbitration())]), "INVALID_ARGUMENT", "master_arbitration without an election_id"),
