@@ -18,6 +18,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,7 @@ class Probe(gnmi_pb2_grpc.gNMIServicer):  # type: ignore[misc]
         return pb.GetResponse(notification=[pb.Notification(timestamp=time.time_ns(), update=[update])])
 
     async def Set(self, request: Any, context: Any) -> Any:
-        (one,) = (*request.replace, *request.update)
+        one = (list(request.replace) + list(request.update))[0]
         self.value = json.dumps(json.loads(one.val.json_ietf_val)).encode()
         async with self.changed:
             self.version += 1
@@ -70,7 +71,10 @@ class Probe(gnmi_pb2_grpc.gNMIServicer):  # type: ignore[misc]
                 yield pb.SubscribeResponse(sync_response=True)
             version = self.version
             async with self.changed:
-                await self.changed.wait_for(lambda seen=version: self.version != seen)
+                await self.changed.wait_for(partial(self._is_newer, version))
+
+    def _is_newer(self, version: int) -> bool:
+        return self.version != version
 
 
 async def serve(folder: Path) -> None:
