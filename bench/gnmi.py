@@ -117,6 +117,7 @@ async def gets(opens: Open, clients: int) -> float:
             await stub.Get(request)
 
     channels = [opens() for _ in range(clients)]
+    await gnmi_pb2_grpc.gNMIStub(channels[0]).Set(whole(1, 1))
     await asyncio.gather(*(channel.channel_ready() for channel in channels))
     begun = time.perf_counter()
     await asyncio.gather(*(one(channel) for channel in channels))

@@ -106,7 +106,7 @@ def _walked(root: Node, elems: list[Any], names: list[str], unknown: Any) -> Pla
                 unknown or invalid("").code,
                 f"{raw_text(elems)}: no {elem.name!r} under {_here(steps, nodes)} in the schema",
             )
-        steps.append(Step(name, _keys(child, elem, raw_text(elems))))
+        steps.append(Step(name, _keys(child, elem, elems)))
         nodes.append(child)
     return Place(tuple(steps), tuple(nodes))
 
@@ -122,7 +122,7 @@ def _matches(done: Place, elems: list[Any], names: list[str]) -> Iterator[Place]
         if names[0] == DEEP:
             yield from _matches(_below(done, Step(name), child), elems, names)
         elif (names[0] == ANY and set(elems[0].key) <= set(child.keys)) or names[0] == name:
-            keys = _keys(child, elems[0], raw_text(elems))
+            keys = _keys(child, elems[0], elems)
             yield from _matches(_below(done, Step(name, keys), child), elems[1:], names[1:])
 
 
@@ -156,16 +156,18 @@ def check_origin(prefix: Any, path: Any) -> None:
         )
 
 
-def _keys(node: Node, elem: Any, text: str) -> tuple[str, ...] | None:
+def _keys(node: Node, elem: Any, elems: list[Any]) -> tuple[str, ...] | None:
     if node.kind != "list":
         if elem.key:
-            raise invalid(f"{text}: {elem.name!r} is no list, it takes no key")
+            raise invalid(f"{raw_text(elems)}: {elem.name!r} is no list, it takes no key")
         return None
     if not elem.key:
         return None
     given = {name.partition(":")[2] or name: value for name, value in elem.key.items()}
     if set(given) != set(node.keys):
-        raise invalid(f"{text}: list {elem.name!r} has keys {', '.join(node.keys)}, got {', '.join(sorted(given))}")
+        raise invalid(
+            f"{raw_text(elems)}: list {elem.name!r} has keys {', '.join(node.keys)}, got {', '.join(sorted(given))}"
+        )
     return tuple(canonical_key(node.children[name], given[name]) for name in node.keys)
 
 

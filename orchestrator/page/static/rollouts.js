@@ -3,7 +3,7 @@
 import { byId, bytes, h, number, pill, show, table, when } from "./dom.js";
 
 const KIND = { done: "good", running: "", paused: "warn", failed: "bad", "rolled-back": "bad" };
-const ORDER = ["applied", "restored", "pushing", "restoring", "waiting", "unsure", "failed", "stranded", "absent", "pending"];
+const ORDER = ["applied", "restored", "committed", "pushing", "restoring", "waiting", "unsure", "failed", "stranded", "absent", "pending"];
 
 let tools = null;
 let made = null; // a revision that was just made, to be chosen once it is listed

@@ -188,6 +188,19 @@ def test_a_commit_survives_a_daemon_that_is_killed_and_is_undone_only_in_its_tim
                 assert stored(server) == LATER
 
 
+def test_a_commit_whose_time_ends_while_redis_is_away_is_undone_when_it_is_back(pki: Pki, tmp_path: Path) -> None:
+    with running_redis() as server:
+        server.load(PLATFORM)
+        with running_daemon(server.url, pki, tmp_path / "log") as daemon, channel(daemon, "orchestrator") as found:
+            stub = gnmi_pb2_grpc.gNMIStub(found)
+            give(stub, BASE)
+            stub.Set(extended(Commit("one", "commit", 1), wanted=LATER))
+            server.kill()
+            time.sleep(1.1)
+            server.start()
+            wait_until(lambda: stored(server) == BASE, "the commit is undone")
+
+
 def test_a_clock_that_is_set_makes_no_commit_wait_longer_than_it_asked() -> None:
     now = [1000.0]
     clock = Clock(lambda: now[0])
