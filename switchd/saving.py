@@ -8,17 +8,13 @@ has. All of CONFIG_DB is saved, what others have not saved either.
 import logging
 import threading
 
-from jeepney import DBusAddress, MessageType, new_method_call
-from jeepney.io.blocking import open_dbus_connection
-
 from switchd.apply import Switch
 from switchd.status import PENDING
 
 log = logging.getLogger("switchd")
 
-HOST = DBusAddress(
-    "/org/SONiC/HostService/config", bus_name="org.SONiC.HostService.config", interface="org.SONiC.HostService.config"
-)
+HOST = "org.SONiC.HostService.config"
+"""its name on the bus, and its interface; the object's path is the same with slashes"""
 TIMEOUT_S = 120.0
 COMMIT_TABLE = "QCLIMB_COMMIT"
 """has a row while a client may still take its change back"""
@@ -51,9 +47,13 @@ class Saver:
 
     def _save(self) -> None:
         try:
+            from jeepney import DBusAddress, MessageType, new_method_call  # only where it is asked for
+            from jeepney.io.blocking import open_dbus_connection
+
+            host = DBusAddress("/" + HOST.replace(".", "/"), bus_name=HOST, interface=HOST)
             with open_dbus_connection(self._bus) as bus:
-                answer = bus.send_and_get_reply(new_method_call(HOST, "save", "s", ("",)), timeout=TIMEOUT_S)
-        except (OSError, TimeoutError) as error:
+                answer = bus.send_and_get_reply(new_method_call(host, "save", "s", ("",)), timeout=TIMEOUT_S)
+        except (ImportError, OSError, TimeoutError) as error:
             log.warning("save error=%r", f"D-Bus {self._bus}: {error}")
             return
         if answer.header.message_type is MessageType.error:

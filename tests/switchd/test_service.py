@@ -14,11 +14,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import jeepney
 import pytest
 import trustme
 from cryptography.x509 import load_der_x509_certificate, load_pem_x509_certificate
-from jeepney.io.blocking import open_dbus_connection
 from qclimb.errors import QclimbError
 from qclimb.intent import QueueClass, SwitchIntent
 
@@ -250,6 +248,7 @@ def bus(tmp_path: Path) -> Iterator[str]:
     """A D-Bus on which whoever likes may own SONiC's name."""
     if shutil.which("dbus-daemon") is None:
         pytest.skip("needs dbus-daemon")
+    pytest.importorskip("jeepney")
     address = f"unix:path={tmp_path}/bus"
     argv = ["dbus-daemon", "--session", "--nofork", "--address", address]
     process = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -265,18 +264,22 @@ class Host:
     """sonic-host-services, as far as `config save` goes: answers each call with a status, and counts them."""
 
     def __init__(self, address: str) -> None:
+        import jeepney
+        from jeepney.io.blocking import open_dbus_connection
+
+        self._jeepney = jeepney
         self.calls: list[tuple[str, Any]] = []
         self.answer = (0, "")
         self._bus = open_dbus_connection(address)
-        self._bus.send_and_get_reply(jeepney.message_bus.RequestName(HOST.bus_name))
+        self._bus.send_and_get_reply(jeepney.message_bus.RequestName(HOST))
         threading.Thread(target=self._serve, daemon=True).start()
 
     def _serve(self) -> None:
         while True:
             asked = self._bus.receive()
-            if asked.header.message_type is jeepney.MessageType.method_call:
-                self.calls.append((asked.header.fields[jeepney.HeaderFields.member], asked.body))
-                self._bus.send(jeepney.new_method_return(asked, "is", self.answer))
+            if asked.header.message_type is self._jeepney.MessageType.method_call:
+                self.calls.append((asked.header.fields[self._jeepney.HeaderFields.member], asked.body))
+                self._bus.send(self._jeepney.new_method_return(asked, "is", self.answer))
 
 
 def test_a_change_by_our_door_is_saved_where_sonic_saves_its_own(
