@@ -51,6 +51,7 @@ LAB = [
     "matplotlib>=3.8",
     "jinja2>=3.1",
     "joblib>=1.4",
+    "networkx>=3.2",
     "rich>=13",
     "redis>=5",
     "cryptography>=42",

@@ -25,6 +25,7 @@ NAMES = (
     "forest",
     "length",
     "sim",
+    "sim_pdq",
     "control",
     "rollout",
     "switch",

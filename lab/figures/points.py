@@ -107,6 +107,9 @@ def compute(experiment: Experiment | FluidExperiment) -> Point:
     if due_ps is not None:
         is_in_time = (found.received_ps >= 0) & ((found.received_ps <= due_ps) | (due_ps == 0))
         counters["in_time"] = float(is_in_time.mean())
+        counters["in_time_of_due"] = float(is_in_time[due_ps != 0].mean()) if due_ps.any() else 1.0
+    if found.counters.watched is not None:
+        counters["watched"] = found.counters.watched
     return Point(found.size_bytes, found.fct_us, found.slowdown, counters)
 
 

@@ -1,31 +1,36 @@
 """A packet-level simulator: `run(Experiment(...)) -> Results`. README.md begins with an example."""
 
 from lab.sim.errors import EngineError, ExperimentError, SimulationError
-from lab.sim.experiment import Experiment
+from lab.sim.experiment import Experiment, Watch
 from lab.sim.forecast import Exact, Known, Leaves, Nothing
 from lab.sim.homa import homa_for
 from lab.sim.jobs import Jobs
 from lab.sim.matrix import AllToAll, Incast, Permutation, Staggered, Stride, ToRack
-from lab.sim.rated import D3, Pdq, Rcp
+from lab.sim.rated import D3, FlowLevel, Pdq, Rcp
 from lab.sim.results import Counters, Results
 from lab.sim.runner import run, stream
 from lab.sim.schemes import NAMED, Homa, Pfabric, Tcp, scheme_named
 from lab.sim.topology import Topology, single_rooted_tree, star
+from lab.sim.wired import BCube, FatTree, Jellyfish
 from lab.sim.workload import Bursty, FlowList, Poisson, Workload
 
 __all__ = [
     "D3",
     "NAMED",
     "AllToAll",
+    "BCube",
     "Bursty",
     "Counters",
     "EngineError",
     "Exact",
     "Experiment",
     "ExperimentError",
+    "FatTree",
+    "FlowLevel",
     "FlowList",
     "Homa",
     "Incast",
+    "Jellyfish",
     "Jobs",
     "Known",
     "Leaves",
@@ -42,6 +47,7 @@ __all__ = [
     "Tcp",
     "ToRack",
     "Topology",
+    "Watch",
     "Workload",
     "homa_for",
     "run",

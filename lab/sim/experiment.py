@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from lab.sim.errors import ExperimentError, Settings
-from lab.sim.rated import Rated
+from lab.sim.errors import ExperimentError, Settings, check
+from lab.sim.rated import FlowLevel, Rated
 from lab.sim.schemes import Homa, Pfabric, Scheme, Tcp
 from lab.sim.sizes import mean_wire_bytes, size_table
 from lab.sim.topology import Topology
+from lab.sim.wired import Fabric, Wired
 from lab.sim.workload import FlowList, Workload
 
 MOST_LOAD = 2.0
@@ -18,10 +19,23 @@ DRAWN, MOST_FLOWS = 10_000, 10**10
 
 
 @dataclass(frozen=True)
+class Watch:
+    """Of one port: bytes sent and the longest queue in each step."""
+
+    port: int
+    step_us: float = 100.0
+
+    def __post_init__(self) -> None:
+        if self.port < 0:
+            raise ExperimentError(f"watch.port is {self.port}, expected 0 or more")
+        check("watch.step_us", self.step_us, 0.001, 10**6)
+
+
+@dataclass(frozen=True)
 class Experiment:
     """Defaults: pFabric over web-search flows at load 0.6 in pFabric's fabric."""
 
-    topology: Topology = field(default_factory=Topology)
+    topology: Fabric = field(default_factory=Topology)
     scheme: Scheme = field(default_factory=Pfabric)
     workload: Workload | FlowList = field(default_factory=Workload)
     load: float = 0.6
@@ -39,6 +53,11 @@ class Experiment:
     """Of each packet and of an ACK: IP and TCP, as in YAPS and ns-2 (no Ethernet framing)."""
     end_s: float | None = None
     """Simulated time at which the run stops, flows under way or not; None: when all are over."""
+    losses: tuple[tuple[int, float], ...] = ()
+    """Of links that lose packets at random: the port that sends, and the share. A host's port has its number; a leaf's
+    towards a host has the number of hosts and the host's (Wired.links has those of other fabrics)."""
+    watch: Watch | None = None
+    """A port to be told of over time (Counters.watched)."""
 
     def __post_init__(self) -> None:
         if not 0 < self.load <= MOST_LOAD:
@@ -50,10 +69,12 @@ class Experiment:
             raise ExperimentError(f"seed is {self.seed}, expected 0 to 2^32 - 1")
         if self.routing not in ("ecmp", "spray", "priority"):
             raise ExperimentError(f"routing is {self.routing!r}, expected ecmp, spray or priority")
-        if self.routing == "priority" and (isinstance(self.scheme, Pfabric | Rated) or not self.topology.spines):
+        if self.routing == "priority" and (
+            isinstance(self.scheme, Pfabric | Rated | FlowLevel) or not self.topology.spines
+        ):
             lacking = f"scheme {self.scheme.name} has no priorities" if self.topology.spines else "topology.spines is 0"
             raise ExperimentError(f"routing is 'priority', but {lacking}")
-        if self.routing == "spray" and isinstance(self.scheme, Rated):
+        if self.routing == "spray" and isinstance(self.scheme, Rated | FlowLevel):
             raise ExperimentError(f"routing is 'spray', but a flow of scheme {self.scheme.name} keeps to one path")
         if self.spine_shares:
             if len(self.spine_shares) != self.topology.spines:
@@ -72,6 +93,12 @@ class Experiment:
             raise ExperimentError(f"header_bytes is {self.header_bytes}, expected 1 to 1000")
         if self.end_s is not None and not 0 < self.end_s <= 10**6:
             raise ExperimentError(f"end_s is {self.end_s}, expected above 0, up to 1e6")
+        for port, share in self.losses:
+            if not (port >= 0 and 0 <= share <= 1):
+                raise ExperimentError(f"losses has port {port} with share {share}, expected 0 or more and 0 to 1")
+        if isinstance(self.scheme, FlowLevel) and (self.losses or self.watch):
+            what = "losses has a link" if self.losses else "watch has a port"
+            raise ExperimentError(f"{what}, but scheme {self.scheme.name} has no packets")
         if isinstance(self.workload, Workload):
             self.workload.flows_per_second(self.topology, self.load, self.payload_bytes, self.header_bytes)
 
@@ -96,11 +123,12 @@ class Experiment:
         packet = self.payload_bytes, self.header_bytes
         flow_bits = 8 * mean_wire_bytes(size_table(workload.sizes), *packet)
         offered = workload.flows_per_second(topology, self.load, *packet) * flow_bits
-        core = topology.leaves * topology.spines * topology.uplink_rate_bps
         shares = {
             "the busiest host's link": offered * workload.matrix.busiest_share(topology) / topology.host_rate_bps,
-            "the links between leaves and spines": offered * workload.matrix.core_share(topology) / core if core else 0,
         }
+        if not isinstance(topology, Wired) and topology.spines:
+            core = topology.leaves * topology.spines * topology.uplink_rate_bps
+            shares["the links between leaves and spines"] = offered * workload.matrix.core_share(topology) / core
         over = [f"{where} {share:.2f}" for where, share in shares.items() if share >= 1 - 1e-9]
         if not over:
             return None
@@ -109,20 +137,23 @@ class Experiment:
             "them, grow for as long as flows arrive"
         )
 
+    def _of_links(self) -> Settings:
+        return {
+            "lossy_ports": ",".join(str(port) for port, _ in self.losses),
+            "loss_ppm": ",".join(str(round(share * 1e6)) for _, share in self.losses),
+            "watched_port": -1 if self.watch is None else self.watch.port,
+            "watch_step_ps": 1 if self.watch is None else round(self.watch.step_us * 1e6),
+        }
+
     def settings(self) -> Settings:
         """As the engine reads them."""
         topology = self.topology
         return {
-            "leaves": topology.leaves,
-            "spines": topology.spines,
-            "hosts_per_leaf": topology.hosts_per_leaf,
-            "host_ps_per_byte": topology.host_ps_per_byte,
-            "uplink_ps_per_byte": topology.uplink_ps_per_byte,
-            "edge_delay_ps": topology.edge_delay_ns * 1000,
-            "core_delay_ps": topology.core_delay_ns * 1000,
+            **topology.settings(),
             "seed": self.seed,
             "routing": self.routing,
-            "spine_shares": ",".join(str(share) for share in self.spine_shares),
+            **({} if isinstance(topology, Wired) else {"spine_shares": ",".join(map(str, self.spine_shares))}),
+            **({} if isinstance(self.scheme, FlowLevel) else self._of_links()),
             "payload_bytes": self.payload_bytes,
             "header_bytes": self.header_bytes,
             "end_ps": 2**62 if self.end_s is None else round(self.end_s * 1e12),

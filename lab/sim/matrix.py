@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from lab.sim.errors import ExperimentError
 from lab.sim.topology import Topology
+from lab.sim.wired import Fabric
 
 Hosts = NDArray[np.int64]
 
@@ -17,13 +18,13 @@ Hosts = NDArray[np.int64]
 class AllToAll:
     """Uniform over ordered pairs of distinct hosts."""
 
-    def pairs(self, random: np.random.Generator, count: int, topology: Topology) -> tuple[Hosts, Hosts]:
+    def pairs(self, random: np.random.Generator, count: int, topology: Fabric) -> tuple[Hosts, Hosts]:
         """Sources and targets."""
         source = random.integers(0, topology.hosts, count)
         other = random.integers(0, topology.hosts - 1, count)
         return source, other + (other >= source)
 
-    def busiest_share(self, topology: Topology) -> float:
+    def busiest_share(self, topology: Fabric) -> float:
         """The share of all bytes that the busiest host sends or receives, on average."""
         return 1 / topology.hosts
 
@@ -38,19 +39,19 @@ class Permutation:
 
     seed: int = 1
 
-    def pairs(self, random: np.random.Generator, count: int, topology: Topology) -> tuple[Hosts, Hosts]:
+    def pairs(self, random: np.random.Generator, count: int, topology: Fabric) -> tuple[Hosts, Hosts]:
         """Sources and targets."""
         source = random.integers(0, topology.hosts, count)
         return source, self.follower(topology)[source]
 
-    def follower(self, topology: Topology) -> Hosts:
+    def follower(self, topology: Fabric) -> Hosts:
         """Whom each host sends to."""
         order = np.random.default_rng([self.seed, topology.hosts]).permutation(topology.hosts)
         follower = np.empty(topology.hosts, np.int64)
         follower[order] = np.roll(order, -1)
         return follower
 
-    def busiest_share(self, topology: Topology) -> float:
+    def busiest_share(self, topology: Fabric) -> float:
         """As above."""
         return 1 / topology.hosts
 
@@ -66,14 +67,14 @@ class Stride:
 
     step: int
 
-    def pairs(self, random: np.random.Generator, count: int, topology: Topology) -> tuple[Hosts, Hosts]:
+    def pairs(self, random: np.random.Generator, count: int, topology: Fabric) -> tuple[Hosts, Hosts]:
         """Sources and targets. Raises: ExperimentError."""
         if self.step % topology.hosts == 0:
             raise ExperimentError(f"workload.matrix.step is {self.step}: hosts would send to themselves")
         source = random.integers(0, topology.hosts, count)
         return source, (source + self.step) % topology.hosts
 
-    def busiest_share(self, topology: Topology) -> float:
+    def busiest_share(self, topology: Fabric) -> float:
         """As above."""
         return 1 / topology.hosts
 
@@ -93,7 +94,7 @@ class Staggered:
         if not 0 <= self.in_rack <= 1:
             raise ExperimentError(f"workload.matrix.in_rack is {self.in_rack}, expected 0 to 1")
 
-    def pairs(self, random: np.random.Generator, count: int, topology: Topology) -> tuple[Hosts, Hosts]:
+    def pairs(self, random: np.random.Generator, count: int, topology: Fabric) -> tuple[Hosts, Hosts]:
         """Sources and targets. Raises: ExperimentError."""
         per_leaf, hosts = topology.hosts_per_leaf, topology.hosts
         if (per_leaf < 2 and self.in_rack > 0) or (topology.leaves < 2 and self.in_rack < 1):
@@ -106,7 +107,7 @@ class Staggered:
         far = far + np.where(far >= rack * per_leaf, per_leaf, 0)
         return source, np.where(random.random(count) < self.in_rack, near, far)
 
-    def busiest_share(self, topology: Topology) -> float:
+    def busiest_share(self, topology: Fabric) -> float:
         """As above."""
         return 1 / topology.hosts
 
@@ -121,14 +122,14 @@ class Incast:
 
     target: int = 0
 
-    def pairs(self, random: np.random.Generator, count: int, topology: Topology) -> tuple[Hosts, Hosts]:
+    def pairs(self, random: np.random.Generator, count: int, topology: Fabric) -> tuple[Hosts, Hosts]:
         """Sources and targets. Raises: ExperimentError."""
         if not 0 <= self.target < topology.hosts:
             raise ExperimentError(f"workload.matrix.target is {self.target}, expected one of {topology.hosts} hosts")
         source = random.integers(0, topology.hosts - 1, count)
         return source + (source >= self.target), np.full(count, self.target)
 
-    def busiest_share(self, topology: Topology) -> float:
+    def busiest_share(self, topology: Fabric) -> float:
         """All bytes come to one host."""
         return 1.0
 
@@ -143,7 +144,7 @@ class ToRack:
 
     rack: int = 0
 
-    def pairs(self, random: np.random.Generator, count: int, topology: Topology) -> tuple[Hosts, Hosts]:
+    def pairs(self, random: np.random.Generator, count: int, topology: Fabric) -> tuple[Hosts, Hosts]:
         """Sources and targets. Raises: ExperimentError."""
         per_leaf = topology.hosts_per_leaf
         if not (0 <= self.rack < topology.leaves and topology.leaves > 1):
@@ -152,7 +153,7 @@ class ToRack:
         source = source + np.where(source >= self.rack * per_leaf, per_leaf, 0)
         return source, self.rack * per_leaf + random.integers(0, per_leaf, count)
 
-    def busiest_share(self, topology: Topology) -> float:
+    def busiest_share(self, topology: Fabric) -> float:
         """All bytes come to one rack."""
         return 1 / topology.hosts_per_leaf
 

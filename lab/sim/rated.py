@@ -11,7 +11,15 @@ from typing import ClassVar
 
 from lab.sim.errors import ExperimentError, Settings, check
 
-CRITICALITIES = ("size", "random", "sent")
+CRITICALITIES = ("size", "random", "sent", "shortest", "earliest")
+MOST_SUBFLOWS = 8
+RULES = ("pdq", "rcp", "d3")
+"""Of the flow level."""
+
+
+def _check_criticality(word: str) -> None:
+    if word not in CRITICALITIES:
+        raise ExperimentError(f"scheme.criticality is {word!r}, expected one of {', '.join(CRITICALITIES)}")
 
 
 @dataclass(frozen=True)
@@ -44,6 +52,8 @@ class Rated:
             "terminates": int(self.terminates),
             **({"terminates_paused": 0} if self.terminates else {}),
             "criticality": "size",
+            "aging_tenths": 0,
+            "subflows": 1,
             "buffer_bytes": self.buffer_bytes,
             "host_buffer_bytes": self.buffer_bytes,
             "reserved_bytes": 0,
@@ -71,7 +81,12 @@ class Pdq(Rated):
     list_flows: int = 1_000_000
     """M: a link remembers at most so many flows, and never more than twice as many as are sending; 0: only that."""
     criticality: str = "size"
-    """After the deadline: what is left (`size`), drawn once (`random`), or what was sent by 50 KB (`sent`)."""
+    """After the deadline: what is left (`size`), drawn once (`random`), or what was sent by 50 KB (`sent`). What is
+    left whatever the deadline (`shortest`); the deadline alone (`earliest`)."""
+    aging: float = 0.0
+    """A flow's number is divided by 2^(aging t), t being how long it was paused in units of 100 ms; 0: nobody ages."""
+    subflows: int = 1
+    """M-PDQ: so many parts of a flow, each on a path of its own where there are so many."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -79,10 +94,9 @@ class Pdq(Rated):
         check("scheme.suppressed_probing_rtts", self.suppressed_probing_rtts, 0, 100)
         check("scheme.dampening_rtts", self.dampening_rtts, 0, 100)
         check("scheme.list_flows", self.list_flows, 0, 10**6)
-        if self.criticality not in CRITICALITIES:
-            raise ExperimentError(
-                f"scheme.criticality is {self.criticality!r}, expected one of {', '.join(CRITICALITIES)}"
-            )
+        check("scheme.aging", self.aging, 0, 100)
+        check("scheme.subflows", self.subflows, 1, MOST_SUBFLOWS)
+        _check_criticality(self.criticality)
 
     def settings(self) -> Settings:
         """As the engine reads them."""
@@ -94,6 +108,8 @@ class Pdq(Rated):
             "dampening_tenths": round(self.dampening_rtts * 10),
             "list_flows": self.list_flows,
             "criticality": self.criticality,
+            "aging_tenths": round(self.aging * 10),
+            "subflows": self.subflows,
         }
 
 
@@ -129,11 +145,44 @@ class D3(Rated):
         }
 
 
+@dataclass(frozen=True)
+class FlowLevel:
+    """PDQ, RCP or D3 without packets (engine/schemes/flowlevel.h): for thousands of servers."""
+
+    name: str = "flow-pdq"
+    rule: str = "pdq"
+    """pdq, rcp or d3."""
+    terminates: bool = True
+    """As above; RCP knows no deadlines."""
+    criticality: str = "size"
+    aging: float = 0.0
+    """Both as Pdq's."""
+
+    def __post_init__(self) -> None:
+        if self.rule not in RULES:
+            raise ExperimentError(f"scheme.rule is {self.rule!r}, expected one of {', '.join(RULES)}")
+        _check_criticality(self.criticality)
+        check("scheme.aging", self.aging, 0, 100)
+
+    def settings(self) -> Settings:
+        """As the engine reads them."""
+        return {
+            "scheme": "flow",
+            "rule": self.rule,
+            "terminates": int(self.terminates and self.rule != "rcp"),
+            "criticality": self.criticality,
+            "aging_tenths": round(self.aging * 10),
+            "priorities": 1,
+        }
+
+
+FLOW_LEVEL = {f"flow-{rule}": FlowLevel(f"flow-{rule}", rule) for rule in RULES}
 NAMED: dict[str, Rated] = {
     "pdq": Pdq(),
     "pdq-basic": Pdq("pdq-basic", terminates=False, early_start_rtts=0, suppressed_probing_rtts=0),
     "pdq-es": Pdq("pdq-es", terminates=False, suppressed_probing_rtts=0),
     "pdq-es-et": Pdq("pdq-es-et", suppressed_probing_rtts=0),
+    "mpdq": Pdq("mpdq", subflows=3),
     "rcp": Rcp(),
     "d3": D3(),
 }

@@ -42,6 +42,9 @@ class Counters:
     """Under way at once: all that the engine keeps."""
     peak_rss_kib: int
     cpu_seconds: float
+    watched: dict[str, Any] | None = None
+    """Of the watched port, a number a step: `queue_bytes` (the most), `sent_bytes`, and `of_flow`, by flow (the
+    first 64)."""
 
     @staticmethod
     def of(found: dict[str, Any]) -> Counters:
@@ -53,6 +56,7 @@ class Counters:
             drops_at=dict(zip(PLACES, found["drops_at"], strict=True)),
             priority_packets=np.array(found["rank_packets"], np.int64),
             priority_drops=np.array(found["rank_drops"], np.int64),
+            watched=found.get("watched"),
             **{name: found[name] for name in names},
         )
 

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from lab.sim import rated
 from lab.sim.errors import ExperimentError, Settings, check
-from lab.sim.rated import Rated
+from lab.sim.rated import FlowLevel, Rated
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ PIAS_2016_WEB_SEARCH = tuple(1460 * n for n in (956, 1381, 1718, 2028, 2297, 255
 """Those of their later scripts, for load 0.6; bytes."""
 PIAS_2015_DATA_MINING = tuple(1460 * n for n in (257, 2107, 24703, 28915, 28984, 29000, 29016))
 """The data-mining set of the same scripts of October 2015; bytes."""
-TAGGINGS = ("none", "pias", "qclimb", "qclimb-ps", "qclimb-pp", "qclimb-fp", "deadline")
+TAGGINGS = ("none", "pias", "qclimb", "qclimb-ps", "qclimb-pp", "qclimb-fp", "deadline", "qclimb-mixed")
 REORDERINGS = ("tcp", "receiver", "drain")
 
 
@@ -244,7 +244,7 @@ class Homa:
         }
 
 
-Scheme = Pfabric | Tcp | Homa | Rated
+Scheme = Pfabric | Tcp | Homa | Rated | FlowLevel
 
 NAMED: dict[str, Scheme] = {
     "pfabric": Pfabric(),
@@ -262,6 +262,7 @@ NAMED: dict[str, Scheme] = {
     "qclimb-fp": Tcp("qclimb-fp", tagging="qclimb-fp", reordering="receiver", again_first=True),
     "deadline": Tcp("deadline", tagging="deadline", reordering="drain", again_first=True),
     **rated.NAMED,
+    **rated.FLOW_LEVEL,
 }
 """The schemes by name. qclimb-tcp: default TCP reordering (the paper's Fig. 15); -drain: qclimb's own; -ps, -pp, -fp:
 perfect sizes, promotion by a point prediction, a priority fixed by one."""

@@ -6,13 +6,14 @@ end. The host's delay is on its own link, both ways.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lab.sim.errors import ExperimentError
+from lab.sim.errors import ExperimentError, Settings
 
 PS_PER_BYTE_AT_1_BPS = 8 * 10**12
 
@@ -78,6 +79,31 @@ class Topology:
         """Whether a flow's hosts stand in different racks."""
         return np.asarray(source // self.hosts_per_leaf != target // self.hosts_per_leaf)
 
+    def settings(self) -> Settings:
+        """As the engine reads them."""
+        return {
+            "fabric": "leaf-spine",
+            "leaves": self.leaves,
+            "spines": self.spines,
+            "hosts_per_leaf": self.hosts_per_leaf,
+            "host_ps_per_byte": self.host_ps_per_byte,
+            "uplink_ps_per_byte": self.uplink_ps_per_byte,
+            "edge_delay_ps": self.edge_delay_ns * 1000,
+            "core_delay_ps": self.core_delay_ns * 1000,
+        }
+
+    def ideal_between(
+        self,
+        source: NDArray[np.integer[Any]],
+        target: NDArray[np.integer[Any]],
+        size_bytes: NDArray[np.integer[Any]],
+        payload_bytes: int,
+        header_bytes: int,
+    ) -> NDArray[np.int64]:
+        """ideal_ps by pair of hosts."""
+        crosses = self.crosses_core(np.asarray(source), np.asarray(target))
+        return self.ideal_ps(np.asarray(size_bytes, np.uint64), crosses, payload_bytes, header_bytes)
+
     def ideal_ps(
         self,
         size_bytes: NDArray[np.uint64],
@@ -85,15 +111,8 @@ class Topology:
         payload_bytes: int,
         header_bytes: int,
     ) -> NDArray[np.int64]:
-        """From a flow's start to its last byte's arrival with the network to itself and no window in its way, ps.
-
-        Exact: full packets leave hop h one after another at the pace of the slowest link so far; the last packet (which
-        may be shorter) leaves hop h when it has come and the full one before it is gone.
-        """
+        """From a flow's start to its last byte's arrival with the network to itself and no window in its way, ps."""
         size = np.asarray(size_bytes, np.int64)
-        packets = -(-size // payload_bytes)
-        full = payload_bytes + header_bytes
-        last = size - (packets - 1) * payload_bytes + header_bytes
         result = np.empty(size.shape, np.int64)
         edge, core = self.edge_delay_ns * 1000, self.core_delay_ns * 1000
         slow, fast = self.host_ps_per_byte, self.uplink_ps_per_byte
@@ -102,18 +121,31 @@ class Topology:
             (True, [(slow, edge), (fast, core), (fast, core), (slow, edge)]),
         ):
             at = np.asarray(crosses_core) == crosses
-            arrived = np.zeros(int(at.sum()), np.int64)  # the last packet, at this hop
-            gone, slowest = np.zeros_like(arrived), 0  # the full packet before it, from this hop
-            several = packets[at] > 1
-            first_full = 0
-            for rate, delay in path:
-                slowest = max(slowest, rate)
-                first_full += full * rate
-                gone = np.where(several, first_full + (packets[at] - 2) * full * slowest, 0)
-                arrived = np.maximum(arrived, gone) + last[at] * rate + delay
-                first_full += delay
-            result[at] = arrived
+            result[at] = last_byte_ps(size[at], path, payload_bytes, header_bytes)
         return result
+
+
+def last_byte_ps(
+    size_bytes: NDArray[np.integer[Any]], path: Sequence[tuple[int, int]], payload_bytes: int, header_bytes: int
+) -> NDArray[np.int64]:
+    """When the last byte arrives over links of (ps a byte, delay in ps), alone, ps after the first one leaves.
+
+    Exact: full packets leave hop h one after another at the pace of the slowest link so far; the last packet (which may
+    be shorter) leaves hop h when it has come and the full one before it is gone.
+    """
+    size = np.asarray(size_bytes, np.int64)
+    packets = -(-size // payload_bytes)
+    full = payload_bytes + header_bytes
+    last = size - (packets - 1) * payload_bytes + header_bytes
+    arrived = np.zeros(size.shape, np.int64)  # the last packet, at this hop
+    slowest = first_full = 0
+    for rate, delay in path:
+        slowest = max(slowest, rate)
+        first_full += full * rate
+        gone = np.where(packets > 1, first_full + (packets - 2) * full * slowest, 0)  # the full packet before it
+        arrived = np.maximum(arrived, gone) + last * rate + delay
+        first_full += delay
+    return arrived
 
 
 def star(hosts: int, rate_bps: int = 10 * 10**9, delay_ns: int = 1450) -> Topology:

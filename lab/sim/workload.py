@@ -21,8 +21,8 @@ from lab.sim.errors import ExperimentError
 from lab.sim.forecast import Forecast, Nothing
 from lab.sim.matrix import AllToAll, Matrix
 from lab.sim.sizes import mean_wire_bytes, size_table
-from lab.sim.topology import Topology
 from lab.sim.wire import FLOW, UNKNOWN_BYTES
+from lab.sim.wired import Fabric, Wired
 from lab.sizes import SizeTable
 
 CHUNK = 65_536
@@ -69,18 +69,20 @@ class Workload:
             raise ExperimentError(f"workload.load_of is {self.load_of!r}, expected hosts or core")
         size_table(self.sizes)
 
-    def flows_per_second(self, topology: Topology, load: float, payload_bytes: int, header_bytes: int) -> float:
+    def flows_per_second(self, topology: Fabric, load: float, payload_bytes: int, header_bytes: int) -> float:
         """At which rate flows begin. Raises: ExperimentError."""
         mean_bits = 8 * mean_wire_bytes(size_table(self.sizes), payload_bytes, header_bytes)
         if self.load_of == "hosts":
             return load * topology.host_rate_bps / self.matrix.busiest_share(topology) / mean_bits
+        if isinstance(topology, Wired):
+            raise ExperimentError(f"workload.load_of is 'core', expected hosts over a {type(topology).__name__}")
         share = self.matrix.core_share(topology)
         if not (share > 0 and topology.spines):
             raise ExperimentError("workload.load_of is 'core', but no flow of this matrix crosses this topology's core")
         return load * topology.leaves * topology.spines * topology.uplink_rate_bps / share / mean_bits
 
     def chunks(
-        self, topology: Topology, load: float, count: int, seed: int, payload_bytes: int, header_bytes: int
+        self, topology: Fabric, load: float, count: int, seed: int, payload_bytes: int, header_bytes: int
     ) -> Iterator[Flows]:
         """`count` flows as records of wire.FLOW, CHUNK at a time."""
         table = size_table(self.sizes)
@@ -144,7 +146,7 @@ class FlowList:
                 )
 
     def chunks(
-        self, topology: Topology, load: float, count: int, seed: int, payload_bytes: int, header_bytes: int
+        self, topology: Fabric, load: float, count: int, seed: int, payload_bytes: int, header_bytes: int
     ) -> Iterator[Flows]:
         """As Workload's; load, seed and the packet's bytes are the list's own matter. Raises: ExperimentError."""
         ends = np.stack([np.asarray(self.source), np.asarray(self.target)])

@@ -40,10 +40,14 @@ def program(checked: bool = False) -> Path:
 class Process:
     """One run of the engine: iterate over it for results, then ask `counters`."""
 
-    def __init__(self, settings: Mapping[str, int | str], flows: Iterable[Records], checked: bool = False) -> None:
+    def __init__(
+        self, settings: Mapping[str, int | str], flows: Iterable[Records], checked: bool = False, ahead: bytes = b""
+    ) -> None:
+        """`ahead`: what the engine reads before flows, a wired fabric's links and paths."""
         words = [f"{key}={value}" for key, value in settings.items()]
         self.counters: dict[str, Any] = {}
         self._flows = flows
+        self._ahead = ahead
         self._failure: BaseException | None = None
         self._process = subprocess.Popen(
             [str(program(checked)), *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -89,6 +93,7 @@ class Process:
     def _feed(self) -> None:
         try:
             with _pipe(self._process.stdin) as into:
+                into.write(self._ahead)
                 for chunk in self._flows:
                     into.write(chunk.data)
         except BrokenPipeError:

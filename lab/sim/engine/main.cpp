@@ -5,6 +5,7 @@
 #include "links/d3.h"
 #include "links/pdq.h"
 #include "links/rcp.h"
+#include "schemes/flowlevel.h"
 #include "schemes/fluid.h"
 #include "schemes/homa.h"
 #include "schemes/pfabric.h"
@@ -15,7 +16,7 @@ int main(int argc, char **argv)
 {
 	const sim::Config config = sim::Config::read(argc, argv);
 
-	switch (config.choice("scheme", { "pfabric", "tcp", "homa", "pdq", "rcp", "d3", "fluid" })) {
+	switch (config.choice("scheme", { "pfabric", "tcp", "homa", "pdq", "rcp", "d3", "flow", "fluid" })) {
 	case 0:
 		return sim::Run<sim::Pfabric>(config).run();
 	case 1:
@@ -23,11 +24,15 @@ int main(int argc, char **argv)
 	case 2:
 		return sim::Run<sim::Homa>(config).run();
 	case 3:
+		if (config.count("subflows", 1, sim::MAX_PARTS) > 1)
+			return sim::Run<sim::Rated<sim::PdqRule, sim::MAX_PARTS>>(config).run();
 		return sim::Run<sim::Rated<sim::PdqRule>>(config).run();
 	case 4:
 		return sim::Run<sim::Rated<sim::RcpRule>>(config).run();
 	case 5:
 		return sim::Run<sim::Rated<sim::D3Rule>>(config).run();
+	case 6:
+		return sim::FlowLevel(config).run();
 	default:
 		return sim::Fluid(config).run();
 	}

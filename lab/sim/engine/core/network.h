@@ -1,5 +1,6 @@
 /*
- * Ports with queues, links, and the packets on them. Store and forward; a link is a rate and a delay.
+ * Ports with queues, links, and the packets on them. Store and forward; a link is a rate and a delay, and may lose packets
+ * at random: they take their time on it, and do not arrive.
  *
  * A packet costs one event a hop: when it begins to leave a port, the time at which it stands at the next one is known.
  * A port costs an event only while its queue is not empty: it then chooses at the moment it gets free.
@@ -10,6 +11,7 @@
 
 #include "core/pool.h"
 #include "core/topology.h"
+#include "core/watch.h"
 
 namespace sim
 {
@@ -38,16 +40,30 @@ template <class Queue, class Stored = Packet, class Links = NoLinks> class Netwo
 {
       public:
 	Network(const Config &config, Topology &topology, Calendar &calendar)
-	    : links(config, topology), topology_(topology), calendar_(calendar),
+	    : links(config, topology), watch(config), topology_(topology), calendar_(calendar),
 	      ranks_are_priorities_(Queue::RANKS_ARE_PRIORITIES)
 	{
 		for (const Link &link : topology.links)
 			ports_.emplace_back(link, config);
+		const std::vector<uint64_t> at = config.numbers("lossy_ports", UINT32_MAX);
+		const std::vector<uint64_t> ppm = config.numbers("loss_ppm", MILLION);
+		if (at.size() != ppm.size())
+			refuse("loss_ppm has " + std::to_string(ppm.size()) + " numbers for " +
+			       std::to_string(at.size()) + " lossy_ports");
+		for (size_t i = 0; i < at.size(); i++) {
+			if (at[i] >= ports_.size())
+				refuse("lossy_ports[" + std::to_string(i) + "] is " + std::to_string(at[i]) +
+				       ", expected below " + std::to_string(ports_.size()));
+			loss_ppm_.resize(ports_.size());
+			loss_ppm_[at[i]] = uint32_t(ppm[i]);
+		}
+		seed_ = uint64_t(config.number("seed", 0, INT64_MAX));
 	}
 
 	Time now = 0;
 	Counts counts;
 	Links links;
+	Watch watch;
 	FlowBase *over = nullptr; /* flows whose memory may be given back */
 
 	Stored *make(FlowBase *flow)
@@ -104,6 +120,7 @@ template <class Queue, class Stored = Packet, class Links = NoLinks> class Netwo
 		}
 		if (!port.is_scheduled && !port.queue.is_empty())
 			calendar_.put(&port, port.busy_until);
+		see(port);
 		port.check();
 	}
 
@@ -117,6 +134,7 @@ template <class Queue, class Stored = Packet, class Links = NoLinks> class Netwo
 		transmit(port, packet);
 		if (!port.queue.is_empty())
 			calendar_.put(&port, port.busy_until);
+		see(port);
 		port.check();
 	}
 
@@ -194,6 +212,8 @@ template <class Queue, class Stored = Packet, class Links = NoLinks> class Netwo
 	}
 
       private:
+	static constexpr uint64_t MILLION = 1'000'000;
+
 	/* What a packet that finds the port free needs is in its first cache line. */
 	struct alignas(64) Port : Event {
 		Place place;
@@ -239,7 +259,23 @@ template <class Queue, class Stored = Packet, class Links = NoLinks> class Netwo
 		port.check_out(packet->wire_bytes);
 		port.busy_until = now + packet->wire_bytes * port.ps_per_byte;
 		packet->hop++;
-		calendar_.put(packet, port.busy_until + port.delay);
+		if (watch.is_on() && watch.sees(number(port)))
+			watch.sent(now, packet->flow->index, packet->wire_bytes);
+		if (!loss_ppm_.empty() && mix(random_++, seed_) % MILLION < loss_ppm_[number(port)])
+			drop(packet, port.place);
+		else
+			calendar_.put(packet, port.busy_until + port.delay);
+	}
+
+	uint64_t number(const Port &port) const
+	{
+		return uint64_t(&port - ports_.data());
+	}
+
+	void see(const Port &port)
+	{
+		if (watch.is_on() && watch.sees(number(port)))
+			watch.queued(now, port.queue.bytes());
 	}
 
 	void drop(Packet *packet, Place place)
@@ -274,6 +310,8 @@ template <class Queue, class Stored = Packet, class Links = NoLinks> class Netwo
 	Pool<Timer> timers_;
 	std::vector<Port> ports_;
 	const bool ranks_are_priorities_;
+	std::vector<uint32_t> loss_ppm_; /* by port; empty: none loses any */
+	uint64_t random_ = 0, seed_ = 0;
 };
 
 } // namespace sim

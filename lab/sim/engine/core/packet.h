@@ -15,7 +15,8 @@ struct FlowBase;
 
 enum class Type : uint8_t { DATA, ACK, PROBE, GRANT, TERM };
 
-constexpr int MAX_HOPS = 4;
+constexpr int MAX_HOPS = 12;
+constexpr int MAX_PARTS = 8; /* of a flow that takes several paths at once */
 
 /* What every port and scheme needs of a packet, in one cache line: a large fabric's packets are in no near cache. */
 struct alignas(64) Packet : Event {
@@ -23,16 +24,18 @@ struct alignas(64) Packet : Event {
 	uint8_t hop = 0, hops = 0; /* links passed, links of the path */
 	bool to_sender = false; /* against the flow: ACK, grant */
 	bool is_marked = false; /* ECN: congestion met; an ACK echoes it */
-	bool is_again = false; /* a retransmission */
+	bool is_again : 1; /* a retransmission */
+	uint8_t part : 4; /* of its flow, where that takes several paths at once */
 	uint32_t wire_bytes = 0;
 	uint32_t rank = 0; /* served first where it is smallest: pFabric's remaining bytes, or a priority */
 	FlowBase *flow;
 	uint32_t seq = 0; /* which packet of its flow; in an ACK, the packet that caused it */
 	uint32_t cumulative = 0; /* in an ACK: packets before this one have all arrived */
 	uint32_t sacked = 0; /* in an ACK: packets that have arrived beyond the first gap */
-	uint32_t ahead[MAX_HOPS - 1] = {}; /* ports after the first, in order */
+	uint32_t
+		ahead[3] = {}; /* ports after the first, in order; in a wired fabric where its path stands (wiring.h) */
 
-	explicit Packet(FlowBase *of) : flow(of)
+	explicit Packet(FlowBase *of) : is_again(false), part(0), flow(of)
 	{
 		kind = Kind::PACKET;
 	}
@@ -80,6 +83,7 @@ struct FlowBase {
 	FlowBase *next_over = nullptr;
 	FlowBase *previous = nullptr, *following = nullptr; /* among those that are not over */
 	bool is_over = false;
+	uint32_t pair = UINT32_MAX; /* in a wired fabric: the ends' entry among its pairs, once it was looked up */
 };
 
 } // namespace sim

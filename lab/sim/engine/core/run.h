@@ -39,6 +39,60 @@ inline std::string json_list(const uint64_t *values, size_t count)
 	return text + "]";
 }
 
+/* A flow as the list has it. */
+inline void fill(FlowBase &flow, const FlowRecord &record, uint64_t index, uint32_t payload)
+{
+	flow.index = index;
+	flow.start = record.start_ps;
+	flow.size_bytes = record.size_bytes;
+	flow.lower_bytes = record.lower_bytes;
+	flow.upper_bytes = record.upper_bytes;
+	flow.forecast_bytes = record.forecast_bytes;
+	flow.source = record.source;
+	flow.target = record.target;
+	flow.due = record.deadline_ps ? record.deadline_ps : NEVER;
+	const uint64_t packets = (flow.size_bytes - 1) / payload + 1;
+	if (packets > INT32_MAX)
+		refuse("flow " + std::to_string(index) + ": size_bytes is " + std::to_string(flow.size_bytes) +
+		       ", expected at most 2^31 - 1 packets");
+	flow.packets = uint32_t(packets);
+	flow.last_bytes = uint32_t(flow.size_bytes - (packets - 1) * payload);
+}
+
+/* What a run came to, beside what its network counted. */
+struct Totals {
+	uint64_t flows, unfinished, events;
+	Time end;
+	size_t peak_packets, peak_flows;
+};
+
+inline std::string json_of(const Counts &n, const Totals &totals, const std::string &watched)
+{
+	rusage used = {};
+
+	getrusage(RUSAGE_SELF, &used);
+	const double cpu = double(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
+			   1e-6 * double(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
+	std::string text = "{\"flows\":" + std::to_string(totals.flows);
+	text += ",\"unfinished\":" + std::to_string(totals.unfinished);
+	text += ",\"events\":" + std::to_string(totals.events) + ",\"end_ps\":" + std::to_string(totals.end);
+	text += ",\"data_packets\":" + std::to_string(n.data_packets);
+	text += ",\"delivered_packets\":" + std::to_string(n.delivered_packets);
+	text += ",\"control_packets\":" + std::to_string(n.control_packets);
+	text += ",\"drops_at\":" + json_list(n.drops_at, PLACES);
+	text += ",\"control_drops\":" + std::to_string(n.control_drops);
+	text += ",\"marks\":" + std::to_string(n.marks);
+	text += ",\"waiting_sum\":" + std::to_string(n.waiting_sum);
+	text += ",\"losses_told\":" + std::to_string(n.losses_told);
+	text += ",\"rank_packets\":" + json_list(n.rank_packets, 64);
+	text += ",\"rank_drops\":" + json_list(n.rank_drops, 64);
+	text += ",\"peak_packets\":" + std::to_string(totals.peak_packets);
+	text += ",\"peak_flows\":" + std::to_string(totals.peak_flows);
+	text += ",\"peak_rss_kib\":" + std::to_string(peak_memory_kib());
+	text += watched.empty() ? "" : ",\"watched\":" + watched;
+	return text + ",\"cpu_seconds\":" + std::to_string(cpu) + "}";
+}
+
 /* The width at which some ten to twenty events fall into a bucket: twice the time between two packets of all hosts at full
  * load, for each of which there are some ten events, at the loads that are usual. */
 inline int bucket_bits(const Config &config, uint32_t hosts)
@@ -117,11 +171,11 @@ template <class Scheme> class Run
 		if (event.kind == Kind::PACKET) {
 			const auto &packet = static_cast<const sim::Packet &>(event);
 			if (packet.hop < packet.hops) {
-				network_.fetch(packet.ahead[packet.hop - 1]);
+				network_.fetch(topology_.next_port(packet));
 				return;
 			}
 			fetch_flow(packet.flow);
-			network_.fetch(topology_.host_after(packet.ahead[packet.hops - 2])); /* it will answer */
+			network_.fetch(topology_.answer_port(packet)); /* it will answer */
 		} else if (event.kind == Kind::PORT) {
 			network_.fetch_queue(event);
 		} else if (event.kind == Kind::TIMER) {
@@ -139,7 +193,7 @@ template <class Scheme> class Run
 	void at_packet(Packet *packet)
 	{
 		if (packet->hop < packet->hops) {
-			network_.forward(packet, packet->ahead[packet->hop - 1]);
+			network_.forward(packet, topology_.next_port(*packet));
 			return;
 		}
 		Flow &flow = *static_cast<Flow *>(packet->flow);
@@ -171,21 +225,7 @@ template <class Scheme> class Run
 	{
 		Flow *flow = flows_.make();
 
-		flow->index = begun_++;
-		flow->start = record_.start_ps;
-		flow->size_bytes = record_.size_bytes;
-		flow->lower_bytes = record_.lower_bytes;
-		flow->upper_bytes = record_.upper_bytes;
-		flow->forecast_bytes = record_.forecast_bytes;
-		flow->source = record_.source;
-		flow->target = record_.target;
-		flow->due = record_.deadline_ps ? record_.deadline_ps : NEVER;
-		const uint64_t packets = (flow->size_bytes - 1) / payload_ + 1;
-		if (packets > INT32_MAX)
-			refuse("flow " + std::to_string(flow->index) + ": size_bytes is " +
-			       std::to_string(flow->size_bytes) + ", expected at most 2^31 - 1 packets");
-		flow->packets = uint32_t(packets);
-		flow->last_bytes = uint32_t(flow->size_bytes - (packets - 1) * payload_);
+		fill(*flow, record_, begun_++, payload_);
 		flow->previous = nullptr;
 		flow->following = first_;
 		if (first_)
@@ -209,33 +249,15 @@ template <class Scheme> class Run
 
 	void finish()
 	{
-		rusage used = {};
 		uint64_t left = 0;
 
 		for (FlowBase *flow = first_; flow; flow = flow->following, left++)
 			writer_.write(*flow);
 		SIM_CHECK(left || network_.packets_live() == 0, "no packet outlives all flows");
-		getrusage(RUSAGE_SELF, &used);
-		const double cpu = double(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
-				   1e-6 * double(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
-		const Counts &n = network_.counts;
-		std::string text = "{\"flows\":" + std::to_string(begun_) + ",\"unfinished\":" + std::to_string(left);
-		text += ",\"events\":" + std::to_string(events_) + ",\"end_ps\":" + std::to_string(network_.now);
-		text += ",\"data_packets\":" + std::to_string(n.data_packets);
-		text += ",\"delivered_packets\":" + std::to_string(n.delivered_packets);
-		text += ",\"control_packets\":" + std::to_string(n.control_packets);
-		text += ",\"drops_at\":" + json_list(n.drops_at, PLACES);
-		text += ",\"control_drops\":" + std::to_string(n.control_drops);
-		text += ",\"marks\":" + std::to_string(n.marks);
-		text += ",\"waiting_sum\":" + std::to_string(n.waiting_sum);
-		text += ",\"losses_told\":" + std::to_string(n.losses_told);
-		text += ",\"rank_packets\":" + json_list(n.rank_packets, 64);
-		text += ",\"rank_drops\":" + json_list(n.rank_drops, 64);
-		text += ",\"peak_packets\":" + std::to_string(network_.packets_peak());
-		text += ",\"peak_flows\":" + std::to_string(flows_.peak());
-		text += ",\"peak_rss_kib\":" + std::to_string(peak_memory_kib());
-		text += ",\"cpu_seconds\":" + std::to_string(cpu) + "}";
-		writer_.close(text);
+		const std::string watched = network_.watch.is_on() ? network_.watch.json() : "";
+		writer_.close(json_of(network_.counts,
+				      { begun_, left, events_, network_.now, network_.packets_peak(), flows_.peak() },
+				      watched));
 	}
 
 	Topology topology_;

@@ -1,5 +1,6 @@
 /*
- * Hosts, leaves and spines as numbered ports, and which of them a packet passes.
+ * Hosts, leaves and spines as numbered ports, and which of them a packet passes; or ports and paths as they are read
+ * (`fabric` is wired: core/wiring.h).
  *
  * A star is one leaf without spines; a single-rooted tree has one spine. Ports: a host's towards its leaf, the leaf's
  * towards the host, the leaf's towards each spine, the spine's towards each leaf. Spines are chosen by
@@ -14,20 +15,10 @@
 
 #include "core/config.h"
 #include "core/packet.h"
+#include "core/wiring.h"
 
 namespace sim
 {
-
-enum class Place : uint8_t { HOST, LEAF_UP, SPINE, LEAF_DOWN };
-constexpr int PLACES = 4;
-
-constexpr uint32_t MOST_HOSTS = 1 << 20; /* and uplinks */
-constexpr Time MOST_PS_PER_BYTE = 8'000'000'000'000; /* a bit a second */
-
-struct Link {
-	Place place;
-	Time ps_per_byte, delay;
-};
 
 class Topology
 {
@@ -35,11 +26,20 @@ class Topology
 
       public:
 	explicit Topology(const Config &config)
-	    : leaves_(config.count("leaves", 1, MOST_HOSTS)), spines_(config.count("spines", 0, MOST_HOSTS)),
+	    : is_wired_(config.choice("fabric", { "leaf-spine", "wired" }) == 1),
+	      leaves_(config.count("leaves", 1, MOST_HOSTS)), spines_(config.count("spines", 0, MOST_HOSTS)),
 	      per_leaf_(config.count("hosts_per_leaf", 1, MOST_HOSTS)), hosts_(leaves_ * per_leaf_),
 	      seed_(uint64_t(config.number("seed", 0, INT64_MAX))), priorities_(config.count("priorities", 1, 64)),
 	      routing_(Routing(config.choice("routing", { "ecmp", "spray", "priority" })))
 	{
+		for (uint32_t i = 0; i < hosts_; i++)
+			turn_.push_back(mix(seed_, i));
+		if (is_wired_) {
+			if (routing_ == Routing::PRIORITY)
+				refuse("routing is priority, expected ecmp or spray in a wired fabric");
+			wiring_.read(hosts_, &links);
+			return;
+		}
 		const uint64_t hosts = uint64_t(leaves_) * per_leaf_, uplinks = uint64_t(leaves_) * spines_;
 
 		if (hosts < 2 || hosts > MOST_HOSTS)
@@ -66,8 +66,6 @@ class Topology
 			links.push_back({ Place::LEAF_UP, fast, core });
 		for (uint32_t i = 0; i < leaves_ * spines_; i++)
 			links.push_back({ Place::SPINE, fast, core });
-		for (uint32_t i = 0; i < hosts_; i++)
-			turn_.push_back(mix(seed_, i));
 	}
 
 	uint32_t hosts() const
@@ -75,21 +73,33 @@ class Topology
 		return hosts_;
 	}
 
-	/* The host, and with it its port, behind a leaf's port towards hosts. */
-	uint32_t host_after(uint32_t leaf_port) const
+	/* The port that a packet which has left `hop` ports stands at next. */
+	uint32_t next_port(const Packet &packet) const
 	{
-		return leaf_port - hosts_;
+		return is_wired_ ? wiring_.port(packet.ahead[0] + packet.hop) : packet.ahead[packet.hop - 1];
+	}
+
+	/* The port by which the end of a packet's path would answer. */
+	uint32_t answer_port(const Packet &packet) const
+	{
+		return is_wired_ ? wiring_.back(packet.ahead[0] + packet.hops - 1u)
+				 : packet.ahead[packet.hops - 2] - hosts_;
 	}
 
 	/* Sets the packet's path; returns its first port. */
 	uint32_t route(Packet &packet)
 	{
-		const FlowBase &flow = *packet.flow;
+		FlowBase &flow = *packet.flow;
 		const uint32_t from = packet.to_sender ? flow.target : flow.source;
 		const uint32_t to = packet.to_sender ? flow.source : flow.target;
 		const uint32_t leaf = from / per_leaf_, other = to / per_leaf_;
 
 		packet.hop = 0;
+		if (is_wired_) {
+			const uint64_t turn =
+				routing_ == Routing::SPRAY ? turn_[from]++ : mix(flow.index, seed_) + packet.part;
+			return wiring_.route(packet, flow, turn);
+		}
 		if (leaf == other) {
 			packet.hops = 2;
 			packet.ahead[0] = hosts_ + to;
@@ -115,7 +125,7 @@ class Topology
 			const uint64_t n = turn_[from]++;
 			return until_.empty() ? uint32_t(n % spines_) : by_share(mix(n, seed_));
 		}
-		const uint64_t hash = mix(flow.index * 2 + (packet.to_sender && !answers_return), seed_);
+		const uint64_t hash = mix(flow.index * 2 + (packet.to_sender && !answers_return), seed_) + packet.part;
 		return until_.empty() ? uint32_t(hash % spines_) : by_share(hash);
 	}
 
@@ -129,6 +139,8 @@ class Topology
 		return spine;
 	}
 
+	const bool is_wired_;
+	Wiring wiring_;
 	uint32_t leaves_, spines_, per_leaf_, hosts_;
 	uint64_t seed_;
 	uint32_t priorities_;

@@ -17,6 +17,9 @@ namespace sim
 class D3Rule
 {
       public:
+	struct Part : RatedPart {
+		uint64_t wanted_at[MAX_HOPS] = {}, given_at[MAX_HOPS] = {}; /* the vectors that headers carry */
+	};
 	static constexpr bool BY_LEAST_RTT = false; /* of the two that senders measure; else the average */
 
 	struct Settings {
@@ -35,7 +38,7 @@ class D3Rule
 	{
 	}
 
-	void out(RatedPacket &packet, RatedFlow &flow, Time now, uint64_t queued)
+	void out(RatedPacket &packet, Part &flow, Time now, uint64_t queued)
 	{
 		uint64_t &wanted = flow.wanted_at[packet.hop], &given = flow.given_at[packet.hop];
 
@@ -60,7 +63,7 @@ class D3Rule
 		packet.rate = std::min(packet.rate, given);
 	}
 
-	void back(RatedPacket &, RatedFlow &)
+	void back(RatedPacket &, Part &)
 	{
 	}
 

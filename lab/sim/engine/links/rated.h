@@ -20,7 +20,15 @@ namespace sim
 
 constexpr Time SECOND = 1'000'000'000'000; /* ps */
 
+/* What links know of a flow, or of the part of it that takes one path. */
+struct RatedPart {
+	uint64_t id = 0; /* in the order in which they came; of one flow side by side */
+	uint32_t counted_at = 0; /* a bit a link that counts it */
+	uint32_t path[MAX_HOPS] = {}; /* the links of its data, as its packets found them */
+};
+
 struct RatedPacket : Packet {
+	RatedPart *of = nullptr; /* the scheme's: it lives as long as the packet's flow */
 	uint64_t rate = 0; /* asked for on the way out, granted on the way back */
 	uint64_t wanted = 0; /* D3: enough for the deadline */
 	uint32_t paused_by = 0; /* the link that pauses the flow, from 1; 0: none does */
@@ -35,13 +43,6 @@ struct RatedPacket : Packet {
 	using Packet::Packet;
 };
 
-/* What links know of a flow. */
-struct RatedFlow : FlowBase {
-	uint32_t path[MAX_HOPS] = {}; /* the links of its data, as its packets found them */
-	uint32_t counted_at = 0; /* a bit a link that counts it */
-	uint64_t wanted_at[MAX_HOPS] = {}, given_at[MAX_HOPS] = {}; /* D3's vectors, which its headers carry */
-};
-
 /* A link's capacity and its count of flows. */
 class LinkRate
 {
@@ -51,7 +52,7 @@ class LinkRate
 	}
 
 	/* A packet of a flow came by on its way out. Returns whether the capacity was set anew. */
-	bool passed(const RatedPacket &packet, RatedFlow &flow, Time now, uint64_t queued)
+	bool passed(const RatedPacket &packet, RatedPart &flow, Time now, uint64_t queued)
 	{
 		const uint32_t bit = 1u << packet.hop;
 
@@ -93,7 +94,7 @@ class LinkRate
 	Time rtt_, next_ = 0;
 };
 
-/* A `Rule` a link: out(packet, flow, now, queued) and back(packet, flow). */
+/* A `Rule` a link: out(packet, flow, now, queued) and back(packet, flow), the flow being what links know of it. */
 template <class Rule> class RatedLinks
 {
       public:
@@ -109,7 +110,7 @@ template <class Rule> class RatedLinks
 	/* A packet stands at a port. */
 	template <class Queue> void pass(RatedPacket *packet, uint32_t at, Time now, const Queue &queue)
 	{
-		RatedFlow &flow = *static_cast<RatedFlow *>(packet->flow);
+		auto &flow = *static_cast<typename Rule::Part *>(packet->of);
 
 		if (!packet->to_sender) {
 			flow.path[packet->hop] = at;
@@ -122,7 +123,7 @@ template <class Rule> class RatedLinks
 	/* An ACK has come to its sender, whose own link is the first of the path. */
 	void home(RatedPacket &packet)
 	{
-		RatedFlow &flow = *static_cast<RatedFlow *>(packet.flow);
+		auto &flow = *static_cast<typename Rule::Part *>(packet.of);
 
 		rules_[flow.path[0]].back(packet, flow);
 	}

@@ -13,6 +13,7 @@ namespace sim
 class RcpRule
 {
       public:
+	using Part = RatedPart;
 	static constexpr bool BY_LEAST_RTT = false; /* of the two that senders measure; else the average */
 
 	struct Settings {
@@ -27,14 +28,14 @@ class RcpRule
 	{
 	}
 
-	void out(RatedPacket &packet, RatedFlow &flow, Time now, uint64_t queued)
+	void out(RatedPacket &packet, Part &flow, Time now, uint64_t queued)
 	{
 		link_.passed(packet, flow, now, queued);
 		if (packet.type != Type::TERM)
 			packet.rate = std::min(packet.rate, link_.capacity() / link_.flows());
 	}
 
-	void back(RatedPacket &, RatedFlow &)
+	void back(RatedPacket &, Part &)
 	{
 	}
 

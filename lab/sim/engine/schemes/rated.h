@@ -1,20 +1,24 @@
 /*
- * Hosts whose switches say at which rate they send: the transport under PDQ (SIGCOMM'12, sections 3.1 and 3.2), RCP, D3.
+ * Hosts whose switches say at which rate they send: the transport under PDQ (SIGCOMM'12, sections 3.1, 3.2 and 6), RCP,
+ * D3.
  *
  * Sender. A packet without data goes first (SYN). Data leaves at the granted rate, evenly. Who has no rate asks again by
- * a packet without data: after a round trip, or after `probe_gap`, if links say longer; with a rate too, after SLOW of them. Each packet's header has the
- * sender's variables and its full rate, that of its own link. The round trip is averaged (1/8). A packet without data
- * (TERM) tells links of the end. What has not been acknowledged `timeout_ps` after the last packet or news goes again, from
- * the first gap on.
+ * a packet without data: after a round trip, or after `probe_gap`, if links say longer; with a rate too, after SLOW
+ * of them. Each packet's header has the sender's variables and its full rate, that of its own link. The round trip is
+ * averaged (1/8). A packet without data (TERM) tells links of the end. What has not been acknowledged `timeout_ps` after
+ * the last packet or news goes again, from the first gap on.
  * Early termination (`terminates`; D3's quenching). A flow that is past its deadline, or would be at full rate, ends; under
  * PDQ also one that is paused within a round trip of it.
- * Criticality goes by what is left to send (`size`), by a number drawn once (`random`), or by what was sent, in steps of
- * 50 KB (`sent`).
+ * Criticality: schemes/criticality.h.
  * Receiver. Each packet goes back as its own ACK, header and all.
+ * M-PDQ (PARTS > 1). A flow has several parts, each on a path of its own; to links each is a flow. Whichever has a rate
+ * and is free takes the next packet: what a paused part would have sent goes to those that send.
  *
- * Choices: PDQ's headers tell the least round trip that was measured, and not the average: with the average a queue lengthens
- * what early start and the rate controller go by, and so feeds itself (2 MB of queue where a core is short). "Left" is what has not been sent, for it is this that early start waits for. D3 wants the rest to be there a
- * round trip before its deadline.
+ * Choices: PDQ's headers tell the least round trip that was measured, and not the average: with the average a queue
+ * lengthens what early start and the rate controller go by, and so feeds itself (2 MB of queue where a core is short).
+ * "Left" is what has not been sent, for it is this that early start waits for; a part's is its share among those that
+ * send, while all parts are as critical as the whole flow's rest. D3 wants the rest to be there a round trip before its
+ * deadline. A flow of several parts is hopeless if it would be late at full rate on all of them.
  */
 #ifndef QCLIMB_SIM_SCHEMES_RATED_H
 #define QCLIMB_SIM_SCHEMES_RATED_H
@@ -23,11 +27,14 @@
 #include "core/window.h"
 #include "links/rated.h"
 #include "queues/strict.h"
+#include "schemes/criticality.h"
+
+#include <array>
 
 namespace sim
 {
 
-template <class Rule> class Rated
+template <class Rule, uint32_t PARTS = 1> class Rated
 {
       public:
 	using Queue = StrictQueue;
@@ -35,16 +42,22 @@ template <class Rule> class Rated
 	using Links = RatedLinks<Rule>;
 	using Net = Network<Queue, Packet, Links>;
 
-	struct Flow : RatedFlow {
-		Window known; /* sender: what has arrived; its first is the cumulative number */
-		Window arrived; /* receiver */
-		uint32_t next = 0, last_bytes_sent = 0; /* the next packet; of the last one, on the wire */
+	struct Part : Rule::Part {
+		uint32_t last_bytes_sent = 0; /* of the last packet, on the wire */
 		uint32_t paused_by = 0;
 		uint64_t rate = 0;
 		Time rtt = 0, least_rtt = NEVER, probe_gap = 0;
 		Time sent_at = 0, data_at = -1; /* the last packet, the last with data; -1: none yet */
 		Time asked_at = -1; /* D3's last request */
+	};
+
+	struct Flow : FlowBase {
+		Window known; /* sender: what has arrived; its first is the cumulative number */
+		Window arrived; /* receiver */
+		uint32_t next = 0; /* the next packet */
 		Time news_at = 0;
+		Time paused = 0, paused_since = 0; /* so far without a rate; -1: it has one */
+		std::array<Part, PARTS> parts;
 	};
 
 	Rated(const Config &config, Net &network)
@@ -54,16 +67,18 @@ template <class Rule> class Rated
 	      full_(uint64_t(SECOND / ps_per_byte_)), rtt_ps_(config.number("rtt_ps", 1, SECOND)),
 	      timeout_ps_(config.number("timeout_ps", 1, MOST_PS)), terminates_(config.flag("terminates")),
 	      terminates_paused_(terminates_ && config.flag("terminates_paused")),
-	      key_(Key(config.choice("criticality", { "size", "random", "sent" }))),
-	      seed_(uint64_t(config.number("seed", 0, INT64_MAX)))
+	      parts_(config.count("subflows", 1, PARTS)), criticality_(config)
 	{
 	}
 
 	void start(Flow &flow)
 	{
-		flow.rtt = rtt_ps_;
-		flow.news_at = network_.now;
-		send_header(flow, Type::PROBE);
+		flow.news_at = flow.paused_since = network_.now;
+		for (uint32_t n = 0; n < parts_; n++) {
+			flow.parts[n].id = flow.index * parts_ + n;
+			flow.parts[n].rtt = rtt_ps_;
+			send_header(flow, n, Type::PROBE);
+		}
 		go_on(flow);
 	}
 
@@ -89,12 +104,15 @@ template <class Rule> class Rated
 
 	void at_sender(Flow &flow, Packet *ack)
 	{
+		Part &part = flow.parts[ack->part];
+
 		network_.links.home(*ack);
-		flow.rtt += (network_.now - ack->sent - flow.rtt) / 8;
-		flow.least_rtt = std::min(flow.least_rtt, network_.now - ack->sent);
-		flow.rate = ack->rate;
-		flow.paused_by = ack->paused_by;
-		flow.probe_gap = ack->probe_gap;
+		part.rtt += (network_.now - ack->sent - part.rtt) / 8;
+		part.least_rtt = std::min(part.least_rtt, network_.now - ack->sent);
+		part.rate = ack->rate;
+		part.paused_by = ack->paused_by;
+		part.probe_gap = ack->probe_gap;
+		mind_pause(flow);
 		if (ack->seq >= flow.known.first() && ack->seq != NO_PACKET)
 			flow.known.add(ack->seq);
 		const uint32_t cumulative = ack->cumulative;
@@ -118,10 +136,9 @@ template <class Rule> class Rated
 	}
 
       private:
-	enum class Key { SIZE, RANDOM, SENT };
 	static constexpr uint32_t NO_PACKET = UINT32_MAX;
 	static constexpr Time SLOW = 8;
-	static constexpr uint64_t STEP_BYTES = 50'000; /* of what was sent, before criticality changes */
+	static constexpr uint64_t STEP = Criticality::STEP_BYTES;
 
 	/* Does what is due now, and sets the timer for what is due next. */
 	void go_on(Flow &flow)
@@ -135,21 +152,60 @@ template <class Rule> class Rated
 		if (flow.next > flow.known.first())
 			rewind(flow);
 		Time next = NEVER;
-		skip_known(flow);
-		if (flow.next < flow.packets) {
-			if (flow.rate && now >= free_at(flow))
-				send_data(flow);
-			else if (now >= flow.sent_at + gap(flow))
-				send_header(flow, Type::PROBE);
+		for (uint32_t n = 0; n < parts_; n++) {
+			const Part &part = flow.parts[n];
 			skip_known(flow);
-			next = flow.sent_at + gap(flow);
-			next = flow.rate ? std::min(next, free_at(flow)) : next;
+			if (flow.next >= flow.packets)
+				break;
+			if (part.rate && now >= free_at(part))
+				send_data(flow, n);
+			else if (now >= part.sent_at + gap(part))
+				send_header(flow, n, Type::PROBE);
+			next = std::min(next, part.sent_at + gap(part));
+			next = part.rate ? std::min(next, free_at(part)) : next;
 		}
 		if (flow.next > flow.known.first())
 			next = std::min(next, silent_until(flow));
-		if (terminates_ && flow.due != NEVER)
+		if (terminates_ && flow.due != NEVER && flow.received < 0) /* else it would look every ps until its ACK */
 			next = std::min(next, std::max(flow.due, now) + 1);
 		network_.set_timer(&flow, std::max(next, now + 1));
+	}
+
+	uint32_t sending(const Flow &flow) const
+	{
+		uint32_t found = 0;
+
+		for (uint32_t n = 0; n < parts_; n++)
+			found += flow.parts[n].rate > 0;
+		return found;
+	}
+
+	/* How long a flow has had no rate. */
+	Time paused(const Flow &flow) const
+	{
+		return flow.paused + (flow.paused_since < 0 ? 0 : network_.now - flow.paused_since);
+	}
+
+	void mind_pause(Flow &flow) const
+	{
+		const bool is_paused = !sending(flow);
+
+		if (!is_paused && flow.paused_since >= 0) {
+			flow.paused = paused(flow);
+			flow.paused_since = -1;
+		} else if (is_paused && flow.paused_since < 0) {
+			flow.paused_since = network_.now;
+		}
+	}
+
+	/* The longest round trip of its parts. */
+	Time rtt(const Flow &flow) const
+	{
+		Time most = 0;
+
+		for (uint32_t n = 0; n < parts_; n++)
+			most = std::max(most, flow.parts[n].rtt);
+		return most;
 	}
 
 	/* What was sent and has not been heard of for too long goes again. */
@@ -164,7 +220,11 @@ template <class Rule> class Rated
 
 	Time silent_until(const Flow &flow) const
 	{
-		return std::max(flow.news_at, flow.data_at) + std::max(timeout_ps_, 3 * flow.rtt);
+		Time last = flow.news_at;
+
+		for (uint32_t n = 0; n < parts_; n++)
+			last = std::max(last, flow.parts[n].data_at);
+		return last + std::max(timeout_ps_, 3 * rtt(flow));
 	}
 
 	void skip_known(Flow &flow) const
@@ -174,17 +234,17 @@ template <class Rule> class Rated
 	}
 
 	/* When the last packet's time at the granted rate is over. */
-	Time free_at(const Flow &flow) const
+	Time free_at(const Part &part) const
 	{
-		if (flow.data_at < 0)
+		if (part.data_at < 0)
 			return network_.now;
-		return flow.data_at + Time(flow.last_bytes_sent * uint64_t(SECOND) / flow.rate);
+		return part.data_at + Time(part.last_bytes_sent * uint64_t(SECOND) / part.rate);
 	}
 
 	/* Who has sent nothing for so long asks again; with a rate, one that has become far too low. */
-	Time gap(const Flow &flow) const
+	static Time gap(const Part &part)
 	{
-		return flow.rate ? SLOW * flow.rtt : std::max(flow.rtt, flow.probe_gap);
+		return part.rate ? SLOW * part.rtt : std::max(part.rtt, part.probe_gap);
 	}
 
 	/* What the rest of the flow takes at full rate. */
@@ -208,16 +268,16 @@ template <class Rule> class Rated
 
 		if (flow.due == NEVER || flow.received >= 0)
 			return false;
-		return now > flow.due || now + left(flow) > flow.due ||
-		       (terminates_paused_ && !flow.rate && flow.next < flow.packets && now + flow.rtt > flow.due);
+		return now > flow.due || now + left(flow) / parts_ > flow.due ||
+		       (terminates_paused_ && !sending(flow) && flow.next < flow.packets && now + rtt(flow) > flow.due);
 	}
 
 	/* D3: enough for the deadline. */
-	uint64_t wanted(const Flow &flow) const
+	uint64_t wanted(const Flow &flow, const Part &part) const
 	{
 		if (flow.due == NEVER)
 			return 0;
-		const Time until = flow.due - network_.now - flow.rtt;
+		const Time until = flow.due - network_.now - part.rtt;
 		const Time rest = left(flow);
 
 		if (rest >= until)
@@ -225,63 +285,57 @@ template <class Rule> class Rated
 		return uint64_t(static_cast<unsigned __int128>(full_) * uint64_t(rest) / uint64_t(until)) + 1;
 	}
 
-	Time key(const Flow &flow) const
-	{
-		switch (key_) {
-		case Key::RANDOM:
-			return Time(mix(flow.index, seed_) >> 2);
-		case Key::SENT:
-			return time_of(uint64_t(flow.next) * payload_ / STEP_BYTES * STEP_BYTES);
-		default:
-			return left(flow);
-		}
-	}
-
-	void send_data(Flow &flow)
+	void send_data(Flow &flow, uint32_t part)
 	{
 		const uint32_t seq = flow.next;
-		Packet *packet = make(flow, Type::DATA);
+		Packet *packet = make(flow, part, Type::DATA);
 
 		packet->seq = seq;
 		packet->wire_bytes = header_ + (seq + 1 == flow.packets ? flow.last_bytes : payload_);
-		flow.last_bytes_sent = packet->wire_bytes;
-		flow.data_at = network_.now;
+		flow.parts[part].last_bytes_sent = packet->wire_bytes;
+		flow.parts[part].data_at = network_.now;
 		flow.next++;
 		network_.launch(packet);
 	}
 
-	void send_header(Flow &flow, Type type)
+	void send_header(Flow &flow, uint32_t part, Type type)
 	{
-		Packet *packet = make(flow, type);
+		Packet *packet = make(flow, part, type);
 
 		packet->seq = NO_PACKET;
 		packet->wire_bytes = header_;
 		network_.launch(packet);
 	}
 
-	Packet *make(Flow &flow, Type type)
+	Packet *make(Flow &flow, uint32_t n, Type type)
 	{
 		Packet *packet = network_.make(&flow);
+		Part &part = flow.parts[n];
+		const Time rest = left(flow), sent = time_of(uint64_t(flow.next) * payload_ / STEP * STEP);
+		const uint32_t others = PARTS > 1 ? sending(flow) + (part.rate == 0) : 1;
 
 		packet->type = type;
+		packet->part = uint8_t(n);
+		packet->of = &part;
 		packet->rate = full_;
-		packet->paused_by = flow.paused_by;
-		packet->due = flow.due;
-		packet->left = left(flow);
-		packet->key = key(flow);
-		packet->rtt = Rule::BY_LEAST_RTT && flow.least_rtt != NEVER ? flow.least_rtt : flow.rtt;
-		packet->sent = flow.sent_at = network_.now;
-		if (flow.asked_at < 0 || network_.now >= flow.asked_at + flow.rtt) {
+		packet->paused_by = part.paused_by;
+		packet->due = criticality_.due(flow.due);
+		packet->left = rest / others;
+		packet->key = criticality_.number(flow.index, rest, sent, paused(flow));
+		packet->rtt = Rule::BY_LEAST_RTT && part.least_rtt != NEVER ? part.least_rtt : part.rtt;
+		packet->sent = part.sent_at = network_.now;
+		if (part.asked_at < 0 || network_.now >= part.asked_at + part.rtt) {
 			packet->asks = true;
-			packet->wanted = wanted(flow);
-			flow.asked_at = network_.now;
+			packet->wanted = wanted(flow, part);
+			part.asked_at = network_.now;
 		}
 		return packet;
 	}
 
 	void end(Flow &flow)
 	{
-		send_header(flow, Type::TERM);
+		for (uint32_t n = 0; n < parts_; n++)
+			send_header(flow, n, Type::TERM);
 		network_.finish(&flow);
 	}
 
@@ -291,8 +345,8 @@ template <class Rule> class Rated
 	const uint64_t full_;
 	const Time rtt_ps_, timeout_ps_;
 	const bool terminates_, terminates_paused_;
-	const Key key_;
-	const uint64_t seed_;
+	const uint32_t parts_;
+	const Criticality criticality_;
 };
 
 } // namespace sim

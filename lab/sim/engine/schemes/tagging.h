@@ -7,6 +7,7 @@
  *   qclimb-ps    L = U = the true size, S = 0: remaining bytes, perfectly known
  *   qclimb-pp    L = U = the forecast's one number, S = 0: the last priority once it is passed
  *   qclimb-fp    the priority of the forecast's one number, kept to the end
+ *   qclimb-mixed as qclimb, but a flow of which nothing is known (L = 0, U unknown) as under pias
  *   deadline     by the time that is left (<qclimb/deadline.h>); a flow without a deadline as under pias
  * A packet has the priority of its first byte. Offsets count the flow's bytes: a packet sent again is tagged as the
  * first time, or 0 if `again_first` (QCLIMB 3.2.3). ACKs have priority 0.
@@ -24,12 +25,12 @@ namespace sim
 
 class Tagging
 {
-	enum class Rule { NONE, PIAS, QCLIMB, PS, PP, FP, DEADLINE };
+	enum class Rule { NONE, PIAS, QCLIMB, PS, PP, FP, DEADLINE, MIXED };
 
       public:
 	explicit Tagging(const Config &config)
-	    : rule_(Rule(config.choice(
-		      "tagging", { "none", "pias", "qclimb", "qclimb-ps", "qclimb-pp", "qclimb-fp", "deadline" }))),
+	    : rule_(Rule(config.choice("tagging", { "none", "pias", "qclimb", "qclimb-ps", "qclimb-pp", "qclimb-fp",
+						    "deadline", "qclimb-mixed" }))),
 	      priorities_(config.count("priorities", 1, QCLIMB_MAX_PRIORITIES)),
 	      slack_(uint64_t(config.number("slack_bytes", 0, MOST_TIME))),
 	      payload_(config.count("payload_bytes", 1, MOST_PAYLOAD)),
@@ -53,6 +54,10 @@ class Tagging
 			break;
 		case Rule::QCLIMB:
 			bounds = { flow.lower_bytes, flow.upper_bytes, slack_ };
+			break;
+		case Rule::MIXED:
+			if (flow.lower_bytes || flow.upper_bytes != QCLIMB_UNKNOWN_BYTES)
+				bounds = { flow.lower_bytes, flow.upper_bytes, slack_ };
 			break;
 		case Rule::PS:
 			bounds = { flow.size_bytes, flow.size_bytes, 0 };

@@ -1,0 +1,322 @@
+"""PDQ (SIGCOMM'12), Figs. 8 and 12: other fabrics, many servers, flows that age."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+
+from lab.experiment.claims import AsPaper, AtLeast, Below, Claim, said
+from lab.experiment.intervals import Interval
+from lab.figures.page import Page, Panel, Points, Runs, Scale, Series, Story
+from lab.figures.pages.pdq.lines import Beside, Capacity, Lines, ratio
+from lab.figures.pages.pdq.settings import (
+    DEADLINES_SAID,
+    MOST_SAID,
+    at_once,
+    over,
+    permuted,
+    scales_of,
+)
+from lab.figures.points import Point
+from lab.sim import BCube, Experiment, FatTree, FlowList, Jellyfish
+from lab.sim.rated import FLOW_LEVEL
+from lab.sim.wired import Fabric
+
+PER_SERVER = 10
+MOST_FOR_PACKETS = 160
+"""Servers; beyond, the flow level alone."""
+PACKETS, LEVEL = ("PDQ(Full)", "RCP"), ("PDQ, flow level", "RCP, flow level")
+NAN = float("nan")
+Build = Callable[[int], Fabric]
+FAT_TREES = {16: 4, 54: 6, 128: 8, 250: 10, 1024: 16}
+BCUBES = {16: 4, 64: 8, 121: 11, 256: 16, 1024: 32}
+JELLYFISH = {136: 17, 320: 40, 1000: 125}
+
+
+@cache
+def fat_tree(servers: int) -> Fabric:
+    """Of so many."""
+    return FatTree(k=FAT_TREES[servers])
+
+
+@cache
+def bcube(servers: int) -> Fabric:
+    """With dual-port servers."""
+    return BCube(n=BCUBES[servers], k=1)
+
+
+@cache
+def jellyfish(servers: int) -> Fabric:
+    """24-port switches, twice as many ports to switches as to servers; four shortest paths."""
+    return Jellyfish(switches=JELLYFISH[servers], shortest=4)
+
+
+def flows(servers: int, count: int, seed: int, repeats: int, deadline_ms: float = 0.0, mean: int = 100_000) -> FlowList:
+    """Random permutations, the same under all schemes."""
+    ends = permuted(servers)
+    found = at_once(ends, count, mean, (seed, servers, count), repeats, deadline_ms)
+    # a round is over long before what one link would need for all of it
+    period = round(2 * (count / servers + 1) * mean * 8e3 * 3 + 0.25e12)
+    spread = np.unique(found.start_ps, return_inverse=True)[1].ravel() * period
+    due = None if found.deadline_ps is None else found.deadline_ps - found.start_ps + spread
+    return FlowList(spread, found.size_bytes, found.source, found.target, deadline_ps=due)
+
+
+def repeats(servers: int, scale: Scale) -> int:
+    """Fewer rounds where one has many flows."""
+    return max(1, scale.flows * 16 // servers)
+
+
+def is_run(servers: int, name: str) -> bool:
+    """Packets for a hundred servers; flows for a thousand."""
+    return "flow level" in name or servers <= MOST_FOR_PACKETS
+
+
+def in_time(build: Build) -> Callable[[float, str, int, int, Scale], Experiment | None]:
+    """Points of 8a: so many flows a server."""
+
+    def make(value: float, name: str, seed: int, count: int, scale: Scale) -> Experiment | None:
+        servers = int(value)
+        if not is_run(servers, name):
+            return None
+        found = flows(servers, count * servers, seed, repeats(servers, scale), 20.0)
+        return over(build(servers), name, found)
+
+    return make
+
+
+def by_servers(build: Build) -> Callable[[float, str, int, Scale], Experiment | None]:
+    """Points of 8b to 8d."""
+
+    def run(value: float, name: str, seed: int, scale: Scale) -> Experiment | None:
+        servers = int(value)
+        if not is_run(servers, name):
+            return None
+        return over(build(servers), name, flows(servers, PER_SERVER * servers, seed, repeats(servers, scale)))
+
+    return run
+
+
+def without(build: Build, servers: dict[int, int]) -> Lines:
+    """Mean FCT by servers."""
+    small = tuple(float(n) for n in servers if n <= MOST_FOR_PACKETS)
+    return Lines(
+        "servers",
+        tuple(float(n) for n in servers),
+        (*PACKETS, *LEVEL),
+        by_servers(build),
+        "mean FCT, ms",
+        claims=(
+            Beside("PDQ(Full)", "RCP", Below(), "packets, at all sizes", small),
+            Beside("PDQ, flow level", "RCP, flow level", Below(), "flow level, at all sizes"),
+            Beside("PDQ, flow level", "PDQ(Full)", AtLeast(0.9), "the flow level beside packets", small),
+        ),
+    )
+
+
+A = Capacity(
+    "servers",
+    tuple(float(n) for n in FAT_TREES),
+    ("PDQ(Full)", "D3", "RCP", "PDQ, flow level", "D3, flow level", "RCP, flow level"),
+    lambda *_: None,
+    "flows a server at 99 % in time",
+    claims=(
+        Beside("PDQ(Full)", "D3", AtLeast(1.0), "packets", tuple(float(n) for n in FAT_TREES if n <= MOST_FOR_PACKETS)),
+        Beside("PDQ, flow level", "D3, flow level", AtLeast(1.0), "flow level, at all sizes"),
+        Beside("PDQ, flow level", "RCP, flow level", AtLeast(1.0), "flow level, at all sizes"),
+    ),
+    counts=(1, 2, 3, 4, 5, 6, 8, 10),
+    make=in_time(fat_tree),
+)
+B, C, D = without(fat_tree, FAT_TREES), without(bcube, BCUBES), without(jellyfish, JELLYFISH)
+SCALES = scales_of({"quick": 2, "medium": 5, "full": 10}, {"quick": 2, "medium": 3, "full": 5})
+SAID = (
+    "1 Gb/s links, 25.1 us each; random permutation traffic: each server sends to one other and is sent to by one. All "
+    "flows of a round begin at one moment; the number of `flows a point` is that of rounds of 16 servers, and "
+    "with more "
+    "servers there are fewer rounds. Packet level up to 160 servers.",
+    "Flow level (engine/schemes/flowlevel.h): rates are at once what the algorithms converge to; headers' bytes "
+    "and round "
+    "trips are counted, queues, probes and what a handover costs are not. The paper's finds its rates by steps "
+    "of 1 ms.",
+)
+FREE_SAID = f"{PER_SERVER} flows a server, 2 to 198 KB (the paper does not say which of its two means it took)."
+
+
+def _page(letter: str, title: str, figure: Lines, said: str) -> Page:
+    return Page(f"pdq-8{letter}", f"PDQ Fig. 8{letter}: {title}", (said, *SAID), SCALES, figure.runs, figure.tell)
+
+
+PAGES_A_TO_D = (
+    _page(
+        "a",
+        "deadlines over fat-trees, by servers",
+        A,
+        f"Fat-trees of k = 4, 6, 8, 10, 16, ECMP. {DEADLINES_SAID} Mean 20 ms. "
+        f"{MOST_SAID.format(counts='1 to 10 a server')}",
+    ),
+    _page("b", "mean FCT over fat-trees, by servers", B, f"Fat-trees of k = 4, 6, 8, 10, 16, ECMP. {FREE_SAID}"),
+    _page(
+        "c",
+        "mean FCT over BCube, by servers",
+        C,
+        f"BCube(n, 1), n = 4, 8, 11, 16, 32: servers with two ports, which relay; each flow on one of its two parallel "
+        f"paths, by a hash. {FREE_SAID}",
+    ),
+    _page(
+        "d",
+        "mean FCT over Jellyfish, by servers",
+        D,
+        "Random regular graphs of 17, 40 and 125 switches with 24 ports, 16 of them to switches; a flow has one of its "
+        f"pair's four shortest paths, by a hash. {FREE_SAID}",
+    ),
+)
+AT_128: dict[str, tuple[Build, int]] = {
+    "fat-tree": (fat_tree, 128),
+    "BCube": (bcube, 121),
+    "Jellyfish": (jellyfish, 136),
+}
+
+
+def runs_e(scale: Scale) -> Runs:
+    """Both schemes over the same flows."""
+    return {
+        (fabric, name, seed): over(build(servers), name, flows(servers, PER_SERVER * servers, seed, 1))
+        for fabric, (build, servers) in AT_128.items()
+        for name in LEVEL
+        for seed in scale.seeds
+    }
+
+
+def tell_e(scale: Scale, points: Points) -> Story:
+    """How flows' FCTs under PDQ stand to those under RCP."""
+    rows, series, seen = [], [], []
+    for fabric in AT_128:
+        ratios = np.concatenate(
+            [points[fabric, LEVEL[0], seed].fct_us / points[fabric, LEVEL[1], seed].fct_us for seed in scale.seeds]
+        )
+        shares = [float((ratios <= 0.5).mean()), float((ratios > 1.001).mean()), float((ratios >= 2).mean())]
+        rows.append(
+            {
+                "fabric": fabric,
+                "flows": f"{len(ratios):,}",
+                "at most half": f"{shares[0]:.1%}",
+                "longer": f"{shares[1]:.1%}",
+                "twice and more": f"{shares[2]:.2%}",
+                "worst": f"{ratios.max():.2f}",
+            }
+        )
+        seen.append((*shares, float(ratios.max())))
+        at = np.quantile(ratios, np.linspace(0, 1, 101))
+        series.append(Series(fabric, at.tolist(), [Interval(n / 100, NAN, NAN) for n in range(101)]))
+    rows.append(
+        {
+            "fabric": "the paper",
+            "flows": "",
+            "at most half": "about 40 %",
+            "longer": "5 to 15 %",
+            "twice and more": "up to 0.9 %",
+            "worst": "2.57",
+        }
+    )
+    half, longer, twice, worst = ([each[n] for each in seen] for n in range(4))
+    is_as = (
+        min(half) >= 0.36 and max(half) <= 0.44 and min(longer) >= 0.05 and max(longer) <= 0.15 and max(twice) <= 0.009
+    )
+    verdict = (
+        f"Of the flows {min(half):.0%} to {max(half):.0%} take at most half as long as under RCP (the paper: "
+        "about 40 %), "
+        f"{min(longer):.1%} to {max(longer):.1%} longer (5 to 15 %), {min(twice):.2%} to {max(twice):.2%} twice "
+        "as long (up to "
+        f"0.9 %), the worst {max(worst):.2f} times (2.57): {'as in the paper' if is_as else 'not as in the paper'}."
+    )
+    return Story(rows, [Panel("FCT under PDQ / under RCP", "ratio", "share of flows", series)], [verdict], verdict)
+
+
+PAGE_E = Page(
+    "pdq-8e",
+    "PDQ Fig. 8e: each flow under PDQ and under RCP, some 128 servers",
+    (
+        "Fat-tree of k = 8 (128 servers), BCube(11, 1) (121), Jellyfish of 17 switches (136; 16 of 24 ports "
+        "can't make a "
+        f"regular graph of 16). Flow level, one round. {FREE_SAID}",
+        *SAID,
+    ),
+    scales_of({"quick": 1, "medium": 1, "full": 1}, {"quick": 2, "medium": 5, "full": 20}),
+    runs_e,
+    tell_e,
+)
+AGES = (0.0, 1.0, 2.0, 4.0, 6.0, 8.0, 10.0)
+AGED_SERVERS, AGED_MEAN = 250, 1_000_000
+
+
+def aged(value: float, name: str, seed: int, scale: Scale) -> Experiment:
+    """A point of 12."""
+    found = flows(AGED_SERVERS, PER_SERVER * AGED_SERVERS, seed, 1, mean=AGED_MEAN)
+    scheme = FLOW_LEVEL["flow-rcp"] if name.startswith("RCP") else replace(FLOW_LEVEL["flow-pdq"], aging=value)
+    return over(fat_tree(AGED_SERVERS), LEVEL[0], found, scheme)
+
+
+def worst_ms(point: Point) -> float:
+    """The longest FCT."""
+    return float(np.nanmax(point.fct_us)) / 1000
+
+
+def tell_12(scale: Scale, points: Points) -> Story:
+    """The worst and the mean by aging rate, and how they change."""
+    found = []
+    for measure, what, need in (
+        (worst_ms, "worst FCT", AsPaper(0.52, 0.52)),
+        (lambda point: point.statistic("mean") / 1000, "mean FCT", AsPaper(1.017, 1.017)),
+    ):
+        figure = replace(FIGURE_12, y=f"{what}, ms", measure=measure)
+        story = figure.tell(scale, points)
+        changes = [
+            (
+                age,
+                [measure(points[age, "PDQ", seed]) for seed in scale.seeds],
+                [measure(points[0.0, "PDQ", seed]) for seed in scale.seeds],
+            )
+            for age in AGES
+        ]
+        found.append((what, need, story, changes))
+    rows = [
+        {"aging rate": one["aging rate"]}
+        | {
+            f"{what}, {name}": row[name]
+            for what, _, story, _ in found
+            for row in [story.rows[at]]
+            for name in ("PDQ", "RCP")
+        }
+        for at, one in enumerate(found[0][2].rows)
+    ]
+    best = min(AGES, key=lambda age: float(np.mean([worst_ms(points[age, "PDQ", seed]) for seed in scale.seeds])))
+    verdicts = [_change(what, need, changes, best) for what, need, _, changes in found]
+    return Story(rows, [story.panels[0] for _, _, story, _ in found], verdicts, " ".join(verdicts))
+
+
+def _change(what: str, need: AsPaper, changes: list[tuple[float, list[float], list[float]]], best: float) -> str:
+    aged_ones, plain = next((ours, theirs) for age, ours, theirs in changes if age == best)
+    claim = Claim(f"PDQ, aging rate {best:g}", "PDQ", "all", what, need, "Fig. 12, where the worst is least")
+    return said(claim, [ratio(aged_ones, plain)])
+
+
+FIGURE_12 = Lines("aging rate", AGES, ("PDQ", "RCP"), aged, "mean FCT, ms")
+PAGE_12 = Page(
+    "pdq-12",
+    "PDQ Fig. 12: flows that age",
+    (
+        "Fat-tree of k = 10 (250 servers; none has the paper's 256), flow level, random permutations; "
+        f"{PER_SERVER} flows a server, 2 KB to 2 MB, all at once.",
+        "Aging: a flow's expected transmission time is divided by 2^(rate t), t being how long it has been "
+        "paused in units "
+        'of 100 ms (engine/schemes/criticality.h); the paper\'s text says "gradually increase" and no more.',
+        "Cells: mean over seeds with its 95 % interval (Student's t).",
+    ),
+    scales_of({"quick": 1, "medium": 1, "full": 1}, {"quick": 2, "medium": 5, "full": 10}),
+    FIGURE_12.runs,
+    tell_12,
+)

@@ -1,0 +1,154 @@
+"""PDQ (SIGCOMM'12), Fig. 5: sizes of two data centres, random permutations."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lab.experiment.claims import AsPaper, AtLeast, Below
+from lab.figures.page import Page, Scale
+from lab.figures.pages.pdq.aggregation import TREE
+from lab.figures.pages.pdq.lines import Beside, Capacity, Lines
+from lab.figures.pages.pdq.settings import MS, TREE_SAID, deadlines, over, permuted, scales_of
+from lab.figures.points import Point
+from lab.sim import Experiment, FlowList
+from lab.sim.sizes import mean_wire_bytes, size_table
+
+SHORT_BYTES = 40_000
+VL2, EDU = "datamining_pkts", "imc10_pkts"
+WINDOW_MS = 40
+RATES = (1_000, 2_000, 4_000, 6_000, 8_000, 12_000, 16_000, 24_000)
+LOADS = (0.2, 0.4, 0.6)
+LONG_FLOWS = 250
+
+
+def flows(sizes: str, per_second: float, count: int, seed: int, deadline_ms: float) -> FlowList:
+    """A Poisson process; short flows have deadlines."""
+    random = np.random.default_rng([seed, round(per_second), count])
+    size = np.maximum(1, np.rint(size_table(sizes).quantile(random.random(count)))).astype(np.int64)
+    start = np.cumsum(random.exponential(1e12 / per_second, count)).astype(np.int64)
+    source, target = permuted(TREE.hosts)(random, count)
+    due = np.where(size < SHORT_BYTES, start + deadlines(random, count, deadline_ms or 1.0), 0)
+    return FlowList(start, size, source, target, deadline_ps=due if deadline_ms else None)
+
+
+def short_ones(mean_ms: float, name: str, seed: int, per_second: int, scale: Scale) -> Experiment:
+    """A point of 5a: what begins within a window, until the last deadline has passed."""
+    found = flows(VL2, per_second, round(per_second * WINDOW_MS / 1000), seed, mean_ms)
+    assert found.deadline_ps is not None
+    last_s = float(max(found.deadline_ps.max(), found.start_ps.max()) + MS) / 1e12
+    return over(TREE, name, found, end_s=last_s)
+
+
+def per_second(sizes: str, load: float) -> float:
+    """Of the hosts' links, all together."""
+    return load * TREE.hosts * TREE.host_rate_bps / 8 / mean_wire_bytes(size_table(sizes), 1460, 40)
+
+
+def long_ones(load: float, name: str, seed: int, scale: Scale) -> Experiment:
+    """A point of 5b."""
+    return over(TREE, name, flows(VL2, per_second(VL2, load), LONG_FLOWS, seed, 20.0))
+
+
+def university(load: float, name: str, seed: int, scale: Scale) -> Experiment:
+    """A point of 5c."""
+    return over(TREE, name, flows(EDU, per_second(EDU, load), scale.flows, seed, 0.0))
+
+
+def long_ms(point: Point) -> float:
+    """Mean FCT of flows without a deadline."""
+    long = np.isfinite(point.fct_us) & (point.size_bytes >= SHORT_BYTES)
+    return float(point.fct_us[long].mean()) / 1000
+
+
+A = Capacity(
+    "mean deadline, ms",
+    (15, 25, 35, 45),
+    ("PDQ(Full)", "PDQ(ES+ET)", "D3", "RCP", "TCP"),
+    lambda *_: None,
+    "flows a second at 99 % of short ones in time",
+    claims=(
+        Beside("PDQ(Full)", "D3", AtLeast(1.0), "significantly higher"),
+        Beside("PDQ(Full)", "RCP", AtLeast(1.0), "significantly higher"),
+        Beside("PDQ(Full)", "TCP", AtLeast(1.0), "significantly higher"),
+        Beside("PDQ(Full)", "PDQ(ES+ET)", AtLeast(1.0), "considerably outperforms"),
+    ),
+    counts=RATES,
+    make=short_ones,
+    counter="in_time_of_due",
+    digits=0,
+)
+B = Lines(
+    "load",
+    LOADS,
+    ("PDQ(Full)", "RCP", "TCP"),
+    long_ones,
+    "mean FCT of long flows",
+    measure=long_ms,
+    claims=(
+        Beside("PDQ(Full)", "RCP", AsPaper(0.74, 0.74), "Fig. 5b, 26 % less"),
+        Beside("PDQ(Full)", "TCP", AsPaper(0.61, 0.61), "Fig. 5b, 39 % less"),
+    ),
+    over="PDQ(Full)",
+)
+C = Lines(
+    "load",
+    (0.2, 0.4, 0.6, 0.8),
+    ("PDQ(Full)", "PDQ(ES)", "RCP", "TCP"),
+    university,
+    "mean FCT",
+    claims=(
+        Beside("PDQ(Full)", "RCP", Below(), "outperforms"),
+        Beside("PDQ(Full)", "TCP", Below(), "outperforms"),
+    ),
+    over="PDQ(Full)",
+)
+VL2_SAID = (
+    "Sizes: the distribution of Greenberg et al. (VL2), as pFabric's authors and others use it under the name data "
+    "mining. Each flow's pair is one of a random permutation."
+)
+SCALES = scales_of({"quick": 500, "medium": 2_000, "full": 5_000}, {"quick": 2, "medium": 4, "full": 10})
+PAGE_A = Page(
+    "pdq-5a",
+    "PDQ Fig. 5a: VL2's sizes, short flows in time",
+    (
+        TREE_SAID,
+        VL2_SAID,
+        f"Flows below {SHORT_BYTES // 1000} KB have deadlines, exponential, at least 3 ms; the others none. A Poisson "
+        f"process for {WINDOW_MS} ms, run until the last deadline; the number of `flows a point` above does not apply.",
+        f"Rates of {', '.join(f'{rate:,}' for rate in RATES)} flows a second, long ones included, were run; "
+        "between the "
+        "last at which 99 % of the short flows are in time and the next along a straight line. The paper's "
+        "abscissa and "
+        "rates are not stated in its text.",
+    ),
+    SCALES,
+    A.runs,
+    A.tell,
+)
+PAGE_B = Page(
+    "pdq-5b",
+    "PDQ Fig. 5b: VL2's sizes, mean FCT of long flows",
+    (
+        TREE_SAID,
+        VL2_SAID,
+        f"{LONG_FLOWS} flows a point, whatever the number above says: a Poisson process at the loads of the table "
+        "(of the "
+        "hosts' links; the paper does not state its own). Flows below 40 KB have deadlines of 20 ms on average.",
+    ),
+    SCALES,
+    B.runs,
+    B.tell,
+)
+PAGE_C = Page(
+    "pdq-5c",
+    "PDQ Fig. 5c: a university's sizes, mean FCT",
+    (
+        TREE_SAID,
+        "The paper replays ten minutes of packets of EDU1 (Benson et al., IMC'10), which cannot be had. Here: the flow "
+        "sizes of that study as simulators commonly use them, a Poisson process at the loads of the table, random "
+        "permutations of 12 hosts.",
+    ),
+    SCALES,
+    C.runs,
+    C.tell,
+)

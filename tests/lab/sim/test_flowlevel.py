@@ -1,0 +1,137 @@
+"""The flow level beside packets, and what PDQ promises (SIGCOMM'12, section 4)."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from lab.sim import (
+    NAMED,
+    BCube,
+    Experiment,
+    ExperimentError,
+    FatTree,
+    FlowLevel,
+    FlowList,
+    Pdq,
+    SimulationError,
+    Watch,
+    Workload,
+    run,
+    single_rooted_tree,
+    star,
+)
+from lab.sim.rated import FLOW_LEVEL
+
+STAR = star(12, 10**9, 25_100)
+TREE = single_rooted_tree()
+
+
+def flows(sizes, deadlines_ms=None, targets=None):
+    n = len(sizes)
+    due = None if deadlines_ms is None else np.array(deadlines_ms, np.int64) * 10**9
+    target = np.zeros(n, np.int64) if targets is None else np.array(targets)
+    return FlowList(np.zeros(n, np.int64), np.array(sizes), np.arange(1, n + 1), target, deadline_ps=due)
+
+
+def over(scheme, found, fabric=STAR, **more):
+    return run(Experiment(fabric, scheme, found, header_bytes=56, **more))
+
+
+@pytest.mark.parametrize("rule", ["pdq", "rcp", "d3"])
+@pytest.mark.parametrize("fabric", [STAR, TREE, FatTree(k=4), BCube()], ids=["star", "tree", "fat-tree", "bcube"])
+def test_flows_and_packets_agree_within_a_twentieth(rule, fabric):
+    found = flows([2_000_000, 3_000_000, 1_000_000, 4_000_000, 2_500_000])
+    level, packets = over(FLOW_LEVEL[f"flow-{rule}"], found, fabric), over(NAMED[rule], found, fabric)
+    assert level.fct_us.mean() == pytest.approx(packets.fct_us.mean(), rel=0.05)
+
+
+@pytest.mark.parametrize("rule", ["pdq", "d3"])
+def test_deadlines_are_met_by_flows_as_by_packets(rule):
+    found = flows([500_000] * 6, [6, 11, 16, 19, 40, 60])
+    level, packets = over(FLOW_LEVEL[f"flow-{rule}"], found), over(NAMED[rule], found)
+    assert ((level.received_ps >= 0) == (packets.received_ps >= 0)).mean() >= 5 / 6
+
+
+def test_a_flow_alone_takes_as_long_as_its_packets():
+    found = flows([100_000])
+    assert over(FlowLevel(), found).fct_us == pytest.approx(over(Pdq(), found).fct_us, rel=0.01)
+
+
+def test_thousands_of_flows_are_seconds_and_all_end():
+    found = over(FlowLevel(), Workload("imc10_pkts"), FatTree(k=8), load=0.5, flows=3_000)
+    assert (found.received_ps > 0).all() and found.counters.cpu_seconds < 60
+
+
+def test_who_ages_starves_no_longer():
+    sizes = [20_000_000, *[1_000_000] * 9]
+    starts = np.r_[0, np.arange(9) * 7_000_000_000]
+    found = FlowList(starts, np.array(sizes), np.arange(1, 11), np.zeros(10, np.int64))
+    for young in (FlowLevel(), Pdq()):
+        never, aged = over(young, found), over(replace(young, aging=100.0), found)
+        assert aged.fct_us[0] < never.fct_us[0] and aged.fct_us.mean() > never.fct_us.mean()
+
+
+def test_comparators_order_by_what_they_are_called():
+    found = flows([1_000_000, 4_000_000], [200, 100])
+    for young in (FlowLevel(), Pdq()):
+        by = {word: over(replace(young, criticality=word), found).fct_us for word in ("size", "shortest", "earliest")}
+        assert by["size"][1] < by["size"][0] and by["earliest"][1] < by["earliest"][0]
+        assert by["shortest"][0] < by["shortest"][1]
+
+
+@pytest.mark.parametrize("count", [2, 4, 8])
+def test_a_stable_workload_converges_within_as_many_round_trips_as_flows_precede_one(count):
+    """The most critical has the link, the others are paused: P_max + 1 round trips after links have heard of all."""
+    rtt_us = 2 * 2 * 25.1 + 2 * (1516 + 56) * 0.008
+    found = run(
+        Experiment(
+            STAR,
+            Pdq(dampening_rtts=0),
+            flows([5_000_000 + 100 * n for n in range(count)]),
+            header_bytes=56,
+            end_s=0.02,
+            watch=Watch(12, rtt_us),
+        )
+    )
+    watched = found.counters.watched
+    assert watched is not None
+    settled = (count - 1) + 1 + 2
+    assert sum(watched["of_flow"][0][settled:100]) > 90 * rtt_us * 125
+    for other in watched["of_flow"][1:]:
+        assert sum(other[settled:100]) < 3_000 * count  # what asks again has no data
+    assert max(watched["queue_bytes"][settled + 6 : 100]) < 4 * 1516  # nothing is allocated beyond the link
+
+
+def test_flows_over_links_of_several_others_do_not_lock_each_other():
+    """Each is paused by another link than it pauses others at: a ring over three racks."""
+    fabric = single_rooted_tree(3, 2)
+    start, size = np.zeros(6, np.int64), np.array([900_000, 800_000, 700_000, 600_000, 500_000, 400_000])
+    ring = FlowList(start, size, np.array([0, 2, 4, 1, 3, 5]), np.array([2, 4, 0, 3, 5, 1]))
+    for scheme in (Pdq(), Pdq(early_start_rtts=0), Pdq(list_flows=1), FlowLevel()):
+        found = over(scheme, ring, fabric)
+        assert (found.received_ps > 0).all() and found.fct_us.max() < 60_000
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda: FlowLevel(rule="tcp"), "scheme.rule is 'tcp', expected one of pdq, rcp, d3"),
+        (lambda: FlowLevel(criticality="age"), "scheme.criticality is 'age', expected one of size"),
+        (lambda: FlowLevel(aging=-1), "scheme.aging is -1"),
+        (lambda: Pdq(subflows=9), "scheme.subflows is 9"),
+        (lambda: Experiment(STAR, FlowLevel(), watch=Watch(0)), "watch has a port, but scheme flow-pdq has no packets"),
+        (lambda: Experiment(STAR, FlowLevel(), losses=((0, 0.1),)), "losses has a link, but scheme flow-pdq"),
+        (lambda: Experiment(scheme=FlowLevel(), routing="spray"), "a flow of scheme flow-pdq keeps to one path"),
+    ],
+)
+def test_what_can_not_be_is_said(make, sentence):
+    with pytest.raises(ExperimentError, match=sentence):
+        make()
+
+
+def test_a_deadline_that_has_passed_and_a_size_of_nothing_are_refused():
+    with pytest.raises(ExperimentError, match="deadline_ps"):
+        FlowList(*(np.array([v]) for v in (5, 1, 0, 1)), deadline_ps=np.array([4]))
+    with pytest.raises((ExperimentError, SimulationError), match=r"size_bytes\[0\] is 0"):
+        FlowList(*(np.array([v]) for v in (0, 0, 0, 1)))
