@@ -15,10 +15,22 @@ from lab.figures.pages.pdq import (
 )
 from lab.figures.pages.pfabric import fig16, fig17
 from lab.figures.pages.product import thresholds
-from lab.figures.pages.qclimb import bounds, dctcp, errors, fig23, fig23_why, fig24, mixing, recorded, settings, tables
+from lab.figures.pages.qclimb import (
+    beside,
+    bounds,
+    dctcp,
+    errors,
+    fig23,
+    fig23_why,
+    fig24,
+    mixing,
+    recorded,
+    settings,
+    tables,
+)
 
 QCLIMB_JOBS = (fig24.PAGE, errors.PAGE, settings.PAGE_21, settings.PAGE_27, settings.PAGE_28, tables.PAGE)
-QCLIMB_MIXED = (mixing.PAGE_13, mixing.PAGE_20, mixing.PAGE_FOUR)
+QCLIMB_MIXED = (mixing.PAGE_13, beside.PAGE, mixing.PAGE_20, mixing.PAGE_FOUR)
 QCLIMB = (
     bounds.PAGE,
     fig23.PAGE,

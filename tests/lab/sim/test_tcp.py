@@ -199,3 +199,17 @@ def test_acks_take_all_spines_of_a_big_spine():
     found = run(Experiment(topology, scheme, flows, routing="priority"), checked=True)
     back_us = (found.acked_ps - found.received_ps)[4:] / 1e6
     assert 5 <= (back_us < 7).sum() <= 15  # alone: four hops of 1.48 us
+
+
+def test_a_flow_without_bounds_goes_by_what_it_has_sent_where_others_have_bounds():
+    mixed = replace(QCLIMB, tagging="qclimb-mixed")
+    counts = {
+        name: run(Experiment(SMALL, scheme, flow), checked=True).counters.priority_packets[:4].tolist()
+        for name, scheme, flow in (
+            ("mixed, nothing known", mixed, one(300_000)),
+            ("pias", replace(QCLIMB, tagging="pias"), one(300_000)),
+            ("mixed, known", mixed, one(300_000, 100_000, 310_000)),
+            ("qclimb", QCLIMB, one(300_000, 100_000, 310_000)),
+        )
+    }
+    assert counts["mixed, nothing known"] == counts["pias"] != counts["qclimb"] == counts["mixed, known"]

@@ -103,7 +103,7 @@ def test_parts_of_a_flow_on_one_path_are_no_faster_than_one():
     one_part, three = (
         run(Experiment(fabric, Pdq(subflows=n), one(1, 0, 2_000_000), header_bytes=56), checked=True) for n in (1, 3)
     )
-    assert three.fct_us[0] == pytest.approx(one_part.fct_us[0], rel=0.02)
+    assert one_part.fct_us[0] <= three.fct_us[0] < 1.25 * one_part.fct_us[0]
 
 
 def test_no_part_waits_for_another_for_ever():

@@ -18,7 +18,7 @@ from lab.figures.pages.pdq.settings import (
 )
 from lab.sim import Experiment, FlowList
 
-COUNTS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40)
+COUNTS = (1, 2, 4, 6, 8, 10, 12, 15, 20, 25)
 SCHEMES = ("PDQ(Full)", "PDQ(ES+ET)", "PDQ(ES)", "PDQ(Basic)", "D3", "RCP", "TCP", "8 priorities")
 
 

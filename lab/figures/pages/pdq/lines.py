@@ -83,6 +83,11 @@ class Lines:
     also: Callable[[Scale, Points], list[str]] = lambda scale, points: []
     """What the page alone has to say."""
 
+    @property
+    def has_optimum(self) -> bool:
+        """Whether it is a line."""
+        return self.best is not None
+
     def runs(self, scale: Scale) -> Runs:
         """All points."""
         found = {
@@ -103,7 +108,7 @@ class Lines:
 
     def tell(self, scale: Scale, points: Points) -> Story:
         """A row a value, a line a scheme."""
-        names = ((OPTIMUM,) if self.best else ()) + self.schemes
+        names = ((OPTIMUM,) if self.has_optimum else ()) + self.schemes
         seen = {
             (value, name): [self.number(scale, points, value, name, seed) for seed in scale.seeds]
             for value in self.values
@@ -174,6 +179,11 @@ class Capacity(Lines):
     """From a value, a scheme, a seed and a count."""
     share: Callable[[float, int, int, Scale], float] | None = None
     """What the optimum has in time, of the same flows."""
+
+    @property
+    def has_optimum(self) -> bool:
+        """Whether it is a line."""
+        return self.share is not None
 
     def runs(self, scale: Scale) -> Runs:
         """All points."""

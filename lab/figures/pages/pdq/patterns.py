@@ -25,7 +25,7 @@ from lab.sim import Experiment, FlowList, Staggered
 
 HOSTS = TREE.hosts
 MEAN_DEADLINE_MS = 20.0
-COUNTS = (2, 4, 6, 9, 12, 18, 24, 36, 48)
+COUNTS = (2, 4, 8, 12, 18, 24, 36)
 FLOWS_UNCONSTRAINED = 36
 
 
@@ -78,7 +78,7 @@ def without(value: float, name: str, seed: int, scale: Scale) -> Experiment:
 A = Capacity(
     "pattern",
     PLACES,
-    ("PDQ(Full)", "PDQ(ES+ET)", "PDQ(ES)", "PDQ(Basic)", "D3", "RCP", "TCP", "8 priorities"),
+    ("PDQ(Full)", "PDQ(Basic)", "D3", "RCP", "TCP", "8 priorities"),
     lambda *_: None,
     "flows at 99 % in time",
     claims=tuple(Beside("PDQ(Full)", base, AtLeast(1.0), "best in all patterns") for base in ("D3", "RCP", "TCP")),

@@ -33,7 +33,7 @@ NAN = float("nan")
 Build = Callable[[int], Fabric]
 FAT_TREES = {16: 4, 54: 6, 128: 8, 250: 10, 1024: 16}
 BCUBES = {16: 4, 64: 8, 121: 11, 256: 16, 1024: 32}
-JELLYFISH = {136: 17, 320: 40, 1000: 125}
+JELLYFISH = {136: 17, 320: 40, 640: 80}
 
 
 @cache
@@ -119,16 +119,16 @@ def without(build: Build, servers: dict[int, int]) -> Lines:
 
 A = Capacity(
     "servers",
-    tuple(float(n) for n in FAT_TREES),
+    (16.0, 54.0, 250.0),
     ("PDQ(Full)", "D3", "RCP", "PDQ, flow level", "D3, flow level", "RCP, flow level"),
     lambda *_: None,
     "flows a server at 99 % in time",
     claims=(
-        Beside("PDQ(Full)", "D3", AtLeast(1.0), "packets", tuple(float(n) for n in FAT_TREES if n <= MOST_FOR_PACKETS)),
+        Beside("PDQ(Full)", "D3", AtLeast(1.0), "packets", (16.0, 54.0)),
         Beside("PDQ, flow level", "D3, flow level", AtLeast(1.0), "flow level, at all sizes"),
         Beside("PDQ, flow level", "RCP, flow level", AtLeast(1.0), "flow level, at all sizes"),
     ),
-    counts=(1, 2, 3, 4, 5, 6, 8, 10),
+    counts=(1, 2, 3, 4, 6, 8),
     make=in_time(fat_tree),
 )
 B, C, D = without(fat_tree, FAT_TREES), without(bcube, BCUBES), without(jellyfish, JELLYFISH)
@@ -155,8 +155,8 @@ PAGES_A_TO_D = (
         "a",
         "deadlines over fat-trees, by servers",
         A,
-        f"Fat-trees of k = 4, 6, 8, 10, 16, ECMP. {DEADLINES_SAID} Mean 20 ms. "
-        f"{MOST_SAID.format(counts='1 to 10 a server')}",
+        f"Fat-trees of k = 4, 6 and 10, ECMP. {DEADLINES_SAID} Mean 20 ms. "
+        f"{MOST_SAID.format(counts='1 to 8 a server')}",
     ),
     _page("b", "mean FCT over fat-trees, by servers", B, f"Fat-trees of k = 4, 6, 8, 10, 16, ECMP. {FREE_SAID}"),
     _page(
@@ -170,7 +170,7 @@ PAGES_A_TO_D = (
         "d",
         "mean FCT over Jellyfish, by servers",
         D,
-        "Random regular graphs of 17, 40 and 125 switches with 24 ports, 16 of them to switches; a flow has one of its "
+        "Random regular graphs of 17, 40 and 80 switches with 24 ports, 16 of them to switches; a flow has one of its "
         f"pair's four shortest paths, by a hash. {FREE_SAID}",
     ),
 )

@@ -93,7 +93,7 @@ def scales_of(repeats: dict[str, int], seeds: dict[str, int]) -> dict[str, Scale
     return {name: Scale(name, repeats[name], tuple(range(1, 1 + seeds[name])), (1.0,)) for name in repeats}
 
 
-SCALES = scales_of({"quick": 4, "medium": 10, "full": 20}, {"quick": 2, "medium": 4, "full": 10})
+SCALES = scales_of({"quick": 4, "medium": 20, "full": 40}, {"quick": 2, "medium": 3, "full": 10})
 TREE_SAID = (
     "12 hosts at 1 Gb/s in two tiers below one root; 25.1 us a link one way, packets of 1,500 bytes (and 16 of header "
     "more for PDQ, D3, RCP); ports of 4 MB, first in first out. Schemes as on page pdq-3a."

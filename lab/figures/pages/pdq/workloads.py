@@ -16,7 +16,7 @@ from lab.sim.sizes import mean_wire_bytes, size_table
 SHORT_BYTES = 40_000
 VL2, EDU = "datamining_pkts", "imc10_pkts"
 WINDOW_MS = 40
-RATES = (1_000, 2_000, 4_000, 6_000, 8_000, 12_000, 16_000, 24_000)
+RATES = (1_000, 2_000, 4_000, 8_000, 16_000)
 LOADS = (0.2, 0.4, 0.6)
 LONG_FLOWS = 250
 
@@ -62,7 +62,7 @@ def long_ms(point: Point) -> float:
 
 A = Capacity(
     "mean deadline, ms",
-    (15, 25, 35, 45),
+    (15, 30, 45),
     ("PDQ(Full)", "PDQ(ES+ET)", "D3", "RCP", "TCP"),
     lambda *_: None,
     "flows a second at 99 % of short ones in time",
@@ -106,7 +106,7 @@ VL2_SAID = (
     "Sizes: the distribution of Greenberg et al. (VL2), as pFabric's authors and others use it under the name data "
     "mining. Each flow's pair is one of a random permutation."
 )
-SCALES = scales_of({"quick": 500, "medium": 2_000, "full": 5_000}, {"quick": 2, "medium": 4, "full": 10})
+SCALES = scales_of({"quick": 500, "medium": 2_000, "full": 5_000}, {"quick": 2, "medium": 3, "full": 10})
 PAGE_A = Page(
     "pdq-5a",
     "PDQ Fig. 5a: VL2's sizes, short flows in time",
