@@ -12,6 +12,7 @@ from lab.figures.page import Page, Panel, Paper, Points, Runs, Scale, Series, St
 from lab.figures.pages.pdq.settings import over
 from lab.sim import D3, Experiment, FlowLevel, FlowList, star
 from lab.sim.optimum import fair_sharing, most_in_time, shortest_first
+from lab.sim.schemes import Scheme
 
 STAR = star(4, 10**9, 25_100)
 SIZES, DEADLINES = np.array([1, 2, 3]), np.array([1, 4, 6])
@@ -20,7 +21,10 @@ UNIT_MS = UNIT_BYTES * (1516 / 1460) * 8e-6
 ROOM = 1.05
 """Deadlines are longer by this and by a millisecond: flow A's is else over before its first byte could be."""
 ORDERS = tuple(permutations(range(3)))
-D3_KEEPS = {"D3": D3(terminates=False), "D3, flow level": FlowLevel("flow-d3", "d3", terminates=False)}
+D3_KEEPS: dict[str, Scheme] = {
+    "D3": D3(terminates=False),
+    "D3, flow level": FlowLevel("flow-d3", "d3", terminates=False),
+}
 LETTERS = "ABC"
 
 

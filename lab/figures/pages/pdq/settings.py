@@ -47,7 +47,8 @@ def uniform(random: np.random.Generator, count: int, mean_bytes: int) -> Ints:
 
 def deadlines(random: np.random.Generator, count: int, mean_ms: float) -> Ints:
     """Exponential, 3 ms at least, in ps."""
-    return np.rint(np.maximum(LEAST_DEADLINE_MS, random.exponential(mean_ms, count)) * MS).astype(np.int64)
+    due_ms = np.maximum(LEAST_DEADLINE_MS, random.exponential(mean_ms, count))
+    return np.asarray(np.rint(due_ms * MS), np.int64)
 
 
 def to_one(hosts: int, target: int = 0) -> Ends:

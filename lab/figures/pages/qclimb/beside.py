@@ -35,13 +35,13 @@ def flows(count: int, seed: int) -> tuple[FlowList, NDArray[np.bool_]]:
     start = np.r_[ranks.start_ps, web["start_ps"].astype(np.int64)]
     order = np.argsort(start, kind="stable")
     assert ranks.lower_bytes is not None and ranks.upper_bytes is not None
-    columns = [
+    size, source, target = (
         np.r_[getattr(ranks, name), web[name].astype(np.int64)][order] for name in ("size_bytes", "source", "target")
-    ]
+    )
     lower = np.r_[ranks.lower_bytes, np.zeros(others, np.uint64)][order]
     upper = np.r_[ranks.upper_bytes, np.full(others, UNKNOWN_BYTES, np.uint64)][order]
     is_rank = np.r_[np.ones(count, bool), np.zeros(others, bool)][order]
-    return FlowList(start[order], *columns, lower, upper), is_rank
+    return FlowList(start[order], size, source, target, lower, upper), is_rank
 
 
 def run(title: str, count: int, seed: int) -> Experiment:

@@ -166,7 +166,8 @@ template <class Rule, uint32_t PARTS = 1> class Rated
 		}
 		if (flow.next > flow.known.first())
 			next = std::min(next, silent_until(flow));
-		if (terminates_ && flow.due != NEVER && flow.received < 0) /* else it would look every ps until its ACK */
+		if (terminates_ && flow.due != NEVER &&
+		    flow.received < 0) /* else it would look every ps until its ACK */
 			next = std::min(next, std::max(flow.due, now) + 1);
 		network_.set_timer(&flow, std::max(next, now + 1));
 	}
