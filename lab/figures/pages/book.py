@@ -5,10 +5,19 @@ from lab.figures.pages.bigspine import fluid, packets, with_qclimb
 from lab.figures.pages.pdq import aggregation
 from lab.figures.pages.pfabric import fig16, fig17
 from lab.figures.pages.product import thresholds
-from lab.figures.pages.qclimb import bounds, dctcp, errors, fig23, fig23_why, fig24, recorded, settings, tables
+from lab.figures.pages.qclimb import bounds, dctcp, errors, fig23, fig23_why, fig24, known, recorded, settings, tables
 
 QCLIMB_JOBS = (fig24.PAGE, errors.PAGE, settings.PAGE_21, settings.PAGE_27, settings.PAGE_28, tables.PAGE)
-QCLIMB = (bounds.PAGE, fig23.PAGE, fig23_why.PAGE, dctcp.PAGE, *QCLIMB_JOBS, recorded.PAGE, recorded.PAGE_22)
+QCLIMB = (
+    bounds.PAGE,
+    fig23.PAGE,
+    fig23_why.PAGE,
+    dctcp.PAGE,
+    *QCLIMB_JOBS,
+    recorded.PAGE,
+    recorded.PAGE_22,
+    known.PAGE,
+)
 BIGSPINE = (fluid.PAGE_A, fluid.PAGE_C, fluid.PAGE_VARIANTS, packets.PAGE, with_qclimb.PAGE)
 PFABRIC = (fig16.PAGE, fig17.A, fig17.B, fig17.C)
 PAGES: dict[str, Page] = {
