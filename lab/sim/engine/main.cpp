@@ -1,12 +1,15 @@
 /*
  * qclimb-sim KEY=VALUE...: flows on stdin, results on stdout (core/stream.h). `lab.sim` is its face.
  */
+#include "coflow/run.h"
 #include "core/run.h"
 #include "links/d3.h"
 #include "links/pdq.h"
 #include "links/rcp.h"
 #include "schemes/fluid.h"
 #include "schemes/homa.h"
+#include "schemes/ictcp.h"
+#include "schemes/optax.h"
 #include "schemes/pfabric.h"
 #include "schemes/rated.h"
 #include "schemes/tcp.h"
@@ -15,7 +18,8 @@ int main(int argc, char **argv)
 {
 	const sim::Config config = sim::Config::read(argc, argv);
 
-	switch (config.choice("scheme", { "pfabric", "tcp", "homa", "pdq", "rcp", "d3", "fluid" })) {
+	switch (config.choice("scheme",
+			      { "pfabric", "tcp", "homa", "pdq", "rcp", "d3", "fluid", "coflow", "optax", "ictcp" })) {
 	case 0:
 		return sim::Run<sim::Pfabric>(config).run();
 	case 1:
@@ -28,7 +32,13 @@ int main(int argc, char **argv)
 		return sim::Run<sim::Rated<sim::RcpRule>>(config).run();
 	case 5:
 		return sim::Run<sim::Rated<sim::D3Rule>>(config).run();
-	default:
+	case 6:
 		return sim::Fluid(config).run();
+	case 8:
+		return sim::Run<sim::TcpOver<sim::OptaxReceiver>>(config).run();
+	case 9:
+		return sim::Run<sim::TcpOver<sim::IctcpReceiver>>(config).run();
+	default:
+		return sim::coflow::Fluid(config).run();
 	}
 }

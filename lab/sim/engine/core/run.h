@@ -179,6 +179,8 @@ template <class Scheme> class Run
 		flow->forecast_bytes = record_.forecast_bytes;
 		flow->source = record_.source;
 		flow->target = record_.target;
+		flow->task = record_.task;
+		flow->task_largest_bytes = std::max(record_.task_largest_bytes, record_.size_bytes);
 		flow->due = record_.deadline_ps ? record_.deadline_ps : NEVER;
 		const uint64_t packets = (flow->size_bytes - 1) / payload_ + 1;
 		if (packets > INT32_MAX)
