@@ -25,6 +25,7 @@ NAMES = (
     "forest",
     "length",
     "sim",
+    "coflow",
     "control",
     "rollout",
     "switch",

@@ -2,6 +2,7 @@
 
 from lab.figures.page import Page
 from lab.figures.pages.bigspine import fluid, packets, with_qclimb
+from lab.figures.pages.optax import facebook, mixed, small
 from lab.figures.pages.pdq import aggregation
 from lab.figures.pages.pfabric import fig16, fig17
 from lab.figures.pages.product import thresholds
@@ -20,6 +21,7 @@ QCLIMB = (
 )
 BIGSPINE = (fluid.PAGE_A, fluid.PAGE_C, fluid.PAGE_VARIANTS, packets.PAGE, with_qclimb.PAGE)
 PFABRIC = (fig16.PAGE, fig17.A, fig17.B, fig17.C)
+OPTAX = (*small.PAGES, *mixed.PAGES, facebook.PAGE)
 PAGES: dict[str, Page] = {
-    page.name: page for page in (*QCLIMB, *BIGSPINE, *PFABRIC, *aggregation.PAGES, thresholds.PAGE)
+    page.name: page for page in (*QCLIMB, *BIGSPINE, *PFABRIC, *aggregation.PAGES, *OPTAX, thresholds.PAGE)
 }
