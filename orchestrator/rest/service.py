@@ -50,5 +50,11 @@ class Service:
         self.refusals = Refusals(self.store)
         self.lengths = Lengths(self.store)
         self.intake = Intake(
-            self.store, self.recordings, self.metrics, self.runner.host_reported, self.records_per_s, self.link_gbps
+            self.store,
+            self.recordings,
+            self.metrics,
+            self.runner.host_reported,
+            self.records_per_s,
+            self.link_gbps,
+            self.runner.host_felt,
         )

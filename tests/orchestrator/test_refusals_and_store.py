@@ -87,7 +87,7 @@ def test_it_is_not_ready_with_a_database_that_is_damaged_or_keeps_nothing(admin,
     with monkeypatch.context() as broken:
         broken.setattr(service.store, "note", lambda *_: (_ for _ in ()).throw(StoreError("disk is full")))
         detail(admin.post("/v1/tokens", json={"role": "viewer", "name": "eve"}), 503)
-    assert detail(admin.get("/ready"), 503) == "disk is full"
+    assert detail(admin.get("/ready"), 503).endswith("disk is full")
     assert admin.get("/healthz").status_code == 204
     assert admin.post("/v1/tokens", json={"role": "viewer", "name": "eve"}).status_code == 201
     assert admin.get("/ready").status_code == 204
