@@ -159,6 +159,8 @@ SETTINGS = (
     "sizes at arrival (here: what is left), and what is left over goes to coflows by arrival (here: in SEBF's order). "
     "Its Aalo (DARK) has strict queues and gives a flow the least of its two ports' equal shares; here they are "
     "max-min.",
+    "CoflowSim itself was run under SEBF on the first 60 coflows (42,224 flows). Given its roundings and its starts, "
+    "ours differ from its completion times by at most 0.4 %, the mean by 0.01 %.",
 )
 PAGE = Page(
     "optax-fb2010",
