@@ -20,6 +20,8 @@ Large = Literal["fair", "fifo", "shortest", "varys", "deadlines", "aalo"]
 SMALLS: tuple[Small, ...] = ("none", "fair", "fifo", "shortest")
 LARGES: tuple[Large, ...] = ("fair", "fifo", "shortest", "varys", "deadlines", "aalo")
 CHUNK = 65_536
+MOST_SECONDS = 10**6
+"""Times are in picoseconds, in 63 bits."""
 LATE_PS = 1_000_000
 """A microsecond late is rounding."""
 
@@ -103,6 +105,9 @@ class CoflowExperiment:
             raise ExperimentError(f"rate_bps is {self.rate_bps}: a byte must take whole picoseconds (8e12 / rate)")
         if self.flow_ends_ms is not None:
             check("flow_ends_ms", self.flow_ends_ms, 0, 10_000)
+        flows = self.coflows
+        busiest = max(np.bincount(end, flows.size_bytes).max() for end in (flows.source, flows.target))
+        check("coflows.size_bytes, s of the busiest port", 8 * busiest / self.rate_bps, 0, MOST_SECONDS)
 
     def settings(self) -> Settings:
         """As the engine reads them."""

@@ -190,6 +190,7 @@ def test_rates_between_flows_ends_hardly_matter_but_never_setting_them_anew_wast
         ("policy.aalo.queues is 0", lambda: Aalo(queues=0)),
         ("policy.aalo.weights is 'even'", lambda: Aalo(weights="even")),
         ("rate_bps is 7", lambda: CoflowExperiment(drawn(1), rate_bps=7_000_000_001)),
+        ("busiest port is 2000000", lambda: CoflowExperiment(coflows((0, (0, 0, 10**6), (1, 0, 10**6))))),
         ("flow_ends_ms is -1", lambda: CoflowExperiment(drawn(1), flow_ends_ms=-1.0)),
     ],
 )
