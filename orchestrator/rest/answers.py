@@ -18,7 +18,7 @@ from ..ingest import recordings
 from ..models import drift
 from ..plan import slowdowns
 from ..store import store
-from ..watch import certificates, traffic
+from ..watch import certificates, course, traffic
 from .schemas import HISTOGRAM
 from .tokens import Role
 
@@ -235,6 +235,7 @@ SwitchTraffic = shape(
     priorities=said(dict[str, Rates], "over all granted ports"),  # type: ignore[valid-type]
 )
 Traffic = shape("TrafficAnswer", "By switch.", switches=dict[str, SwitchTraffic])  # type: ignore[valid-type]
+Felt = derived("FeltAnswer", course.Point)
 Slowdowns = derived("Slowdowns", slowdowns.Slowdowns)
 ForetoldOf = shape("ForetoldRevision", "Of one revision.", revision=int, created_at=float, slowdowns=Slowdowns)
 Foretold = shape(
