@@ -14,6 +14,9 @@ from lab.build import make
 pytestmark = [
     pytest.mark.system,
     pytest.mark.skipif(os.geteuid() != 0, reason="needs root: the guest's root reads this machine's files"),
+    pytest.mark.skipif(
+        "QCLIMB_GUEST" not in os.environ, reason="takes ten minutes and more by emulation: set QCLIMB_GUEST=1"
+    ),
 ]
 TIMEOUT_S = 540.0
 KERNEL_MODE = (
