@@ -74,7 +74,7 @@ def damaged(path) -> None:
 def test_a_damaged_database_is_refused_at_the_start(tmp_path):
     path = tmp_path / "store.db"
     store = Store(f"sqlite:///{path}")
-    for number in range(150):  # fewer than an address may send in a while
+    for number in range(300):
         store.note(f"somebody {number} ", "did", "x" * 100)
     store.close()
     damaged(path)
@@ -91,7 +91,7 @@ def test_it_is_not_ready_with_a_database_that_is_damaged_or_keeps_nothing(admin,
     assert admin.get("/healthz").status_code == 204
     assert admin.post("/v1/tokens", json={"role": "viewer", "name": "eve"}).status_code == 201
     assert admin.get("/ready").status_code == 204
-    for number in range(150):  # fewer than an address may send in a while
+    for number in range(300):
         service.store.note(f"somebody {number} ", "did", "x" * 100)
     with service.store.reading() as connection:
         connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
