@@ -26,6 +26,7 @@ NAMES = (
     "length",
     "sim",
     "sim_pdq",
+    "coflow",
     "control",
     "rollout",
     "switch",

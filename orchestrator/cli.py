@@ -2,18 +2,20 @@
 
 import json
 import logging
+import os
 import signal
-import socket
 import ssl
-import sys
+import threading
 from ipaddress import ip_address
 from pathlib import Path
+from typing import Any
 
 import click
 from qclimb import pem
 from qclimb.errors import QclimbError
 from qclimb.options import Finite, Output, Refused, config_option, version_option
 
+from .copies import backup, restore
 from .defaults import (
     DAY_S,
     DRIFT_EVERY_S,
@@ -27,6 +29,9 @@ from .defaults import (
     SWITCH_DEADLINE_S,
 )
 from .ingest.quota import RECORDS_PER_S
+from .listening import Listen, bound_to, is_address
+from .logs import configure
+from .workers import ingest
 
 log = logging.getLogger("orchestrator")
 
@@ -37,15 +42,6 @@ Example:
 """
 
 EXISTING = click.Path(exists=True, dir_okay=False, path_type=Path)
-
-
-def is_address(text: str) -> bool:
-    """Whether it is an IP address."""
-    try:
-        ip_address(text)
-    except ValueError:
-        return False
-    return True
 
 
 class Address(click.ParamType[str]):
@@ -73,29 +69,16 @@ class NamedAddress(click.ParamType[tuple[str, str]]):
         return name, address
 
 
-class Listen(click.ParamType[tuple[str, int]]):
-    """ADDRESS:PORT or [ADDRESS]:PORT."""
-
-    name = "ADDRESS:PORT"
-
-    def convert(self, value: object, param: click.Parameter | None, context: click.Context | None) -> tuple[str, int]:
-        """The address, without brackets, and the port."""
-        host, _, port = str(value).rpartition(":")
-        host = host.removeprefix("[").removesuffix("]")
-        if not is_address(host):
-            self.fail(f"{value!r} is no ADDRESS:PORT, expected for example 127.0.0.1:8443")
-        if not (port.isdecimal() and 0 <= int(port) <= 65535):
-            self.fail(f"{value!r} has the port {port!r}, expected 0..65535")
-        return host, int(port)
-
-
-def bound_to(host: str, port: int) -> socket.socket:
-    """A listening socket. Raises QclimbError."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        return socket.create_server((host, port), family=family, backlog=2048)
-    except OSError as error:
-        raise QclimbError(f"can't listen at {host}:{port}: {error.strerror}") from error
+def documented() -> dict[str, tuple[str, Any]]:
+    """Each setting of `serve`: what it says, and its default."""
+    return {
+        option.opts[-1].removeprefix("--").replace("-", "_"): (
+            option.help or "",
+            False if option.is_flag else option.default,
+        )
+        for option in serve.params
+        if isinstance(option, click.Option) and not option.is_eager
+    }
 
 
 @click.group(epilog=EXAMPLE, context_settings={"help_option_names": ["-h", "--help"]})
@@ -130,7 +113,7 @@ def init_command(
     from .init import SETTINGS, init
 
     try:
-        done = init(folder, state or folder, address, port, dict(switches), renew, group)
+        done = init(folder, state or folder, address, port, dict(switches), renew, group, documented())
     except QclimbError as error:
         raise Refused(str(error)) from None
     if as_json:
@@ -143,7 +126,13 @@ def init_command(
 @main.command(epilog=EXAMPLE, no_args_is_help=True)
 @config_option
 @click.option("--listen", type=Listen(), required=True, help="Where REST is served.")
-@click.option("--database", required=True, help="sqlite:///PATH; made if it is not there.")
+@click.option(
+    "--database",
+    required=True,
+    help="sqlite:///PATH, made if it is not there; or postgresql://USER@HOST/NAME, which several orchestrators may "
+    "share: one leads, the others stand by.",
+)
+@click.option("--redis", "redis_url", help="Keep what `ingest` workers leave there, too.")
 @click.option("--tls-cert", type=EXISTING, help="Certificate (chain) of the REST server, PEM.")
 @click.option("--tls-key", type=EXISTING, help="Its key.")
 @click.option("--client-ca", type=EXISTING, help="Ask REST clients for a certificate of this CA as well.")
@@ -155,6 +144,13 @@ def init_command(
     type=click.Path(dir_okay=False, path_type=Path),
     required=True,
     help="The first admin token is written here (0600) at the first start.",
+)
+@click.option(
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Of the log, a line an event, on standard error.",
 )
 @click.option("--plain-loopback", is_flag=True, help="No TLS; only on a loopback address.")
 @click.option(
@@ -247,6 +243,7 @@ def init_command(
 def serve(
     listen: tuple[str, int],
     database: str,
+    redis_url: str | None,
     tls_cert: Path | None,
     tls_key: Path | None,
     client_ca: Path | None,
@@ -254,6 +251,7 @@ def serve(
     switch_key: Path | None,
     switch_ca: Path | None,
     bootstrap_token_file: Path,
+    log_format: str,
     plain_loopback: bool,
     max_records: int,
     records_per_s: int,
@@ -283,9 +281,7 @@ def serve(
     to_switches = (switch_cert, switch_key, switch_ca)
     if any(to_switches) and not all(to_switches):
         raise click.UsageError("--switch-cert, --switch-key and --switch-ca belong together, expected all or none")
-    logging.basicConfig(
-        stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s", force=True
-    )
+    configure(log_format)
     logging.getLogger("pygnmi").setLevel(logging.CRITICAL + 1)  # its failures come back as ours, with the path
 
     import uvicorn
@@ -293,25 +289,50 @@ def serve(
     from .fabric.runner import Runner
     from .fabric.switches import Fleet
     from .ingest.recordings import Recordings
+    from .ingest.stream import Consumer, opened
     from .metrics import Metrics
     from .models.trainer import Trainer
-    from .rest import tokens
+    from .rest import standby, tokens
     from .rest.app import make_app
     from .rest.server import Server
     from .rest.service import Service
     from .store.store import Store
     from .watch.bounds import OnDrift, Watch
+    from .watch.health import HealthWatch
+    from .watch.office import OfficeWatch
     from .watch.spines import SpineWatch
     from .watch.switches import SwitchWatch
 
+    def configured(app: Any) -> uvicorn.Config:
+        return uvicorn.Config(
+            app,
+            ssl_certfile=tls_cert,
+            ssl_keyfile=tls_key,
+            ssl_ca_certs=None if client_ca is None else str(client_ca),
+            ssl_cert_reqs=ssl.CERT_NONE if client_ca is None else ssl.CERT_REQUIRED,
+            access_log=False,
+            log_config=None,
+            server_header=False,
+            timeout_keep_alive=60,  # past httpx's 5 s: where both ends give up at once, a request is lost on the way
+            timeout_graceful_shutdown=1,  # an idle TLS client does not answer the good-bye
+        )
+
+    ends = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: ends.set())  # uvicorn raises it once more at its end; what follows is ours
     try:
         fleet = Fleet(*to_switches)
         if tls_cert and tls_key:
             pem.check(tls_cert, tls_key, client_ca)
         door = bound_to(host, port)  # before anything is done to the fabric
-        store = Store(database)
+        store = standby.lead(lambda: Store(database), configured, door, ends)
+        if store is None:
+            return
+        if store.path is None:  # a leader that was replaced, and does not know yet, changes no switch
+            fleet.term = store.term
         if tokens.bootstrap(store, bootstrap_token_file):
             log.info("bootstrap token-file=%s event=written", bootstrap_token_file)
+        source = None if redis_url is None else opened(redis_url)
         metrics = Metrics(store)
         runner = Runner(
             store,
@@ -347,30 +368,34 @@ def serve(
         host_link_gbps,
         {purpose: path for purpose, path in certificates.items() if path is not None},
     )
-    config = uvicorn.Config(
-        make_app(service),
-        ssl_certfile=tls_cert,
-        ssl_keyfile=tls_key,
-        ssl_ca_certs=None if client_ca is None else str(client_ca),
-        ssl_cert_reqs=ssl.CERT_NONE if client_ca is None else ssl.CERT_REQUIRED,
-        access_log=False,
-        log_config=None,
-        server_header=False,
-        timeout_keep_alive=60,  # past httpx's 5 s: where both ends give up at once, a request is lost on the way
-        timeout_graceful_shutdown=1,  # an idle TLS client does not answer the good-bye
-    )
 
     def ready() -> None:
         tls = "no" if plain_loopback else "yes"
-        log.info("ready listen=%s:%d tls=%s database=%s", host, door.getsockname()[1], tls, database)
+        log.info("ready listen=%s:%d tls=%s database=%s", host, door.getsockname()[1], tls, store.place)
 
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: None)  # uvicorn raises it once more when it has shut down; the end is ours
+    office = OfficeWatch(store, deposed=lambda: os.kill(os.getpid(), signal.SIGTERM))
+    if store.path is None:
+        office.start()
+    consumer = None if source is None else Consumer(source, store, service.intake)
+    if consumer is not None:
+        consumer.start()
+    health = HealthWatch(store, runner)
+    health.start()
     switches.start()
-    Server(config, door, ready).run()
+    Server(configured(make_app(service)), door, ready).run()
+    office.close()
+    health.close()
+    if consumer is not None:
+        consumer.close()
     switches.close()
     store.close()
+    if office.is_deposed:
+        raise SystemExit(1)  # its service manager starts it again, and it stands by
 
+
+main.add_command(backup)
+main.add_command(restore)
+main.add_command(ingest)
 
 if __name__ == "__main__":
     main()

@@ -10,6 +10,8 @@ QclimbError
     |-- TooManyError     more in one request than was asked for (HTTP 413)
     |-- BusyError        more at once than there is room for (HTTP 503, Retry-After)
     |-- StoreError       a database that this version can't use, or that can't be read or written now (HTTP 503)
+    |   |-- LedError       another orchestrator leads it
+    |   `-- DeposedError   this one led it, and does no more: it has to begin anew
     `-- FleetError       a switch that did not take, or did not confirm, its intent
 """
 
@@ -63,6 +65,14 @@ class BusyError(OrchestratorError):
 
 class StoreError(OrchestratorError):
     """The database is not one that this version can use, or can't be read or written now."""
+
+
+class LedError(StoreError):
+    """Another orchestrator leads the database."""
+
+
+class DeposedError(StoreError):
+    """This process led the database, and can't know any more what is in it."""
 
 
 class FleetError(OrchestratorError):

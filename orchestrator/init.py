@@ -7,6 +7,8 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import wrap
+from typing import Any
 
 from qclimb.errors import QclimbError
 from qclimb.pki import Authority, is_name
@@ -24,8 +26,11 @@ class Done:
     kept: tuple[str, ...]
 
 
-def settings(folder: Path, state: Path, address: str, port: int) -> str:
-    """The options of `serve`, as TOML."""
+def settings(folder: Path, state: Path, address: str, port: int, options: Mapping[str, tuple[str, Any]]) -> str:
+    """The options of `serve`, as TOML: each with what it says; those that stay at their default behind a #.
+
+    `options`: what each says, and its default.
+    """
     listen = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
     values = {
         "listen": listen,
@@ -37,11 +42,24 @@ def settings(folder: Path, state: Path, address: str, port: int) -> str:
         "switch_key": str(folder / f"{CLIENT}.key"),
         "switch_ca": str(folder / "ca.pem"),
     }
-    return "".join(f"{name} = {json.dumps(value)}\n" for name, value in values.items())
+    lines = ["# Settings of `qclimb-orchestrator serve`. What stands behind a # is the default, or an example.\n"]
+    for name, (says, default) in options.items():
+        is_told = name in values
+        value = values.get(name, default if isinstance(default, str | int | float) else "")
+        lines += [f"\n# {line}" for line in wrap(says, 100)]
+        lines.append(f"\n{'' if is_told else '# '}{name} = {json.dumps(value)}\n")
+    return "".join(lines)
 
 
 def init(
-    folder: Path, state: Path, address: str, port: int, switches: Mapping[str, str], renew: bool, group: str | None
+    folder: Path,
+    state: Path,
+    address: str,
+    port: int,
+    switches: Mapping[str, str],
+    renew: bool,
+    group: str | None,
+    options: Mapping[str, tuple[str, Any]],
 ) -> Done:
     """Makes what is not there; `renew`: certificates of the same CA anew.
 
@@ -50,6 +68,7 @@ def init(
         address: the IP address under which hosts and operators reach REST.
         switches: IP address of each switch's management, by its name.
         group: may read what the orchestrator needs: its keys and settings.
+        options: of `serve`, each with what it says and its default.
 
     Raises:
         QclimbError: a name is taken, a file can't be written or is no CA's, there is no such group.
@@ -80,7 +99,7 @@ def init(
         made.append(f"{name}.pem")
     try:
         state.mkdir(mode=0o700, parents=True, exist_ok=True)
-        (kept if _settle(folder / SETTINGS, settings(folder, state, address, port)) else made).append(SETTINGS)
+        (kept if _settle(folder / SETTINGS, settings(folder, state, address, port, options)) else made).append(SETTINGS)
         if group is not None:
             for path in (folder / SETTINGS, folder / f"{SERVER}.key", folder / f"{CLIENT}.key"):
                 shutil.chown(path, group=group)

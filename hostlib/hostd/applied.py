@@ -43,6 +43,16 @@ class Applied:
         self.problem = ""
         self._adopt()
 
+    def differs_from(self, etag: str | None) -> bool:
+        """Whether the orchestrator names another policy than the one on disk; None: it names none."""
+        return etag is not None and etag != self._etag
+
+    def is_intact(self) -> bool:
+        """Whether nobody removed or replaced a file."""
+        return is_same(self._place.policy, self._policy_file) and (
+            not self.model_generation or is_same(self._place.model, self._model_file)
+        )
+
     def follow(self, source: Source) -> bool:
         """Asks once; returns whether the policy on disk changed.
 
@@ -50,7 +60,7 @@ class Applied:
             FleetError: the orchestrator is away or its answer is damaged; what is on disk stays.
             PlaceError: the disk refused.
         """
-        if not self._is_intact():  # somebody removed or replaced a file: fetch and write it again
+        if not self.is_intact():  # somebody removed or replaced a file: fetch and write it again
             self._etag = None
         answer = source.policy(self._etag)
         if answer.status != 200:
@@ -103,11 +113,6 @@ class Applied:
         if generation:
             check_model(self._place.model.read_bytes(), generation)
             self._model, self._model_file = generation, _identity(self._place.model)
-
-    def _is_intact(self) -> bool:
-        return is_same(self._place.policy, self._policy_file) and (
-            not self.model_generation or is_same(self._place.model, self._model_file)
-        )
 
     def _fetch_model(self, policy: Policy, source: Source) -> None:
         wanted = policy.model_generation

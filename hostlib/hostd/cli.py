@@ -50,9 +50,10 @@ Example:
 @click.option(
     "--poll-interval-s",
     type=Finite(min=0.05, max=3600),
-    default=1.0,
+    default=10.0,
     show_default=True,
-    help="Seconds between two polls of the orchestrator.",
+    help="Seconds from one delivery to the orchestrator to the next, a tenth more or less; its answer names the "
+    "policy in force, which is then asked for where it is another one.",
 )
 @click.option("--quickack-dev", metavar="DEV", multiple=True, help="Set `quickack 1` on this device's routes (root).")
 @click.option(

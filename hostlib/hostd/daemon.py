@@ -14,6 +14,7 @@ from dataclasses import asdict
 
 import numpy as np
 from qclimb.errors import QclimbError
+from qclimb.policy import Mode
 
 from hostlib.hostd.applied import Applied
 from hostlib.hostd.bpf import BpfError
@@ -22,15 +23,18 @@ from hostlib.hostd.errors import FleetError, HostdError
 from hostlib.hostd.inbox import TURN, Inbox
 from hostlib.hostd.kernel import KernelMode
 from hostlib.hostd.lengths import Lengths
-from hostlib.hostd.orchestrator import Away, Orchestrator, Refused
+from hostlib.hostd.orchestrator import Away, Orchestrator, Refused, Wanted
 from hostlib.hostd.place import Place
 from hostlib.hostd.state import State
+from hostlib.hostd.stretch import look
 from hostlib.hostd.tagger import Tagger
 
 log = logging.getLogger("qclimb-hostd")
 
 #: Longest pause between two tries while the orchestrator is away.
 BACKOFF_MAX_S = 10.0
+#: The policy is asked for this often, even where deliveries' answers say that it is the one on disk.
+ASK_S = 30.0
 #: A longer Retry-After is not believed.
 RETRY_AFTER_MAX_S = 60.0
 #: Records may wait on their socket, so that many datagrams cost one wake-up, and an application none: at most so long;
@@ -66,6 +70,8 @@ class Daemon:
         self._collected_lock = threading.Lock()
         self._undelivered: Shipment | None = None
         self._retry_after_s = 0.0
+        self._wanted = Wanted()
+        self._asked_at = self._looked_at = -ASK_S
         self._stop = threading.Event()
         self._applied = Applied(place)
         self._lengths = Lengths(place)
@@ -177,27 +183,45 @@ class Daemon:
             log.warning("kernel status=%r", self._kernel.status)
 
     def _exchange(self) -> str:
-        """Policy first, so that the heartbeat already names what it changed; returns what went wrong, or nothing."""
+        """Policy first, so that the heartbeat already names what it changed; returns what went wrong, or nothing.
+
+        Where the last answer named the policy that is on disk, it is not asked for. Where a delivery's answer names
+        another one, that is fetched and told of at once.
+        """
         problem, self._retry_after_s = "", 0.0
-        try:
-            if self._applied.follow(self._orchestrator):
-                log.info(
-                    "policy generation=%d mode=%s model=%d",
-                    self._applied.generation,
-                    self._applied.mode,
-                    self._applied.model_generation,
-                )
-        except Away as error:
-            return str(error)
-        except QclimbError as error:
-            problem = str(error)
-        try:
-            self._deliver()
-            self._state.last_contact_at = time.time()
-            self._share_lengths()
-        except FleetError as error:
-            problem = problem or str(error)
+        for is_again in (False, True):
+            try:
+                if is_again or self._must_ask():
+                    self._follow_policy()
+            except Away as error:
+                return str(error)
+            except QclimbError as error:
+                problem = str(error)
+            try:
+                self._deliver()
+                self._state.last_contact_at = time.time()
+                self._share_lengths()
+            except FleetError as error:
+                return problem or str(error)
+            if problem or not self._applied.differs_from(self._wanted.policy_etag):
+                break
         return problem
+
+    def _must_ask(self) -> bool:
+        """Whether the policy may be another one than is on disk, or the files may have been touched."""
+        told = self._wanted.policy_etag
+        is_known = told is not None and not self._applied.differs_from(told) and self._applied.is_intact()
+        return not is_known or time.monotonic() - self._asked_at >= ASK_S
+
+    def _follow_policy(self) -> None:
+        self._asked_at = time.monotonic()
+        if self._applied.follow(self._orchestrator):
+            log.info(
+                "policy generation=%d mode=%s model=%d",
+                self._applied.generation,
+                self._applied.mode,
+                self._applied.model_generation,
+            )
 
     def _share_lengths(self) -> None:
         """Tells what was learned since the last time, and hears what others did; an orchestrator may know neither."""
@@ -243,9 +267,11 @@ class Daemon:
             "unobserved": shipment.unobserved,
             "policy_generation": self._applied.generation,
             "label": None,
+            **self._stretch(),
         }
+        self._wanted = Wanted()
         try:
-            wanted = self._orchestrator.deliver(told, rows, None if shipment.empty else shipment.key)
+            self._wanted = self._orchestrator.deliver(told, rows, None if shipment.empty else shipment.key)
         except Refused as error:
             self._retry_after_s = error.retry_after_s
             if error.status == TOO_MUCH:
@@ -259,10 +285,24 @@ class Daemon:
             raise
         self._undelivered = None
         with self._collected_lock:
-            self._collected.limit = wanted or CAPACITY
+            self._collected.limit = self._wanted.records or CAPACITY
         self._state.shipped += len(rows)
         self._state.left_out += shipment.left_out
         self._state.unobserved += shipment.unobserved
+
+    def _stretch(self) -> dict[str, object]:
+        """What TCP's connections measure now, where the orchestrator takes it, and as often as it wants it."""
+        now, policy = time.monotonic(), self._applied.policy
+        if not self._wanted.stretch_s or now - self._looked_at < self._wanted.stretch_s:
+            return {}
+        self._looked_at = now
+        later = policy.dscp[1:] if policy and policy.mode in (Mode.PIAS, Mode.QCLIMB) else ()
+        try:
+            found = look(later)
+        except OSError as error:
+            log.debug("stretch reason=%r", str(error))
+            return {}
+        return {} if found is None else {"stretch": found.to_json()}
 
     def _write_state(self) -> None:
         self._write_lengths()

@@ -26,6 +26,7 @@ from hostlib.hostd.errors import FleetError
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 TIMEOUT_S = 5.0
+STRETCH_MOST_S = 3600.0
 POLICY_BYTES_MAX = 1 << 16
 MODEL_BYTES_MAX = 64 << 20
 LENGTHS_BYTES_MAX = 1 << 20
@@ -43,6 +44,34 @@ class Answer:
     etag: str | None
     content: bytes
     accept_post: str = ""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the answer to a delivery says of the next ones.
+
+    records      how many the next one may hold; None: nothing was said of it
+    policy_etag  of the policy in force, so that it need not be asked for; None: an older orchestrator, or none yet
+    stretch_s    from one look at TCP's round-trip times to the next; 0: they are not taken
+    """
+
+    records: int | None = None
+    policy_etag: str | None = None
+    stretch_s: float = 0.0
+
+    @classmethod
+    def of(cls, content: bytes) -> "Wanted":
+        """From an answer's JSON; what is not as it should be was not said."""
+        try:
+            found = json.loads(content)
+            records, etag, stretch_s = (found.get(name) for name in ("next_records", "policy_etag", "stretch_s"))
+        except (ValueError, TypeError, AttributeError, RecursionError):
+            return cls()
+        return cls(
+            records if type(records) is int and records > 0 else None,
+            etag if isinstance(etag, str) else None,
+            float(stretch_s) if type(stretch_s) in (int, float) and 0 < stretch_s < STRETCH_MOST_S else 0.0,
+        )
 
 
 class Away(FleetError):
@@ -109,11 +138,10 @@ class Orchestrator:
         """The model as the host file that shims read."""
         return self._ask("GET", f"/v1/models/{generation}/forest", {}, limit=MODEL_BYTES_MAX).content
 
-    def deliver(self, told: dict[str, Any], rows: Rows, key: str | None) -> int | None:
+    def deliver(self, told: dict[str, Any], rows: Rows, key: str | None) -> Wanted:
         """Hands records over, with the heartbeat that names the applied generation. A repeated key adds nothing.
 
-        As the records lie where the last answer said that this is taken, else as JSON. Returns how many records the
-        next delivery may hold; None: nothing was said of it.
+        As the records lie where the last answer said that this is taken, else as JSON.
         """
         answer = None
         if self._takes_rows:
@@ -127,7 +155,7 @@ class Orchestrator:
             content = json.dumps({**told, "records": records}, separators=(",", ":")).encode()
             answer = self._post(content, "application/json", key)
         self._takes_rows = MEDIA_TYPE in answer.accept_post
-        return _next_records(answer.content)
+        return Wanted.of(answer.content)
 
     def _post(self, content: bytes, kind: str, key: str | None) -> Answer:
         headers = {"Content-Type": kind} | ({} if key is None else {"Idempotency-Key": key})
@@ -254,14 +282,6 @@ def _is_loopback(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-def _next_records(content: bytes) -> int | None:
-    try:
-        found = json.loads(content)["next_records"]
-    except (ValueError, TypeError, KeyError, RecursionError):
-        return None
-    return found if type(found) is int and found > 0 else None
 
 
 def _seconds(retry_after: str | None) -> int:

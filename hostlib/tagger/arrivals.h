@@ -100,6 +100,7 @@ static inline void arrivals_note(struct arrivals *flow, uint32_t sequence, uint3
 {
 	const uint64_t first = arrivals_position(flow, sequence);
 	const uint64_t end = first + len;
+	uint64_t known_end, place = priority;
 
 	if (flow->gap && first <= flow->gap && flow->gap < end) {
 		if (priority && priority < ARRIVALS_PRIORITIES && now_ns - flow->since_ns > flow->longest_ns)
@@ -107,8 +108,14 @@ static inline void arrivals_note(struct arrivals *flow, uint32_t sequence, uint3
 		flow->gap = end;
 		flow->since_ns = now_ns;
 	}
-	if (priority < ARRIVALS_PRIORITIES && end > flow->end[priority & (ARRIVALS_PRIORITIES - 1)])
-		flow->end[priority & (ARRIVALS_PRIORITIES - 1)] = end;
+#ifdef __bpf__
+	__asm__(""
+		: "+r"(place)); /* else clang leaves the mask out where a branch makes it needless: not to a verifier */
+#endif
+	known_end = end & (0 - qclimb_at_most(place, ARRIVALS_PRIORITIES - 1));
+	place &= ARRIVALS_PRIORITIES - 1;
+	if (known_end > flow->end[place])
+		flow->end[place] = known_end;
 	if (end > flow->top)
 		flow->top = end;
 }

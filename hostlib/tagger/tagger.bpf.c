@@ -187,14 +187,10 @@ static __always_inline long key_of(struct __sk_buff *skb, const struct packet *p
 	return error;
 }
 
-/*
- * The same number, 1 to OPTIONS_ROOM as every verifier sees it: before Linux 6.8 none carries what a comparison showed
- * over to the number's copy on the stack.
- */
+/* The same number, 1 to OPTIONS_ROOM for every verifier. */
 static __always_inline uint32_t room(uint32_t bytes)
 {
-	__asm__ volatile("" : "+r"(bytes));
-	return ((bytes - 1) & (OPTIONS_ROOM - 1)) + 1;
+	return (uint32_t)((opaque(bytes) - 1) & (OPTIONS_ROOM - 1)) + 1;
 }
 
 /* Overwrites the SACK by NOPs. */
@@ -265,7 +261,7 @@ static __always_inline void filter(struct __sk_buff *skb, const struct packet *p
 static __always_inline void note_arrival(struct __sk_buff *skb, const struct packet *packet,
 					 const struct tagger_policy *rules)
 {
-	const uint32_t priority = rules->priority_of_dscp[packet->dscp & 63];
+	const uint32_t priority = rules->priority_of_dscp[opaque(packet->dscp) & 63];
 	const uint32_t bytes = packet->payload_bytes + (packet->tcp_flags & TCP_FIN);
 	struct connection_key key;
 	struct arrivals *flow;

@@ -2,7 +2,7 @@
 
 import click
 
-from lab.cli import fabric, record, run, sim, vasic
+from lab.cli import coflow, fabric, record, run, sim, vasic
 
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 120}
 
@@ -22,4 +22,5 @@ def lab() -> None:
 for _command in (fabric.up, fabric.down, fabric.exec_, fabric.show, run.demo, run.run, run.trace, record.record):
     lab.add_command(_command)
 lab.add_command(sim.sim)
+lab.add_command(coflow.coflow)
 lab.add_command(vasic.vasic)

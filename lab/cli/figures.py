@@ -61,6 +61,7 @@ def figures(
     """
     from lab.figures.pages.book import PAGES
     from lab.sim import SimulationError
+    from lab.sim.errors import MissingData
 
     if cluster in PAGES:
         raise Refused(f"--cluster took the page {cluster!r} for an address; put pages first")
@@ -79,7 +80,12 @@ def figures(
     told = {}
     try:
         for name in names:
-            told[name] = _make(name, scale, output, Where(cache, jobs, cluster), as_json)
+            try:
+                told[name] = _make(name, scale, output, Where(cache, jobs, cluster), as_json)
+            except MissingData as lacking:
+                if len(names) == 1:
+                    raise
+                click.echo(f"qclimb figures: {name} is left out: {lacking}", err=True)
     except SimulationError as error:
         raise Refused(str(error)) from None
     if as_json:

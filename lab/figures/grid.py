@@ -9,12 +9,10 @@ from typing import Protocol
 from lab.experiment.claims import AsPaper, Claim, Outcome, judge, said, tally
 from lab.experiment.intervals import Interval, over_runs
 from lab.figures.page import Key, Panel, Paper, Points, Runs, Scale, Series, Story
-from lab.figures.points import Point
-from lab.sim import Experiment
-from lab.sim.fluid import FluidExperiment
+from lab.figures.points import AnyExperiment, Point
 
 Measure = Callable[[Point], float]
-Run = Callable[[str, str, float, int, int], Experiment | FluidExperiment | None]
+Run = Callable[[str, str, float, int, int], AnyExperiment | None]
 """Case, scheme, load, flows, seed; None: there is no such point."""
 
 
@@ -203,7 +201,7 @@ class Grid:
 
     def runs(self, scale: Scale) -> Runs:
         """All points, in the order of the table."""
-        found: dict[Key, Experiment | FluidExperiment] = {}
+        found: dict[Key, AnyExperiment] = {}
         for case in self.at(scale).cases:
             for scheme in self.schemes:
                 for load in scale.loads:

@@ -6,14 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lab.experiment.intervals import Interval
-from lab.figures.points import Point
-from lab.sim.experiment import Experiment
-from lab.sim.fluid import FluidExperiment
+from lab.figures.points import AnyExperiment, Point
 
 Key = tuple[str | float | int, ...]
 FULL_FROM = 5_000
 """Flows: from here on pages that have a smaller fabric for fewer have the paper's, and forests their full size."""
-Runs = Mapping[Key, Experiment | FluidExperiment]
+Runs = Mapping[Key, AnyExperiment]
 Points = Mapping[Key, Point]
 
 

@@ -20,15 +20,19 @@ from numpy.typing import NDArray
 from lab.experiment.store import Store
 from lab.sim import FlowList, SimulationError, Workload, run
 from lab.sim import engine as engine_package
+from lab.sim.coflow import CoflowExperiment, run_coflows
 from lab.sim.experiment import Experiment
 from lab.sim.fluid import FluidExperiment, run_fluid
 from lab.sim.results import MEDIUM_BYTES, SMALL_BYTES
 from lab.sim.sizes import size_table
 
+AnyExperiment = Experiment | FluidExperiment | CoflowExperiment
+
 
 @dataclass(frozen=True)
 class Point:
-    """One run's numbers: flows that finished by the run's end have an FCT, the others NaN."""
+    """One run's numbers: flows that finished by the run's end have an FCT, the others NaN. Of a CoflowExperiment rows
+    are coflows."""
 
     size_bytes: NDArray[np.int64]
     fct_us: NDArray[np.float64]
@@ -58,32 +62,37 @@ class Point:
 def _engine_digest() -> bytes:
     folder = Path(engine_package.__file__).parent
     rules = folder.parents[2] / "hostlib/core/include/qclimb"  # the hosts' rules are the engine's
-    own = [rules / f"{name}.h" for name in ("priority", "deadline")]
+    own = [rules / f"{name}.h" for name in ("coflow", "priority", "deadline")]
     sources = [*sorted(folder.glob("*/*.h")), folder / "main.cpp", *own]
     if not all(path.exists() for path in sources):
         sources = [engine_package.program()]
     return hashlib.sha256(b"".join(path.read_bytes() for path in sources)).digest()
 
 
-def name_of(experiment: Experiment | FluidExperiment) -> str:
+def name_of(experiment: AnyExperiment) -> str:
     """Equal for equal experiments on equal engines only."""
     digest = hashlib.sha256(_engine_digest() + repr(experiment).encode())
     workload = getattr(experiment, "workload", None)
     if isinstance(workload, Workload):
         table = size_table(workload.sizes)
         digest.update(table.size_bytes.tobytes() + table.share.tobytes())
-    if isinstance(workload, FlowList):  # whose repr leaves most numbers out
-        for value in vars(workload).values():
+    listed = getattr(experiment, "coflows", workload if isinstance(workload, FlowList) else None)
+    if listed is not None:  # whose repr leaves most numbers out
+        for value in vars(listed).values():
             digest.update(b"-" if value is None else np.ascontiguousarray(value).tobytes())
     return digest.hexdigest()[:32]
 
 
-def compute(experiment: Experiment | FluidExperiment) -> Point:
+def compute(experiment: AnyExperiment) -> Point:
     """Runs it. Raises: SimulationError."""
     if isinstance(experiment, FluidExperiment):
         fluid = run_fluid(experiment)
         counters: dict[str, Any] = {"cpu_seconds": fluid.cpu_seconds, "peak_flows": fluid.peak_flows}
         return Point(fluid.size_kb * 1000, fluid.fct_s * 1e6, fluid.nfct, counters)
+    if isinstance(experiment, CoflowExperiment):
+        whole = run_coflows(experiment)
+        counters = dict(whole.counters) | {"in_time": float(whole.in_time.mean())}
+        return Point(experiment.coflows.bytes, whole.cct_s * 1e6, whole.slowdown, counters)
     found = run(experiment)
     names = [
         "data_packets",

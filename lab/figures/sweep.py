@@ -17,11 +17,9 @@ from joblib import Parallel, delayed, parallel_config
 
 from lab.experiment.store import Store
 from lab.figures import points
-from lab.figures.points import Point
+from lab.figures.points import AnyExperiment, Point
 from lab.sim import EngineError
 from lab.sim.engine import program
-from lab.sim.experiment import Experiment
-from lab.sim.fluid import FluidExperiment
 
 ALL_CORES = -1
 
@@ -42,7 +40,7 @@ def cost(found: Iterable[Point]) -> str:
 
 
 def run_all(
-    runs: Mapping[Any, Experiment | FluidExperiment],
+    runs: Mapping[Any, AnyExperiment],
     folder: Path,
     jobs: int = ALL_CORES,
     progress: Callable[[int], None] = lambda done: None,
@@ -101,7 +99,7 @@ def _claimed(names: list[str], store: Store[Point], later: list[str]) -> Iterato
             yield name
 
 
-def _compute(name: str, experiment: Experiment | FluidExperiment) -> tuple[str, Point]:
+def _compute(name: str, experiment: AnyExperiment) -> tuple[str, Point]:
     here = points.name_of(experiment)
     if here != name:
         raise EngineError(

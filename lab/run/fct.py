@@ -32,6 +32,9 @@ from lab.workload.schemes import SCHEMES, SMALL_COFLOW_BYTES, Scheme, schemes_of
 from lab.workload.testbed import calibrate, up
 from lab.workload.trace import Trace, make_trace
 
+LATER = ("dynamic_th", "use_lengths")
+"""A scheme's fields that came after the first passes were kept: no part of a key at their defaults."""
+
 
 def passes(settings: Fct) -> list[Pass[float]]:
     """All that are wanted, at each load under each scheme, in the order in which they run."""
@@ -57,7 +60,7 @@ def key(scheme: Scheme, trace: Trace, topology: Topology, binaries: Mapping[str,
     """The key that a pass is stored under."""
     return key_of(
         {
-            "scheme": {name: value for name, value in asdict(scheme).items() if name != "dynamic_th" or value},
+            "scheme": {name: value for name, value in asdict(scheme).items() if name not in LATER or value},
             "trace": trace.digest,
             "topology": asdict(topology),
             "small_coflow_bytes": SMALL_COFLOW_BYTES,

@@ -9,7 +9,8 @@ from lab.sim.matrix import AllToAll, Incast, Permutation, Staggered, Stride, ToR
 from lab.sim.rated import D3, FlowLevel, Pdq, Rcp
 from lab.sim.results import Counters, Results
 from lab.sim.runner import run, stream
-from lab.sim.schemes import NAMED, Homa, Pfabric, Tcp, scheme_named
+from lab.sim.schemes import NAMED, Homa, Pfabric, scheme_named
+from lab.sim.tcp import Tcp
 from lab.sim.topology import Topology, single_rooted_tree, star
 from lab.sim.wired import BCube, FatTree, Jellyfish
 from lab.sim.workload import Bursty, FlowList, Poisson, Workload

@@ -2,6 +2,7 @@
 
 SimulationError
 |-- ExperimentError   an experiment that cannot be; the sentence names the field
+|   `-- MissingData   a trace that is not part of this package, and is not where it was looked for
 `-- EngineError       the engine is not there, or stopped
 """
 
@@ -12,6 +13,10 @@ class SimulationError(Exception):
 
 class ExperimentError(SimulationError):
     """An experiment that cannot be: the field, the value found there, what was expected."""
+
+
+class MissingData(ExperimentError):
+    """Data that this package does not have: where they were looked for, and how to name another place."""
 
 
 class EngineError(SimulationError):

@@ -7,8 +7,9 @@ from typing import Literal
 
 from lab.sim.errors import ExperimentError, Settings, check
 from lab.sim.rated import FlowLevel, Rated
-from lab.sim.schemes import Homa, Pfabric, Scheme, Tcp
+from lab.sim.schemes import Homa, Pfabric, Scheme
 from lab.sim.sizes import mean_wire_bytes, size_table
+from lab.sim.tcp import Tcp
 from lab.sim.topology import Topology
 from lab.sim.wired import Fabric, Wired
 from lab.sim.workload import FlowList, Workload

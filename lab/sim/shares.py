@@ -23,8 +23,8 @@ from lab.sim.experiment import Experiment
 from lab.sim.forecast import Leaves
 from lab.sim.results import Results
 from lab.sim.runner import run
-from lab.sim.schemes import Tcp
 from lab.sim.sizes import mean_wire_bytes
+from lab.sim.tcp import Tcp
 from lab.sim.topology import Topology
 from lab.sim.workload import Workload
 from lab.sizes import SizeTable

@@ -15,12 +15,14 @@ FLOW = np.dtype(
         ("upper_bytes", "<u8"),
         ("forecast_bytes", "<u8"),
         ("deadline_ps", "<i8"),
+        ("task", "<u8"),
+        ("task_largest_bytes", "<u8"),
         ("source", "<u4"),
         ("target", "<u4"),
     ]
 )
 """A flow as the engine takes it: ascending in start; bounds 0 and UNKNOWN_BYTES where nothing is forecast;
-deadline 0 where there is none."""
+deadline 0 where there is none; task 0 where a flow is its own (engine/core/stream.h)."""
 
 RESULT = np.dtype(
     [

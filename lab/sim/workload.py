@@ -114,12 +114,23 @@ class FlowList:
     forecast_bytes: NDArray[np.uint64] | None = None
     deadline_ps: NDArray[np.int64] | None = field(default=None, kw_only=True)
     """When the last byte is wanted, on the clock of the starts; 0: whenever it comes. For PDQ and D3."""
+    task: NDArray[np.int64] | None = field(default=None, kw_only=True)
+    """Whose flow each is, from 1 on; 0: it is a task of its own. For the schemes of lab.sim.tasks."""
 
     def __post_init__(self) -> None:
         n = len(self.start_ps)
         if not n:
             raise ExperimentError("workload.start_ps is empty: there are no flows")
-        for name in ("size_bytes", "source", "target", "lower_bytes", "upper_bytes", "forecast_bytes", "deadline_ps"):
+        for name in (
+            "size_bytes",
+            "source",
+            "target",
+            "lower_bytes",
+            "upper_bytes",
+            "forecast_bytes",
+            "deadline_ps",
+            "task",
+        ):
             values = getattr(self, name)
             if values is not None and len(values) != n:
                 raise ExperimentError(f"workload.{name} has {len(values)} values for {n} flows")
@@ -136,6 +147,9 @@ class FlowList:
                     f"workload.deadline_ps[{flow}] is {self.deadline_ps[flow]}, expected 0 or more than "
                     f"start_ps[{flow}], {self.start_ps[flow]}"
                 )
+        if self.task is not None and not np.all(np.asarray(self.task) >= 0):
+            flow = int(np.argmin(np.asarray(self.task) >= 0))
+            raise ExperimentError(f"workload.task[{flow}] is {self.task[flow]}, expected 0 or more")
         if self.lower_bytes is not None and self.upper_bytes is not None:
             crossed = np.asarray(self.lower_bytes) > np.asarray(self.upper_bytes)
             if crossed.any():
@@ -157,6 +171,7 @@ class FlowList:
                 f"workload.source[{flow}], target[{flow}] are {ends[0, flow]}, {ends[1, flow]}: expected two different "
                 f"hosts of {topology.hosts}"
             )
+        largest = self._task_largest_bytes()
         for begun in range(0, count, CHUNK):
             part = slice(begun, min(begun + CHUNK, count))
             flows = np.zeros(part.stop - part.start, FLOW)
@@ -164,7 +179,18 @@ class FlowList:
                 flows[name] = getattr(self, name)[part]
             flows["upper_bytes"] = UNKNOWN_BYTES
             flows["forecast_bytes"] = flows["size_bytes"]
-            for name in ("lower_bytes", "upper_bytes", "forecast_bytes", "deadline_ps"):
+            flows["task_largest_bytes"] = largest[part]
+            for name in ("lower_bytes", "upper_bytes", "forecast_bytes", "deadline_ps", "task"):
                 if getattr(self, name) is not None:
                     flows[name] = getattr(self, name)[part]
             yield flows
+
+    def _task_largest_bytes(self) -> NDArray[np.int64]:
+        """Of each flow's task."""
+        size = np.asarray(self.size_bytes)
+        if self.task is None:
+            return size
+        tasks, of = np.unique(self.task, return_inverse=True)
+        largest = np.zeros(len(tasks), np.int64)
+        np.maximum.at(largest, of, size)
+        return np.where(np.asarray(self.task) > 0, largest[of], size)

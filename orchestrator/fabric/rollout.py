@@ -9,11 +9,12 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Self
 
 from .devices import Devices
+from .felt import SLOWDOWN_MOST
 
 
 class Phase(StrEnum):
@@ -79,22 +80,30 @@ class HostStep:
     phase: HostPhase = HostPhase.PENDING
     error: str | None = None
     applied_generation: int = 0
+    felt_before: float = 0.0
+    """Its small flows' stretch before the rollout (fabric.felt), 0: not known."""
 
 
 @dataclass(frozen=True)
 class Plan:
     """How a rollout goes on.
 
-    waves        how many switches may have been begun after each wave, ascending; those beyond the last come after it
-    soak_s       between a wave's last confirmation and the look at its switches that opens the next one, s
-    absent_most  so many switches may be away: they are left out and told
+    waves          how many switches may have been begun after each wave, ascending; those beyond the last come after it
+    soak_s         between a wave's last confirmation and the look at its switches that opens the next one, s
+    absent_most    so many switches may be away: they are left out and told
+    drops_most     which share of the first priority's packets a switch may drop; more undoes it. None: no matter
+    slowdown_most  by which factor hosts' small flows may be slower than before; more undoes it. None: no matter
     """
 
     waves: tuple[int, ...] = ()
     soak_s: float = 0.0
     absent_most: int = 0
+    slowdown_most: float | None = None
+    drops_most: float | None = None
 
 
+DROPS_MOST = 0.01
+"""The first priority's queues should be nearly empty."""
 ABSENT_SHARE = 20
 """One switch in so many may be away where nothing else is wished."""
 
@@ -106,12 +115,14 @@ class Pace:
     waves: tuple[float, ...] = ()
     soak_s: float = 0.0
     absent_most: int | None = None
+    slowdown_most: float | None = SLOWDOWN_MOST
+    drops_most: float | None = DROPS_MOST
 
     def plan(self, switches: int) -> Plan:
         """For so many."""
         counts = sorted({max(math.ceil(share * switches), 1) for share in self.waves} - {switches})
         absent = switches // ABSENT_SHARE if self.absent_most is None else self.absent_most
-        return Plan(tuple(counts), self.soak_s, absent)
+        return Plan(tuple(counts), self.soak_s, absent, self.slowdown_most, self.drops_most)
 
 
 @dataclass(frozen=True)
@@ -250,6 +261,11 @@ class Rollout:
         """The switch is about to get back what it had."""
         return self._switch(name, replace(self.switches[name], phase=SwitchPhase.RESTORING))
 
+    @property
+    def felt_before(self) -> dict[str, float]:
+        """Each host's stretch before it."""
+        return {name: step.felt_before for name, step in self.hosts.steps.items()}
+
     def still_restoring(self, name: str, error: str) -> Self:
         """A try to give it back failed; another one follows."""
         before = self.switches[name]
@@ -320,7 +336,7 @@ class Rollout:
             "turned_back": self.turned_back,
             "wave": self.wave,
             "looked": self.looked,
-            "plan": {"waves": list(self.plan.waves), "soak_s": self.plan.soak_s, "absent_most": self.plan.absent_most},
+            "plan": asdict(self.plan) | {"waves": list(self.plan.waves)},
             "switches": self.switches.unsaved_json(),
             "hosts": self.hosts.unsaved_json(),
         }

@@ -15,6 +15,7 @@ from functools import partial
 
 from qclimb.errors import QclimbError
 from qclimb.intent import SwitchIntent
+from qclimb.stretch import Stretch
 
 from ..defaults import HOSTS_DEADLINE_S, RESTORE_FOR_S, SWITCH_DEADLINE_S
 from ..errors import ConflictError, FleetError, StoreError
@@ -22,6 +23,8 @@ from ..plan.revision import Revision
 from ..store import generations
 from ..store.store import Store, Switch
 from .devices import Devices
+from .felt import Felt
+from .gates import Gates, Wave
 from .ledger import Ledger
 from .rollout import HELD, OPEN, HostStep, Pace, Phase, Rollout, SwitchStep
 from .switches import Fleet
@@ -57,6 +60,8 @@ class Runner:
         self.restore_for_s = restore_for_s
         self.switches_at_once = switches_at_once
         self._observe_push = observe_push
+        self.felt = Felt()
+        self._gates = Gates(fleet, self.felt)
         self._ledger = Ledger(store)
         self._lock, self._changed = self._ledger.lock, self._ledger.changed
         self._pool = ThreadPoolExecutor(switches_at_once, thread_name_prefix="switch")
@@ -96,11 +101,14 @@ class Runner:
             if instead_of is not None:
                 self._check_in_force(instead_of, revision)
             spoken_to = [name for name in self.store.switches() if instead_of is None and name not in without]
+            now = time.monotonic()
             first = Rollout(
                 0,
                 plan=pace.plan(len(spoken_to)),
                 switches=Devices.of({name: SwitchStep() for name in spoken_to}),
-                hosts=Devices.of({name: HostStep() for name in self.store.hosts()}),
+                hosts=Devices.of(
+                    {name: HostStep(felt_before=self.felt.worst(name, now)) for name in self.store.hosts()}
+                ),
             )
             with self.store.writing():
                 number = self.store.add_rollout(revision_id, actor, {})
@@ -182,7 +190,8 @@ class Runner:
         with self._lock:
             is_current = self.running == number
             if not is_current or not self._ledger.take(self._rollout.generation, change, needed=True):
-                now = "its policy is in force" if is_current and self._rollout.active else f"it is {phase}"
+                is_open = is_current and not self._rollout.ended
+                now = "its policy is in force" if is_open and self._rollout.active else f"it is {phase}"
                 raise ConflictError(f"rollout {number}: {now}, expected one that {expected}")
         log.warning("rollout id=%d event=%s", number, event)
 
@@ -262,8 +271,12 @@ class Runner:
                     look_at = None
                 elif look_at is None:
                     look_at = now + self._rollout.plan.soak_s
+                    wave = self._wave(devices, now)
+                    if now < look_at:
+                        self._submit("count", str(wave.number), self._gates.begin, wave)
                 if look_at is not None and now >= look_at:
-                    self._submit("look", str(self._rollout.wave), self._look, devices, revision.intent.generation)
+                    wave = self._wave(devices, look_at - self._rollout.plan.soak_s)
+                    self._submit("look", str(wave.number), self._look, wave)
                 if end is not None and now >= end:
                     self._ledger.take(revision.intent.generation, lambda now: now.hosts_ran_out(self.hosts_deadline_s))
                     continue
@@ -283,25 +296,30 @@ class Runner:
                 del self._under_way[what, name]
             self._changed.notify_all()
 
-    def _look(self, devices: dict[str, Switch], generation: int) -> None:
-        """Opens the next wave where all switches that confirmed still have it; else turns back."""
+    def host_felt(self, name: str, stretch: Stretch) -> None:
+        """What a host's connections measure now."""
+        self.felt.add(name, stretch, time.monotonic())
+
+    def _wave(self, devices: dict[str, Switch], since_s: float) -> Wave:
+        """The one that soaks."""
+        rollout = self._rollout
+        names = rollout.switches.named(*HELD)
+        return Wave(rollout.wave, rollout.generation, [devices[name] for name in names], since_s)
+
+    def _look(self, wave: Wave) -> None:
+        """Opens the next wave where this one passes the gates; else turns back."""
         with self._lock:
-            if not self._goes_forward(generation):
+            if not self._goes_forward(wave.generation):
                 return
-            wave, names = self._rollout.wave, self._rollout.switches.named(*HELD)
-        for name in names:
-            try:
-                with self.fleet.at(devices[name]) as door:
-                    reason = door.unwell(generation)
-            except Exception as error:
-                reason = _reason(devices[name], error)
-            if reason is not None:
-                said = f"after wave {wave + 1}: {reason}"
-                self._ledger.take(generation, partial(Rollout.turned, reason=said))
-                log.warning("rollout generation=%d event=unwell reason=%r", generation, said)
-                return
-        self._ledger.take(generation, partial(Rollout.wave_opened, wave=wave))
-        log.info("rollout generation=%d event=wave-opened wave=%d", generation, wave + 2)
+            plan, felt_before = self._rollout.plan, self._rollout.felt_before
+        reason = self._gates.reason(wave, plan, felt_before)
+        if reason is not None:
+            said = f"after wave {wave.number + 1}: {reason}"
+            self._ledger.take(wave.generation, partial(Rollout.turned, reason=said))
+            log.warning("rollout generation=%d event=unwell reason=%r", wave.generation, said)
+            return
+        self._ledger.take(wave.generation, partial(Rollout.wave_opened, wave=wave.number))
+        log.info("rollout generation=%d event=wave-opened wave=%d", wave.generation, wave.number + 2)
 
     def _push(self, switch: Switch, revision: Revision) -> None:
         name, wanted, begun, sent = switch.name, revision.intent.generation, time.monotonic(), False

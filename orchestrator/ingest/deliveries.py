@@ -8,6 +8,7 @@ be another, and the form (JSON, or rows as they lie).
 
 import asyncio
 import logging
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -17,6 +18,7 @@ from typing import Any
 
 from qclimb.histogram import SizeHistogram
 from qclimb.record_rows import Rows
+from qclimb.stretch import Stretch
 
 from ..defaults import LINK_GBPS
 from ..errors import BusyError, ReusedKeyError, StoreError, TooManyError
@@ -51,6 +53,7 @@ class Delivery:
     unobserved  rows of flows that are in no histogram, since a part of them bypassed the library
     generation  of the policy that the host follows
     asked       a digest of what is delivered under the key (rest.idempotency.fingerprint)
+    stretch     what its connections measure now; not always told
     """
 
     host: str
@@ -62,6 +65,7 @@ class Delivery:
     generation: int = 0
     key: str | None = None
     asked: str = ""
+    stretch: Stretch | None = None
 
 
 class Intake:
@@ -75,15 +79,18 @@ class Intake:
         host_reported: Callable[[str, int], None],
         records_per_s: int = RECORDS_PER_S,
         link_gbps: float = LINK_GBPS,
+        host_felt: Callable[[str, Stretch], None] = lambda host, stretch: None,
     ) -> None:
         """`host_reported`: told of each host and generation once its flows are kept; those were bounded before.
+        `host_felt`: told of each host's stretch, where it tells of it.
 
         `link_gbps`: Gb/s of a host's link.
         """
         self._records_per_s = records_per_s
         self._quota: Quota | None = None
         self._store, self._recordings, self._metrics = store, recordings, metrics
-        self._host_reported = host_reported
+        self._host_reported, self._host_felt = host_reported, host_felt
+        self._keeping = threading.RLock()
         self._waiting: list[tuple[Delivery, asyncio.Future[Json]]] = []
         self._task: asyncio.Task[None] | None = None
         self._last: dict[str, Taken] = {}
@@ -151,23 +158,50 @@ class Intake:
 
     def keep(self, group: Sequence[Delivery]) -> list[Json | Exception]:
         """Keeps deliveries in one transaction, else each in one of its own; each one's answer, or error."""
+        with self._keeping:
+            return self._keep_or_say(group)
+
+    def keep_with(self, group: Sequence[Delivery], also: Callable[[], None]) -> list[Json | Exception]:
+        """Keeps deliveries, and what `also` writes, in one transaction: all of it or nothing. Raises what that raises.
+
+        Each one's answer, or why it is none (ReusedKeyError).
+        """
+        with self._keeping:
+            try:
+                answers = self._keep(group, also)
+            except Exception:
+                self._forget()
+                raise
+            self._tell(group)
+        return answers
+
+    def _forget(self) -> None:
+        """Reads anew what is in memory when it is needed next: after a transaction that failed."""
+        self._recordings.forget()
+        self._last.clear()
+
+    def _keep_or_say(self, group: Sequence[Delivery]) -> list[Json | Exception]:
         try:
             answers = self._keep(group)
         except Exception as error:
-            self._recordings.forget()
-            self._last.clear()
+            self._forget()
             if len(group) > 1 and not isinstance(error, StoreError):  # a full disk is everybody's
                 return [answer for delivery in group for answer in self.keep([delivery])]
             log.error("deliveries count=%d host=%s event=failed reason=%r", len(group), group[0].host, error)
             return [error] * len(group)
+        self._tell(group)
+        return answers
+
+    def _tell(self, group: Sequence[Delivery]) -> None:
         for delivery in group:
             try:
                 self._host_reported(delivery.host, delivery.generation)
+                if delivery.stretch is not None:
+                    self._host_felt(delivery.host, delivery.stretch)
             except Exception:  # its flows are kept all the same
                 log.exception("host name=%s generation=%d event=not-noted", delivery.host, delivery.generation)
-        return answers
 
-    def _keep(self, group: Sequence[Delivery]) -> list[Json | Exception]:
+    def _keep(self, group: Sequence[Delivery], also: Callable[[], None] = lambda: None) -> list[Json | Exception]:
         answers: list[Json | Exception] = []
         fresh: list[Delivery] = []
         alive: dict[str, int] = {}
@@ -209,18 +243,23 @@ class Intake:
             )
             self._store.hosts_seen(connection, alive, time.time())
             self._store.keep_deliveries(connection, taken)
+            also()
         self._last |= taken
         self._allowances |= allowances
         for host, count in left_out.items():
             if count:
                 self._not_believed(host, count)
         for host, wanted in told:  # an answer that is given again tells nothing new
-            self._wanted[host] = (self._wanted.get(host, (RECORDS_MOST,))[-1], wanted)
+            self._told(host, wanted)
         for each in fresh:
             if each.unobserved:
                 self.unobserved[each.host] += each.unobserved
             self._metrics.flows(each.host, len(each.rows), each.dropped, each.unobserved)
         return answers
+
+    def _told(self, host: str, wanted: int) -> None:
+        """A host is told how many records its next delivery may hold."""
+        self._wanted[host] = (self._wanted.get(host, (RECORDS_MOST,))[-1], wanted)
 
     def _begin(self, now: float) -> None:
         """What hosts may tell of after a start: of the time for which nobody listened."""

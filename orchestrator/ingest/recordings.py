@@ -17,12 +17,12 @@ from qclimb.histogram import GAMMA, LAST_BUCKET, SizeHistogram
 from qclimb.record import HAD_FOREST_BOUNDS, FlowRecord
 from qclimb.record_rows import KEPT, Rows
 from sqlalchemy import Connection, bindparam, delete, func, insert, select
-from sqlalchemy.dialects.sqlite import insert as upsert
 
 from ..defaults import MAX_RECORDS
 from ..errors import ConflictError, MissingError
 from ..store import tables
 from ..store.store import Store
+from ..store.upsert import upsert
 from .credible import weights
 
 DEFAULT_LABEL = "default"
@@ -184,7 +184,7 @@ class Recordings:
             for host in self._age_out(connection, label):
                 changed[label, host] = self._of_a_host(connection, label, host)
         if changed:
-            row = upsert(tables.recordings)
+            row = upsert(connection, tables.recordings)
             told = {name: row.excluded[name] for name in ("histogram", "received", "dropped_at_host", "aged_out")}
             connection.execute(
                 row.on_conflict_do_update(index_elements=["label", "host"], set_=told),

@@ -70,6 +70,26 @@ def show_revision(rest: Rest, number: int, as_json: bool) -> None:
     fields({key: value for key, value in found.items() if key != "intent"})
 
 
+@revision.command("changes", epilog=example("revision changes 3"))
+@NUMBER
+@asks
+def show_changes(rest: Rest, number: int, as_json: bool) -> None:
+    """A dry run: what a rollout of NUMBER would change."""
+    found = rest.ask("GET", f"/v1/revisions/{number}/changes")
+    if as_json:
+        tell(found, True)
+        return
+    rows: list[list[Any]] = [["hosts", *_change(each)] for each in found["hosts"]]
+    for name, told in found["switches"].items():
+        rows += [[name, told["error"], None, None]] if told["error"] else []
+        rows += [[name, *_change(each)] for each in told["changes"]]
+    table(rows, "AT", "WHAT", "NOW", "THEN", none="nothing would change")
+
+
+def _change(each: Json) -> list[Any]:
+    return [each["path"], *(None if value is None else json.dumps(value) for value in (each["before"], each["after"]))]
+
+
 @revision.command("make", epilog=example("revision make --mode qclimb --label monday --model 14829103847"))
 @click.option(
     "--mode",
@@ -191,6 +211,8 @@ def _watch(rest: Rest, number: int, as_json: bool) -> None:
 )
 @click.option("--soak-s", type=Finite(0, 86_400), default=0, show_default=True, help="After a wave.")
 @click.option("--absent-most", type=click.IntRange(0), help="So many switches may be away; default: one in twenty.")
+@click.option("--slowdown-most", type=Finite(1.1, 1000), help="Small flows may be so many times as slow; default: 3.")
+@click.option("--drops-most", type=Finite(0, 1), help="Share of first-served packets that may drop; default: 0.01.")
 @click.option("--watch", is_flag=True, help="Until it has ended; exit status 1 where it is not done.")
 @click.option("--key", help="Idempotency-Key: the same line twice begins one rollout.")
 @asks
@@ -200,12 +222,16 @@ def start_rollout(
     waves: tuple[float, ...],
     soak_s: float,
     absent_most: int | None,
+    slowdown_most: float | None,
+    drops_most: float | None,
     watch: bool,
     key: str | None,
     as_json: bool,
 ) -> None:
     """Begins to bring REVISION into force."""
-    body = {"revision": revision, "waves": list(waves), "soak_s": soak_s, "absent_most": absent_most}
+    body: Json = {"revision": revision, "waves": list(waves), "soak_s": soak_s, "absent_most": absent_most}
+    gates = {"slowdown_most": slowdown_most, "drops_most": drops_most}
+    body |= {name: value for name, value in gates.items() if value is not None}
     found = rest.ask("POST", "/v1/rollouts", body, key)
     if watch:
         _watch(rest, found["id"], as_json)

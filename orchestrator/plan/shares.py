@@ -21,8 +21,9 @@ CANDIDATES = (2, 1, 0)
 shares of 1 for all queues were worse for some workload at each load."""
 PLATFORM_TH = 3
 MOST_WORSE = 1.02
-LEAST_GAIN = 0.98
-"""A change of the mean slowdown by less is none."""
+LEAST_GAIN = 0.85
+"""The mean slowdown must fall below this share of the platform's. Smaller gains did not come true: in the lab's fabric
+0.94 was foretold, 1.00 came, and large flows paid 3 % (docs/results/buffers.md)."""
 LEAST_FLOWS = 100
 """A class of fewer, over all seeds, decides nothing."""
 SEEDS = 3

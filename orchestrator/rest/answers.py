@@ -13,12 +13,12 @@ from qclimb.policy import LATER_DEFAULTS
 from qclimb.policy import Policy as PolicyInForce
 from qclimb.switch_state import SpineState
 
-from ..fabric import rollout
+from ..fabric import difference, rollout
 from ..ingest import recordings
 from ..models import drift
 from ..plan import slowdowns
 from ..store import store
-from ..watch import certificates, traffic
+from ..watch import certificates, course, traffic
 from .schemas import HISTOGRAM
 from .tokens import Role
 
@@ -90,6 +90,8 @@ Delivery = shape(
     label=str,
     records=int,
     next_records=said(int, "how many records the next delivery may hold; all sizes are counted anyway"),
+    policy_etag=said(str | None, "of the policy in force: it need not be asked for; null: none yet"),
+    stretch_s=said(float, "from one look at connections' round-trip times to the next"),
 )
 
 Statistics = derived(
@@ -132,6 +134,20 @@ MadeRevision = shape(
     intent=said(Json, "JSON_IETF of qclimb.yang"),
 )
 Revision = shape("RevisionAnswer", "A revision.", MadeRevision, created_at=float, created_by=str)
+
+Change = derived("ChangeAnswer", difference.Change)
+SwitchChanges = derived(
+    "SwitchChangesAnswer",
+    difference.SwitchChanges,
+    changes=list[Change],  # type: ignore[valid-type]
+    error=said(str | None, "why it is not known"),
+)
+Changes = shape(
+    "ChangesAnswer",
+    "What a rollout would change.",
+    switches=dict[str, SwitchChanges],  # type: ignore[valid-type]
+    hosts=said(list[Change], "at every host"),  # type: ignore[valid-type]
+)
 
 Started = shape("StartedAnswer", "A rollout that has begun.", id=int, generation=int, revision=int)
 Asked = shape("AskedAnswer", "The rollout's phase now.", id=int, phase=rollout.Phase)
@@ -219,6 +235,7 @@ SwitchTraffic = shape(
     priorities=said(dict[str, Rates], "over all granted ports"),  # type: ignore[valid-type]
 )
 Traffic = shape("TrafficAnswer", "By switch.", switches=dict[str, SwitchTraffic])  # type: ignore[valid-type]
+Felt = derived("FeltAnswer", course.Point)
 Slowdowns = derived("Slowdowns", slowdowns.Slowdowns)
 ForetoldOf = shape("ForetoldRevision", "Of one revision.", revision=int, created_at=float, slowdowns=Slowdowns)
 Foretold = shape(

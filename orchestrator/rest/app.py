@@ -11,18 +11,18 @@ from fastapi import FastAPI, Path, Query, Request, Response
 from fastapi.responses import PlainTextResponse
 from qclimb.histogram import SizeHistogram
 
+from ..fabric.difference import Changes, would_change
 from ..ingest.recordings import Statistics
 from ..metrics import Measured
 from ..models import drift
 from ..plan.revision import propose
 from ..store.store import Model, Note, StoredRevision
-from . import answers, devices, documentation, events, hosts, lengths, overview, page, rollouts
+from . import answers, devices, documentation, events, files, hosts, lengths, overview, page, rollouts
 from .access import (
     REFUSALS,
     Admin,
     Once,
     Operator,
-    Reader,
     Viewer,
 )
 from .bodies import (
@@ -62,12 +62,6 @@ class Application(FastAPI):
             told.pop("$defs", None)
             schemas[told["title"]] = told
         return found
-
-
-class BinaryFile(Response):
-    """A file as it is."""
-
-    media_type = "application/octet-stream"
 
 
 def make_app(service: Service) -> FastAPI:
@@ -195,19 +189,8 @@ def _models(app: FastAPI, service: Service) -> None:
         """A model's report."""
         return store.model(generation)
 
-    def file(content: bytes, generation: int) -> Response:
-        headers = {"ETag": f'"{generation}"'}
-        return BinaryFile(content, headers=headers)
-
-    @app.get("/v1/models/{generation}/forest", tags=["models"], response_class=BinaryFile)
-    def get_forest(generation: Id, caller: Reader) -> Response:
-        """The model as hosts read it."""
-        return file(store.model_files(generation).forest, generation)
-
-    @app.get("/v1/models/{generation}/onnx", tags=["models"], response_class=BinaryFile)
-    def get_onnx(generation: Id, caller: Reader) -> Response:
-        """The model as ONNX."""
-        return file(store.model_files(generation).onnx, generation)
+    files.add_forest(app, store)
+    files.add_onnx(app, store)
 
 
 def _revisions(app: FastAPI, service: Service) -> None:
@@ -243,6 +226,11 @@ def _revisions(app: FastAPI, service: Service) -> None:
     def get_revision(number: Id, caller: Viewer) -> Json:
         """One revision."""
         return _flat(store.revision(number))
+
+    @app.get("/v1/revisions/{number}/changes", tags=["rollouts"], **answers.of(answers.Changes))
+    def get_changes(number: Id, caller: Operator) -> Changes:
+        """A dry run: what a rollout of it would change at each switch, which is asked, and at hosts."""
+        return would_change(store, service.runner.fleet, number)
 
 
 def _flat(found: StoredRevision) -> Json:

@@ -19,11 +19,13 @@ from qclimb.layout import Kind, marks_of
 from qclimb.policy import MAX_PRIORITIES, Mode, Policy
 from qclimb.switch import LARGEST_TH, LEAST_TH
 
+from ..fabric.felt import SLOWDOWN_MOST
+from ..fabric.rollout import DROPS_MOST
 from ..models.forest_size import DEPTH, TREES, UNCALIBRATED_TREES
 from ..plan.revision import PRIORITIES
 from ..plan.shares import PLATFORM_TH, Port
 from ..plan.thresholds import LAST_SHARE, LOAD, OBJECTIVE, SEGMENT_BYTES, Objective
-from .schemas import HISTOGRAM, RECORD
+from .schemas import HISTOGRAM, RECORD, STRETCH
 from .tokens import Role
 
 UINT64_MAX = 2**64 - 1
@@ -86,6 +88,9 @@ class RecordsBody(Body):
     )
     policy_generation: Annotated[StrictInt, Field(ge=0, le=SQLITE_MAX)] = 0
     label: Label | None = Field(None, description="null: what PUT /v1/recording says")
+    stretch: Annotated[dict[str, Any], WithJsonSchema(STRETCH)] | None = Field(
+        None, description="of connections that carry small flows; null: not told now"
+    )
 
 
 class RecordingBody(Body):
@@ -243,6 +248,14 @@ class RolloutBody(Body):
     soak_s: Annotated[float, Field(ge=0, le=86_400)] = 0
     """Between a wave's last confirmation and the look at its switches."""
     absent_most: Annotated[int, Field(ge=0, le=SQLITE_MAX)] | None = None
+    slowdown_most: Annotated[float, Field(ge=1.1, le=1000, allow_inf_nan=False)] | None = Field(
+        SLOWDOWN_MOST,
+        description="Where hosts' small flows are slower by more than this factor, it is undone; null: no matter",
+    )
+    drops_most: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | None = Field(
+        DROPS_MOST,
+        description="Where a switch drops more of the first priority's packets while a wave soaks, it is undone",
+    )
     """So many switches may be away; default one in twenty."""
 
     @model_validator(mode="after")

@@ -13,9 +13,11 @@ from qclimb.delivery import ACCEPT_POST, MEDIA_TYPE, decode_delivery
 from qclimb.errors import RecordError
 from qclimb.histogram import SizeHistogram
 from qclimb.record import FlowRecord
+from qclimb.stretch import Stretch
 from starlette.exceptions import HTTPException
 
 from ..errors import MissingError
+from ..fabric.felt import STRETCH_S
 from ..ingest.deliveries import Delivery
 from ..ingest.recordings import DEFAULT_LABEL
 from . import answers
@@ -83,7 +85,10 @@ def add(app: FastAPI, service: Service) -> None:
                     raise HTTPException(403, f"label is {taken.label!r}, expected null: PUT /v1/recording gives labels")
             elif taken.label != (service.cache.label or DEFAULT_LABEL):
                 await run_in_threadpool(service.recordings.check_new, taken.label)
-            return JSONResponse(await service.intake.take(taken), 202, {"Accept-Post": ACCEPT_POST})
+            answer = await service.intake.take(taken)
+            policy = service.cache.policy
+            now = {"policy_etag": None if policy is None else policy.etag, "stretch_s": STRETCH_S}
+            return JSONResponse(answer | now, 202, {"Accept-Post": ACCEPT_POST})
 
     def known(name: str) -> None:
         if not service.cache.has_host(name):
@@ -112,6 +117,7 @@ def add(app: FastAPI, service: Service) -> None:
             unobserved=body.unobserved,
             generation=body.policy_generation,
             key=key,
+            stretch=None if body.stretch is None else Stretch.from_json(body.stretch),
             asked="" if key is None else fingerprint(told, counts, flows.tobytes()),
         )
 

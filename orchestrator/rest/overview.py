@@ -11,6 +11,7 @@ from ..plan.slowdowns import slowdowns
 from ..plan.thresholds import LOAD
 from ..store.generations import number_of
 from ..watch.certificates import Certificate, in_files
+from ..watch.course import Point
 from . import answers
 from .access import Reader, Viewer
 from .bodies import Label, Share
@@ -79,6 +80,11 @@ def add(app: FastAPI, service: Service) -> None:
                 "priorities": {str(priority): asdict(rates) for priority, rates in looks.rates().items()},
             }
         return {"switches": found}
+
+    @app.get("/v1/felt", tags=["state"], **answers.of(answers.Felt, many=True))
+    def get_felt(caller: Viewer) -> list[Point]:
+        """What hosts felt in the last hour: how much longer packets of small flows travelled than they could."""
+        return service.course.points()
 
     @app.get("/v1/foretold", tags=["rollouts"], **answers.of(answers.Foretold))
     def get_foretold(

@@ -51,7 +51,7 @@ def add(app: FastAPI, service: Service) -> None:
             now = service.cache.policy
             check_match(match, None if now is None else now.etag, "the policy in force")
             service.spines.check_rollout(body.revision)
-            pace = Pace(tuple(body.waves), body.soak_s, body.absent_most)
+            pace = Pace(tuple(body.waves), body.soak_s, body.absent_most, body.slowdown_most, body.drops_most)
             service.runner.start(body.revision, caller.name, pace=pace, also=also)
             return begun
 

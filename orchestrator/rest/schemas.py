@@ -5,10 +5,12 @@ Bodies stay plain JSON until the contract reads them, thousands at once; the doc
 
 from typing import Any
 
+from qclimb.checks import UINT32_MAX
 from qclimb.histogram import GAMMA, LAST_BUCKET
 from qclimb.layout import Field, fields_of
 from qclimb.policy import Mode
 from qclimb.record import FlowRecord
+from qclimb.stretch import LOG_MOST
 
 Json = dict[str, Any]
 
@@ -57,5 +59,22 @@ HISTOGRAM: Json = {
         "total_bytes": {"type": "integer", "minimum": 0},
     },
     "required": ["gamma", "counts", "total_bytes"],
+    "additionalProperties": False,
+}
+
+STRETCH: Json = {
+    "type": "object",
+    "title": "Stretch",
+    "description": "How much longer packets of small flows travel than they could (qclimb.stretch).",
+    "properties": {
+        "connections": {"type": "integer", "minimum": 1, "maximum": UINT32_MAX},
+        "log_mean": {
+            "type": "number",
+            "minimum": 0,
+            "maximum": LOG_MOST,
+            "description": "mean of log(round-trip time / least round-trip time)",
+        },
+    },
+    "required": ["connections", "log_mean"],
     "additionalProperties": False,
 }

@@ -1,8 +1,11 @@
 """What the REST handlers work with."""
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from qclimb.stretch import Stretch
 
 from ..defaults import LINK_GBPS
 from ..fabric.runner import Runner
@@ -15,6 +18,7 @@ from ..models.simulator import Simulator
 from ..models.trainer import Trainer
 from ..store.store import Store
 from ..watch.bounds import Watch
+from ..watch.course import Course
 from ..watch.spines import SpineWatch
 from ..watch.switches import SwitchWatch
 from .host_cache import HostCache
@@ -43,6 +47,7 @@ class Service:
     intake: Intake = field(init=False)
     lengths: Lengths = field(init=False)
     refusals: Refusals = field(init=False)
+    course: Course = field(default_factory=Course)
     rates: Rates = field(default_factory=Rates)
 
     def __post_init__(self) -> None:
@@ -50,5 +55,16 @@ class Service:
         self.refusals = Refusals(self.store)
         self.lengths = Lengths(self.store)
         self.intake = Intake(
-            self.store, self.recordings, self.metrics, self.runner.host_reported, self.records_per_s, self.link_gbps
+            self.store,
+            self.recordings,
+            self.metrics,
+            self.runner.host_reported,
+            self.records_per_s,
+            self.link_gbps,
+            self._felt,
         )
+
+    def _felt(self, host: str, stretch: Stretch) -> None:
+        self.runner.host_felt(host, stretch)
+        policy = self.cache.policy
+        self.course.add(host, stretch, time.time(), 0 if policy is None else int(policy.etag.strip('"')))

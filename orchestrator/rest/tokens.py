@@ -84,12 +84,16 @@ def identify(store: Store, authorization: str | None) -> Caller | None:
 def bootstrap(store: Store, file: Path) -> bool:
     """Writes a new admin token into `file` (0600) at the first start; True when it did.
 
+    Of several orchestrators that share a database, the first that leads does.
+
     A file that is there already must hold a token that the store knows: never a silent second admin. It is there once
     both are kept, so that a start that was killed, or found the disk full, is simply made again.
     """
     try:
         held = file.read_text(encoding="ascii")
     except FileNotFoundError:
+        if store.path is None and any(each.role == Role.ADMIN for each in store.tokens(time.time())):
+            return False
         _write_first(store, file)
         return True
     except (OSError, ValueError) as error:

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from sqlalchemy import Connection, select, update
-from sqlalchemy.dialects.sqlite import insert as upsert
+from sqlalchemy import Connection, update
 
 from . import tables
+from .upsert import upsert
 
 KINDS = ("switches", "hosts")
 
@@ -21,13 +21,6 @@ def write_rollout(connection: Connection, number: int, phase: str, document: dic
         for name, step in document.get(kind, {}).items()
     ]
     if rows:
-        row = upsert(tables.steps)
+        row = upsert(connection, tables.steps)
         changed = {"phase": row.excluded.phase, "step": row.excluded.step}
         connection.execute(row.on_conflict_do_update(set_=changed, index_elements=list(tables.steps.primary_key)), rows)
-
-
-def split(connection: Connection) -> None:
-    """Version 1 kept devices within their rollout's document: gives each its row."""
-    columns = tables.rollouts.c
-    for row in connection.execute(select(columns.id, columns.phase, columns.document)).all():
-        write_rollout(connection, row.id, row.phase, row.document)

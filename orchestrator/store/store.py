@@ -9,12 +9,12 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
-from sqlalchemy.dialects.sqlite import insert as upsert
 
 from ..errors import MissingError
 from . import generations, tables
 from .database import Database
 from .rollouts import KINDS, write_rollout
+from .upsert import upsert
 
 Json = dict[str, Any]
 Found = TypeVar("Found")
@@ -135,10 +135,10 @@ class Store(Database):
         with self.reading() as connection:
             return connection.scalar(select(tables.settings.c.value).where(tables.settings.c.key == key))
 
-    def set_setting(self, key: str, value: Any) -> None:
-        """Keeps `value` (JSON) under `key`."""
-        with self.writing() as connection:
-            row = upsert(tables.settings).values(key=key, value=value)
+    def set_setting(self, key: str, value: Any, *, cached: bool = True) -> None:
+        """Keeps `value` (JSON) under `key`; `cached`: rest.host_cache has it."""
+        with self.writing(cached=cached) as connection:
+            row = upsert(connection, tables.settings).values(key=key, value=value)
             connection.execute(row.on_conflict_do_update(index_elements=["key"], set_={"value": value}))
 
     # devices
@@ -351,7 +351,7 @@ class Store(Database):
             columns = tables.answers.c
             old = (columns.created_at < now - ANSWERS_KEPT_S) & ~columns.key.startswith(OF_A_HOST, autoescape=True)
             connection.execute(delete(tables.answers).where(old))
-            row = upsert(tables.answers).values(key=key, **values)
+            row = upsert(connection, tables.answers).values(key=key, **values)
             connection.execute(row.on_conflict_do_nothing())
         return answer
 
@@ -363,10 +363,10 @@ class Store(Database):
     def keep_deliveries(self, connection: Connection, taken: Mapping[str, Taken]) -> None:
         """Keeps hosts' last deliveries."""
         if taken:
-            row = upsert(tables.answers)
+            row = upsert(connection, tables.answers)
             told = {name: row.excluded[name] for name in ("created_at", "status", "body")}
             connection.execute(
-                row.on_conflict_do_update([tables.answers.c.key], set_=told),
+                row.on_conflict_do_update(index_elements=["key"], set_=told),
                 [
                     {"key": _place_of(host), "created_at": time.time(), "status": 202, "body": asdict(last)}
                     for host, last in taken.items()

@@ -1,9 +1,12 @@
-"""The tables. Documents whose shape the code owns (revisions, rollouts) are JSON; what is searched has a column."""
+"""The tables as they are now; migrations/ brings older ones here.
 
-from sqlalchemy import JSON, Boolean, Column, Float, Integer, LargeBinary, MetaData, String, Table
+Documents whose shape the code owns (revisions, rollouts) are JSON; what is searched has a column.
+"""
 
-VERSION = 3
-"""Written into a new database, and compared at each start."""
+from sqlalchemy import JSON, BigInteger, Boolean, Column, Float, Integer, LargeBinary, MetaData, String, Table
+
+Whole = BigInteger().with_variant(Integer, "sqlite")
+"""64 bits: SQLite's INTEGER has them, and numbers rows by itself only under that name."""
 
 metadata = MetaData()
 
@@ -16,21 +19,21 @@ switches = Table(
     Column("address", String, nullable=False),
     Column("role", String, nullable=False),
     Column("server_name", String),
-    Column("applied_generation", Integer, nullable=False, default=0),
+    Column("applied_generation", Whole, nullable=False, default=0),
 )
 
 hosts = Table(
     "hosts",
     metadata,
     Column("name", String, primary_key=True),
-    Column("policy_generation", Integer, nullable=False, default=0),
+    Column("policy_generation", Whole, nullable=False, default=0),
     Column("seen_at", Float),
 )
 
 tokens = Table(
     "tokens",
     metadata,
-    Column("id", Integer, primary_key=True),
+    Column("id", Whole, primary_key=True),
     Column("name", String, nullable=False),
     Column("role", String, nullable=False),
     Column("digest", String, nullable=False, unique=True),
@@ -42,11 +45,11 @@ tokens = Table(
 batches = Table(
     "batches",
     metadata,
-    Column("id", Integer, primary_key=True),
+    Column("id", Whole, primary_key=True),
     Column("label", String, nullable=False, index=True),
     Column("host", String, nullable=False),
     Column("received_at", Float, nullable=False),
-    Column("flows", Integer, nullable=False),
+    Column("flows", Whole, nullable=False),
     Column("rows", LargeBinary, nullable=False),
 )
 """Flow records, one row a batch that a host sent: `qclimb.record_rows.KEPT` packed."""
@@ -57,16 +60,16 @@ recordings = Table(
     Column("label", String, primary_key=True),
     Column("host", String, primary_key=True),
     Column("histogram", JSON, nullable=False),
-    Column("received", Integer, nullable=False),
-    Column("dropped_at_host", Integer, nullable=False),
-    Column("aged_out", Integer, nullable=False),
+    Column("received", Whole, nullable=False),
+    Column("dropped_at_host", Whole, nullable=False),
+    Column("aged_out", Whole, nullable=False),
 )
 """What is known of all flows of a label at a host, kept or not."""
 
 models = Table(
     "models",
     metadata,
-    Column("generation", Integer, primary_key=True),
+    Column("generation", Whole, primary_key=True),
     Column("label", String, nullable=False),
     Column("created_at", Float, nullable=False),
     Column("report", JSON, nullable=False),
@@ -77,7 +80,7 @@ models = Table(
 revisions = Table(
     "revisions",
     metadata,
-    Column("id", Integer, primary_key=True),
+    Column("id", Whole, primary_key=True),
     Column("created_at", Float, nullable=False),
     Column("created_by", String, nullable=False),
     Column("document", JSON, nullable=False),
@@ -86,8 +89,8 @@ revisions = Table(
 rollouts = Table(
     "rollouts",
     metadata,
-    Column("id", Integer, primary_key=True),
-    Column("revision", Integer, nullable=False),
+    Column("id", Whole, primary_key=True),
+    Column("revision", Whole, nullable=False),
     Column("phase", String, nullable=False, index=True),
     Column("created_at", Float, nullable=False),
     Column("created_by", String, nullable=False),
@@ -97,7 +100,7 @@ rollouts = Table(
 steps = Table(
     "rollout_steps",
     metadata,
-    Column("rollout", Integer, primary_key=True),
+    Column("rollout", Whole, primary_key=True, autoincrement=False),
     Column("kind", String, primary_key=True),
     Column("name", String, primary_key=True),
     Column("phase", String, nullable=False),
@@ -110,7 +113,7 @@ answers = Table(
     metadata,
     Column("key", String, primary_key=True),
     Column("created_at", Float, nullable=False),
-    Column("status", Integer, nullable=False),
+    Column("status", Whole, nullable=False),
     Column("body", JSON, nullable=False),
 )
 """What a request with an Idempotency-Key was answered, so that its repetition gets the same; rest.idempotency."""
@@ -118,7 +121,7 @@ answers = Table(
 audit = Table(
     "audit",
     metadata,
-    Column("id", Integer, primary_key=True),
+    Column("id", Whole, primary_key=True),
     Column("at", Float, nullable=False),
     Column("actor", String, nullable=False),
     Column("action", String, nullable=False),

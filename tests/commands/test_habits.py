@@ -40,6 +40,7 @@ WITHOUT_JSON = {
     "qclimb.cli.main lab run bigspine": "keeps a JSON file a pass, and writes a page",
     "qclimb.cli.main lab run spineloss": "keeps a JSON file a pass, and writes a page",
     "qclimb.cli.main model foretell": "writes arrays",
+    "orchestrator.cli.main ingest": "a daemon",
     "orchestrator.cli.main serve": "a daemon",
     "switchd.cli.main": "a daemon",
     "hostlib.hostd.cli.main": "a daemon",

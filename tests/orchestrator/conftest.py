@@ -1,5 +1,6 @@
 """Fixtures: flows of several made-up services, an open service behind a test client, tokens."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from orchestrator.store.store import Store
 from orchestrator.watch.bounds import Watch
 from orchestrator.watch.spines import SpineWatch
 from orchestrator.watch.switches import SwitchWatch
+from tests.orchestrator import postgres as postgresql
 
 
 def service_records(flows: int, seed: int = 0, host: int = 1) -> list[FlowRecord]:
@@ -94,9 +96,23 @@ def epochless(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
         monkeypatch.setattr(generations, "new", lambda number: number)
 
 
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[postgresql.Server]:
+    """A PostgreSQL server."""
+    if postgresql.programs() is None:
+        pytest.skip("needs PostgreSQL's initdb: scripts/setup installs Debian's postgresql")
+    with postgresql.server() as found:
+        yield found
+
+
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    found = Store(f"sqlite:///{tmp_path / 'store.db'}")
+def store(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Store]:
+    """SQLite, or with QCLIMB_TEST_DATABASE=postgresql in the environment PostgreSQL."""
+    if os.environ.get("QCLIMB_TEST_DATABASE") == "postgresql":
+        url = request.getfixturevalue("postgres").new()
+    else:
+        url = f"sqlite:///{tmp_path / 'store.db'}"
+    found = Store(url)
     yield found
     found.close()
 

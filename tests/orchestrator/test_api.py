@@ -249,7 +249,12 @@ def test_a_repeated_delivery_with_the_same_key_counts_once(admin):
     for _ in range(3):
         answer = admin.post("/v1/hosts/h1/records", json={"records": [FLOW]}, headers={"Idempotency-Key": "a7"})
         assert answer.status_code == 202
-        assert answer.json() == {"label": "default", "records": 1, "next_records": 4096}
+        told = answer.json()
+        assert {name: told[name] for name in ("label", "records", "next_records")} == {
+            "label": "default",
+            "records": 1,
+            "next_records": 4096,
+        }
     assert admin.get("/v1/flows/statistics").json()["flows"] == 1
 
 

@@ -46,6 +46,8 @@ class Orchestrator:
     more: dict[str, Any] = field(default_factory=dict)
     prefix: tuple[str, ...] = ()
     port: str = ""
+    awaits: str = " ready "
+    """What its log says once it may be asked."""
 
     def start(self) -> "Orchestrator":
         certificate = self.pki / self.certificate
@@ -71,13 +73,13 @@ class Orchestrator:
         ready = wait_for(
             lambda: (
                 self.process.poll() is not None
-                or [line for line in self.log.read_text().splitlines() if " ready " in line]
+                or [line for line in self.log.read_text().splitlines() if self.awaits in line]
             ),
             "the orchestrator is ready",
         )
         assert self.process.poll() is None, self.log.read_text()
         self.port = ready[0].partition("listen=127.0.0.1:")[2].split()[0]
-        self.http = self.client()
+        self.http = self.client() if (self.folder / "token").exists() else httpx.Client()
         return self
 
     def client(self) -> httpx.Client:

@@ -92,9 +92,10 @@ def test_flows_survive_a_restart(tmp_path):
 
 def test_a_database_of_another_version_or_program_is_refused(tmp_path):
     store = Store(f"sqlite:///{tmp_path / 'a.db'}")
-    store.set_setting("schema_version", 99)
+    with store.writing() as connection:
+        connection.execute(text("update alembic_version set version_num = '9999'"))
     store.close()
-    with pytest.raises(StoreError, match="schema version is 99"):
+    with pytest.raises(StoreError, match="schema version is 9999"):
         Store(f"sqlite:///{tmp_path / 'a.db'}")
     other = Store(f"sqlite:///{tmp_path / 'b.db'}")
     with other.writing() as connection:

@@ -179,7 +179,7 @@ def test_packed_records_are_the_same_flows_as_json(admin, service, records):
     impossible["last_write_ns"][1] = 0
     for wrong, sentence in (
         (encode_delivery(told, impossible), "record 0 last_write_ns is 0, expected start_ns ="),
-        (content[:-1], "expected 14584 for 70 records"),
+        (content[:-1], "expected 15144 for 70 records"),
         (b"{}", "no line end"),
         (b"{}\n", "at least 24"),
         (b'{"dropped": -1}' + content[content.index(b"\n") :], "body.dropped"),

@@ -9,6 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 from qclimb.histogram import SizeHistogram
+from qclimb.stretch import Stretch
 from qclimb.switch_state import SpineState, SwitchState
 
 from orchestrator.fabric.door import ClassCount, Told
@@ -103,6 +104,9 @@ def in_force(service) -> Iterator[str]:
             rest.post("/v1/rollouts", json={"revision": number}).raise_for_status()
             while service.runner.running:
                 rest.post("/v1/hosts/h1/records", json={"policy_generation": number}).raise_for_status()
+        for at in range(40):
+            felt = Stretch(20, 0.7 if at < 20 else 0.25)
+            service.course.add("h1", felt, time.time() - 400 + 10 * at, 1 if at < 20 else 2)
         windows = [Window(2000, 400, misses, 20, 1.1).to_json() for misses in (1, 2, 1, 3, 9, 38)]
         offer = {"model": 8, "revision": 1, "why": "interval score 1.9 -> 1.2", "rollout": None}
         told = {"model": 7, "target": 0.999, "drifted": "38 of the newest 2000 flows lie outside their bounds"}
@@ -208,6 +212,13 @@ def test_thresholds_in_force_slowdowns_and_coverage_are_shown_and_an_offer_is_ta
         over.hover(position={"x": part * where["width"], "y": 90})
         small.append(float(re.search(r"small\s*:?\s*([\d.]+)", page.locator("#slowdown .u-legend").inner_text())[1]))
     assert small[0] == 2.5 > small[1] >= 1  # at load 0.6 all flows wait alike: 1 / (1 - 0.6)
+    felt = page.locator("#felt .u-over")
+    felt.scroll_into_view_if_needed()
+    levels = []
+    for part in (0.2, 0.8):  # under revision 1, under revision 2
+        felt.hover(position={"x": part * felt.bounding_box()["width"], "y": 90})
+        levels.append(float(re.search(r"stretch\s*:?\s*([\d.]+)×", page.locator("#felt .u-legend").inner_text())[1]))
+    assert levels == [pytest.approx(2.01, abs=0.01), pytest.approx(1.28, abs=0.01)]
     page.locator("#coverage .u-over").hover()
     assert re.search(r"not outside\s*:?\s*9\d\.\d\d %", page.locator("#coverage .u-legend").inner_text())
     shot(page, "in-force")

@@ -101,6 +101,7 @@ def test_a_database_of_the_version_before_is_taken_over_with_its_tokens(tmp_path
     token = tokens.issue(store, "root", Role.ADMIN)
     store.close()
     with sqlite3.connect(file) as older:
+        older.execute("drop table alembic_version")
         older.execute("alter table tokens drop column expires_at")
         older.execute("update settings set value = '2' where key = 'schema_version'")
     store = Store(f"sqlite:///{file}")

@@ -42,13 +42,13 @@ def test_many_refusals_make_few_notes_that_count_them(admin, service):
     nobody = {"Authorization": "Bearer guessed"}
     admin.get("/v1/state", headers=nobody)
     refused(admin, 1)
-    for number in range(300):
+    for number in range(150):  # fewer than an address may send in a while
         admin.get(f"/v1/models/{number + 1}", headers=nobody)
     service.refusals.close()  # a minute later
     found = refused(admin, 2)
     assert len(found) <= 1 + KINDS + 1
     assert {"others"} <= {note["actor"] for note in found}
-    assert any(note["subject"].endswith(f", {300 - KINDS} times") for note in found)
+    assert any(note["subject"].endswith(f", {150 - KINDS} times") for note in found)
 
 
 def test_a_database_is_for_its_owner_alone(tmp_path):
@@ -87,7 +87,7 @@ def test_it_is_not_ready_with_a_database_that_is_damaged_or_keeps_nothing(admin,
     with monkeypatch.context() as broken:
         broken.setattr(service.store, "note", lambda *_: (_ for _ in ()).throw(StoreError("disk is full")))
         detail(admin.post("/v1/tokens", json={"role": "viewer", "name": "eve"}), 503)
-    assert detail(admin.get("/ready"), 503) == "disk is full"
+    assert detail(admin.get("/ready"), 503).endswith("disk is full")
     assert admin.get("/healthz").status_code == 204
     assert admin.post("/v1/tokens", json={"role": "viewer", "name": "eve"}).status_code == 201
     assert admin.get("/ready").status_code == 204

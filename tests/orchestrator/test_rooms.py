@@ -8,7 +8,8 @@ from pathlib import Path
 HERE = Path(__file__).parents[2]
 FLOORS = (
     {"cli", "operate"},
-    {"init", "rest"},
+    {"workers"},
+    {"init", "copies", "rest"},
     {"watch"},
     {"ingest"},
     {"metrics"},
@@ -17,7 +18,7 @@ FLOORS = (
     {"plan"},
     {"store"},
     {"page"},
-    {"errors", "defaults"},
+    {"errors", "defaults", "logs", "listening"},
 )
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 FROM_OUTSIDE = {

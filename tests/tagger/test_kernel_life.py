@@ -1,5 +1,6 @@
 """The kernel mode's life on a host: what outlives hostd, a new version, another user of tcx, many sockets."""
 
+import errno
 import json
 import shutil
 import socket
@@ -19,6 +20,7 @@ from hostlib.hostd.devices import within
 from hostlib.hostd.kernel import KernelMode
 from hostlib.hostd.place import Place
 from hostlib.hostd.scope import Scope
+from hostlib.hostd.tagger import remove
 from lab.fabric.netns import RUN_NETNS, entered
 
 pytestmark = pytest.mark.fabric
@@ -155,9 +157,12 @@ def test_ten_thousand_sockets_are_served(pair):
         assert a.kernel.counts()["dropped"] == 0
 
 
-def test_a_container_is_reached_in_its_own_namespace(pair, static_c):  # noqa: F811
+@pytest.mark.parametrize("has_tcx", [True, False])
+def test_a_container_is_reached_in_its_own_namespace(pair, static_c, monkeypatch, has_tcx):  # noqa: F811
     """hostd lives elsewhere: what has no device of its own namespace is found by where the cgroup's processes live."""
     host, b = pair
+    if not has_tcx:
+        monkeypatch.setattr(bpf, "join_device", refuse)
     if not shutil.which("sleep"):
         pytest.skip("needs sleep")
     with kernel_mode(b, policy(), devices=()) as elsewhere:
@@ -169,9 +174,25 @@ def test_a_container_is_reached_in_its_own_namespace(pair, static_c):  # noqa: F
             with entered(b.netns):
                 a.tagger.follow(policy())
             assert is_marked(a, b, static_c)
+            assert ("by clsact (this kernel has no tcx" in a.tagger.status) != (has_tcx and bpf_has_tcx(a)), (
+                a.tagger.status
+            )
+            with entered(b.netns):
+                remove(Place(b.run_dir))
+            assert not is_marked(a, b, static_c)
         finally:
             sleeper.kill()
             sleeper.wait()
+
+
+def refuse(*_):
+    """As a kernel before 6.6 answers."""
+    raise bpf.BpfError("no tcx", errno.EINVAL)
+
+
+def bpf_has_tcx(a):
+    """Whether links of tcx were made."""
+    return any((a.host.bench.path / "b" / "bpf" / "links").glob("[0-9]*-egress"))
 
 
 def test_status_tells_who_serves_each_program_and_run_says_so(pair, tmp_path, static_c):  # noqa: F811

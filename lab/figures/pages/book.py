@@ -2,6 +2,7 @@
 
 from lab.figures.page import Page
 from lab.figures.pages.bigspine import fluid, packets, with_qclimb
+from lab.figures.pages.optax import facebook, mixed, small
 from lab.figures.pages.pdq import (
     aggregation,
     deadlines,
@@ -13,6 +14,7 @@ from lab.figures.pages.pdq import (
     scale,
     workloads,
 )
+from lab.figures.pages.pdq.settings import unloaded
 from lab.figures.pages.pfabric import fig16, fig17
 from lab.figures.pages.product import thresholds
 from lab.figures.pages.qclimb import (
@@ -23,6 +25,7 @@ from lab.figures.pages.qclimb import (
     fig23,
     fig23_why,
     fig24,
+    known,
     mixing,
     recorded,
     settings,
@@ -40,19 +43,19 @@ QCLIMB = (
     recorded.PAGE,
     recorded.PAGE_22,
     *QCLIMB_MIXED,
+    known.PAGE,
 )
 BIGSPINE = (fluid.PAGE_A, fluid.PAGE_C, fluid.PAGE_VARIANTS, packets.PAGE, with_qclimb.PAGE)
 PFABRIC = (fig16.PAGE, fig17.A, fig17.B, fig17.C)
 PDQ = (
-    example.PAGE,
     *aggregation.PAGES,
-    deadlines.PAGE,
-    *(patterns.PAGE_A, patterns.PAGE_B),
-    *(workloads.PAGE_A, workloads.PAGE_B, workloads.PAGE_C),
-    *(dynamics.PAGE_6, dynamics.PAGE_7),
-    *(*scale.PAGES_A_TO_D, scale.PAGE_E),
-    *(resilience.PAGE_9A, resilience.PAGE_9B, resilience.PAGE_10),
-    *(multipath.PAGE_A, multipath.PAGE_B, multipath.PAGE_C),
-    scale.PAGE_12,
+    *unloaded(
+        *(example.PAGE, deadlines.PAGE, patterns.PAGE_A, patterns.PAGE_B, workloads.PAGE_A),
+        *(dynamics.PAGE_6, dynamics.PAGE_7, *scale.PAGES_A_TO_D, scale.PAGE_E, scale.PAGE_12),
+        *(resilience.PAGE_9A, resilience.PAGE_9B, resilience.PAGE_10),
+        *(multipath.PAGE_A, multipath.PAGE_B, multipath.PAGE_C),
+    ),
+    *(workloads.PAGE_B, workloads.PAGE_C),
 )
-PAGES: dict[str, Page] = {page.name: page for page in (*QCLIMB, *BIGSPINE, *PFABRIC, *PDQ, thresholds.PAGE)}
+OPTAX = (*small.PAGES, *mixed.PAGES, facebook.PAGE)
+PAGES: dict[str, Page] = {page.name: page for page in (*QCLIMB, *BIGSPINE, *PFABRIC, *PDQ, *OPTAX, thresholds.PAGE)}

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from qclimb.recording import Recording
 from rich.console import Console
 
 from lab.experiment.passes import Run, measure
@@ -30,7 +31,7 @@ from lab.run.settings import Bounds
 from lab.workload import guards
 from lab.workload.passes import PassResult
 from lab.workload.programs import WorkloadError, build_applications
-from lab.workload.replay import read, replay
+from lab.workload.replay import RECORDINGS, read, replay
 from lab.workload.schemes import Scheme
 from lab.workload.services import PUBLISHED
 from lab.workload.sources import SOURCES, Source
@@ -76,6 +77,12 @@ class Plan:
         return guards.under(result, self.store.decided().get(threshold_name(job)))
 
 
+def recording_of(settings: Bounds, trace: str) -> Recording:
+    """The shipped recording; where sources are asked for, the one that tells what flows announced, if there is one."""
+    later = f"lengths/{trace}"
+    return read(later if settings.sources and (RECORDINGS / f"{later}.parquet").exists() else trace)
+
+
 def topology_of(source: Source) -> Topology:
     """The fabric that a recording is replayed in."""
     rate = source.host_rate_mbps * 10**6
@@ -100,7 +107,9 @@ def plan_of(settings: Bounds) -> Plan:
         of = job_of(job)
         if of not in plan.traces:
             hosts = list(topology.hosts)
-            plan.traces[of] = replay(read(job.trace), source, job.seed, job.load, hosts, float(topology.host_rate_bps))
+            plan.traces[of] = replay(
+                recording_of(settings, job.trace), source, job.seed, job.load, hosts, float(topology.host_rate_bps)
+            )
         decides = {
             "variant": asdict(VARIANTS[job.variant]),
             "optimised": job.optimised,
@@ -185,7 +194,7 @@ class Bench:
             source = SOURCES[trace]
             testbed = self.fresh(trace)
             hosts, rate = list(testbed.ground.hosts), testbed.ground.host_rate_bps
-            learnt_from = replay(read(trace), source, 0, RECORDING_LOAD, hosts, rate)
+            learnt_from = replay(recording_of(self.plan.settings, trace), source, 0, RECORDING_LOAD, hosts, rate)
             with self.say.bar(f"recording {trace}, part 0, at load {RECORDING_LOAD:g}") as progress:
                 testbed.record_trace(learnt_from, f"bounds-{trace}", RECORDING_LOAD, progress)
             self.by_trace[trace] = testbed
@@ -216,7 +225,14 @@ class Bench:
         foretold: Sequence[float] = ()
         if variant.told in ("point", "priority"):
             ground = testbed.ground
-            learnt_from = replay(read(job.trace), source, 0, job.load, list(ground.hosts), ground.host_rate_bps)
+            learnt_from = replay(
+                recording_of(self.plan.settings, job.trace),
+                source,
+                0,
+                job.load,
+                list(ground.hosts),
+                ground.host_rate_bps,
+            )
             by_name = {endpoint.name: endpoint for endpoint in source.endpoints}
             foretold = points.foretold(learnt_from, trace, by_name, self.plan.settings.folder / "points")
         words = schemes.words_of(variant, trace, foretold, thresholds)

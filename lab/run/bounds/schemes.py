@@ -14,7 +14,7 @@ from typing import Literal
 
 from qclimb.policy import default_dscp
 
-from lab.sim.schemes import PIAS_2015_WEB_SEARCH
+from lab.sim.tcp import PIAS_2015_WEB_SEARCH
 from lab.workload.passes import Word
 from lab.workload.schemes import SCHEMES as SERVED
 from lab.workload.schemes import Scheme

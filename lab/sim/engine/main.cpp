@@ -1,6 +1,7 @@
 /*
  * qclimb-sim KEY=VALUE...: flows on stdin, results on stdout (core/stream.h). `lab.sim` is its face.
  */
+#include "coflow/run.h"
 #include "core/run.h"
 #include "links/d3.h"
 #include "links/pdq.h"
@@ -8,6 +9,8 @@
 #include "schemes/flowlevel.h"
 #include "schemes/fluid.h"
 #include "schemes/homa.h"
+#include "schemes/ictcp.h"
+#include "schemes/optax.h"
 #include "schemes/pfabric.h"
 #include "schemes/rated.h"
 #include "schemes/tcp.h"
@@ -16,7 +19,8 @@ int main(int argc, char **argv)
 {
 	const sim::Config config = sim::Config::read(argc, argv);
 
-	switch (config.choice("scheme", { "pfabric", "tcp", "homa", "pdq", "rcp", "d3", "flow", "fluid" })) {
+	switch (config.choice("scheme", { "pfabric", "tcp", "homa", "pdq", "rcp", "d3", "flow", "fluid", "coflow",
+					  "optax", "ictcp" })) {
 	case 0:
 		return sim::Run<sim::Pfabric>(config).run();
 	case 1:
@@ -33,7 +37,13 @@ int main(int argc, char **argv)
 		return sim::Run<sim::Rated<sim::D3Rule>>(config).run();
 	case 6:
 		return sim::FlowLevel(config).run();
-	default:
+	case 7:
 		return sim::Fluid(config).run();
+	case 8:
+		return sim::coflow::Fluid(config).run();
+	case 9:
+		return sim::Run<sim::TcpOver<sim::OptaxReceiver>>(config).run();
+	default:
+		return sim::Run<sim::TcpOver<sim::IctcpReceiver>>(config).run();
 	}
 }

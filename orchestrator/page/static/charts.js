@@ -73,6 +73,50 @@ function thresholds(getBytes) {
   }] } };
 }
 
+// Where another policy came into force: a line, and its revision.
+function revisions(getMarks) {
+  return { hooks: { draw: [(chart) => {
+    const { ctx } = chart;
+    const { left, top, width, height } = chart.bbox;
+    ctx.save();
+    ctx.font = `${12 * devicePixelRatio}px system-ui`;
+    ctx.textBaseline = "top";
+    for (const [at, text] of getMarks()) {
+      const x = chart.valToPos(at, "x", true);
+      if (x < left || x > left + width) continue;
+      ctx.strokeStyle = ctx.fillStyle = css("--faint");
+      ctx.setLineDash([4 * devicePixelRatio, 3 * devicePixelRatio]);
+      ctx.beginPath();
+      ctx.moveTo(x, top);
+      ctx.lineTo(x, top + height);
+      ctx.stroke();
+      const isLeft = x > left + width - 80 * devicePixelRatio;
+      ctx.textAlign = isLeft ? "right" : "left";
+      ctx.fillText(text, x + (isLeft ? -5 : 5) * devicePixelRatio, top + 4 * devicePixelRatio);
+    }
+    ctx.restore();
+  }] } };
+}
+
+let marks = [];
+
+function felt({ felt: points, rollouts }) {
+  byId("felt-note").textContent = "Measured by hosts: how much longer packets of small flows travel than they could (TCP's round-trip time over the least one), in the mean of 10 s; lines are where a revision came into force.";
+  if (points.length < 2) return empty("felt", "Hosts have not told of small flows yet.");
+  const revisionOf = new Map(rollouts.map((each) => [each.generation, each.revision]));
+  marks = points.flatMap((point, index) => index && point.generation !== points[index - 1].generation
+    ? [[point.at, `revision ${revisionOf.get(point.generation) ?? "?"}`]] : []);
+  const time = (found) => new Date(found * 1000).toLocaleTimeString("en-GB");
+  plot("felt", look(), {
+    scales: { y: { range: (_, low, high) => [1, Math.max(high * 1.1, 1.5)] } },
+    axes: [axis({ values: (_, splits) => splits.map(time) }), axis({ size: 50, values: (_, splits) => splits.map((value) => `${value}×`) })],
+    series: [{ label: "at", value: (_, found) => (found ? time(found) : "–") },
+      { label: "stretch", stroke: css("--series-1"), width: 2.2, points: { show: false },
+        value: (_, found) => (found === null || found === undefined ? "–" : `${found.toFixed(2)}×`) }],
+    plugins: [revisions(() => marks)],
+  }, [points.map((each) => each.at), points.map((each) => each.stretch)]);
+}
+
 let cuts = [];
 
 function sizes({ sizes: told, overview }) {
@@ -151,6 +195,7 @@ function coverage({ overview }) {
 }
 
 export function draw(seen) {
+  felt(seen);
   sizes(seen);
   slowdown(seen);
   coverage(seen);

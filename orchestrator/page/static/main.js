@@ -38,6 +38,7 @@ async function ask() {
       spines: get("/v1/spines"),
       certificates: get("/v1/certificates"),
       sizes: get(`/v1/flows/statistics${query}`),
+      felt: get("/v1/felt"),
       foretold: get(`/v1/foretold${query}${query ? "&" : "?"}load=${load}`),
       audit: caller.role === "admin" ? get("/v1/audit?last=100") : null,
     };

@@ -88,10 +88,16 @@ function waves(rollout, total) {
     const open = index < rollout.wave || rollout.active || rollout.phase === "done";
     const now = index === rollout.wave && !open;
     const stopped = now && ["failed", "rolled-back"].includes(rollout.phase);
-    const gate = stopped ? pill("bad", "stopped here") : index < ends.length - 1
-      ? (open ? pill("good", "gate passed") : now ? pill("", `gate: soak ${rollout.plan.soak_s} s, then each is asked again`) : null) : null;
-    return h("li", {}, pill(open ? "good" : now ? "warn" : "", `wave ${index + 1}: ${number(end - (index ? ends[index - 1] : 0))} switches`), gate);
+    const mark = stopped ? pill("bad", "stopped here") : index < ends.length - 1
+      ? (open ? pill("good", "gate passed") : now ? pill("", gate(rollout.plan)) : null) : null;
+    return h("li", {}, pill(open ? "good" : now ? "warn" : "", `wave ${index + 1}: ${number(end - (index ? ends[index - 1] : 0))} switches`), mark);
   }));
+}
+
+function gate({ soak_s, drops_most, slowdown_most }) {
+  const limits = [drops_most === null || drops_most === undefined ? null : `drops at most ${100 * drops_most} %`,
+    slowdown_most ? `small flows at most ${slowdown_most} times as slow` : null].filter(Boolean);
+  return `gate: soak ${soak_s} s, then each is asked again${limits.length ? `; ${limits.join(", ")}` : ""}`;
 }
 
 const counted = (steps) => {

@@ -40,7 +40,7 @@ def test_bounds_are_a_forests_and_what_was_handed_over_and_change_nothing_else()
     names = ["s1", "s2", "s3", "s4"]
     for without, with_bounds in (("mlfq-2", "qclimb-2"), ("mp-2", "mp-qclimb-2"), ("mlfq-5", "qclimb-5")):
         body = SCHEMES[with_bounds].revision(names, 0.8, 7)
-        added = {"mode": "qclimb", "use_forest": True, "use_footprint": True, "model": 7}
+        added = {"mode": "qclimb", "use_forest": True, "use_footprint": True, "model": 7, "without_lengths": True}
         assert body == SCHEMES[without].revision(names, 0.8) | added
 
 

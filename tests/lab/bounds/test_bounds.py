@@ -15,10 +15,10 @@ from lab.experiment.store import key_of
 from lab.run.bounds.fanin import QUERY_LOAD, Fanin, queries_per_s
 from lab.run.bounds.figures import FIGURES, Job, Wanted, jobs, less
 from lab.run.bounds.judge import cells, verdict
-from lab.run.bounds.run import topology_of, unusable
+from lab.run.bounds.run import recording_of, topology_of, unusable
 from lab.run.bounds.schemes import PUBLISHED_THRESHOLDS, VARIANTS, words_of
 from lab.run.programs.fanin_client import schedule, value_bytes
-from lab.run.settings import BOUNDS_FIGURES, TRACES
+from lab.run.settings import BOUNDS_FIGURES, TRACES, Bounds
 from lab.workload import guards, programs
 from lab.workload.ground import Loopback
 from lab.workload.passes import Word, run_pass
@@ -48,6 +48,13 @@ def test_what_each_source_gives_is_run_where_it_is_asked_for():
     assert "qclimb-lengths" not in {job.variant for job in jobs(Wanted())}
     trace = replace(TRACE, flows=(replace(TRACE.flows[0], announced_bytes=9), TRACE.flows[1]))
     assert words_of(VARIANTS["qclimb-lengths"], trace, [], []) == {1: Word(told_bytes=9)}
+
+
+def test_sources_are_replayed_from_recordings_that_tell_them():
+    told = {asked: recording_of(Bounds(sources=asked), "web") for asked in (False, True)}
+    assert not told[False].numbers["announced_bytes"].any()
+    assert told[True].numbers["announced_bytes"].any()
+    assert recording_of(Bounds(sources=True), "kv").flows == recording_of(Bounds(), "kv").flows
 
 
 def test_each_pass_is_wanted_once_and_schemes_take_turns_to_be_first():

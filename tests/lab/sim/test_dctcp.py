@@ -11,7 +11,7 @@ import pytest
 
 from lab.sim import Experiment, FlowList, Tcp, Topology, Workload, run
 from lab.sim.runner import flows_of
-from lab.sim.schemes import PIAS_2015_WEB_SEARCH
+from lab.sim.tcp import PIAS_2015_WEB_SEARCH
 
 PACKET = 1460
 FABRIC = Topology(edge_delay_ns=20_200, core_delay_ns=200)

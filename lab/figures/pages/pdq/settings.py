@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lab.figures.page import Scale
+from lab.figures.page import Page, Scale
 from lab.figures.pages.pdq.aggregation import SCHEMES
 from lab.figures.pages.pdq.lines import rounds
 from lab.sim import Experiment, FlowList, Tcp
@@ -99,6 +100,7 @@ TREE_SAID = (
     "12 hosts at 1 Gb/s in two tiers below one root; 25.1 us a link one way, packets of 1,500 bytes (and 16 of header "
     "more for PDQ, D3, RCP); ports of 4 MB, first in first out. Schemes as on page pdq-3a."
 )
+NO_LOAD_SAID = "No load is set: which flows there are, and when they begin, stands above."
 ROUNDS_SAID = (
     "A point is so many rounds, in one run and far apart; in each the flows are drawn anew and begin at one "
     "moment. The "
@@ -110,3 +112,8 @@ MOST_SAID = (
     "the next "
     "along a straight line."
 )
+
+
+def unloaded(*pages: Page) -> tuple[Page, ...]:
+    """Pages whose flows are listed or begin together: they say that they know no load."""
+    return tuple(replace(page, settings=(*page.settings, NO_LOAD_SAID)) for page in pages)

@@ -15,7 +15,7 @@ from lab.figures.page import Page, Scale, Story
 from lab.figures.pages.product.threshold_cases import CASES, Case
 from lab.figures.points import Point
 from lab.sim.experiment import Experiment
-from lab.sim.schemes import PIAS_2015_DATA_MINING, PIAS_2015_WEB_SEARCH, PIAS_2016_WEB_SEARCH
+from lab.sim.tcp import PIAS_2015_DATA_MINING, PIAS_2015_WEB_SEARCH, PIAS_2016_WEB_SEARCH
 
 CHOSEN: dict[str, dict[str, list[int]]] = json.loads(
     Path(__file__).with_name("threshold_sets.json").read_text(encoding="utf-8")

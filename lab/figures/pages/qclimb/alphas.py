@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 from lab.figures.grid import Grid
 from lab.figures.page import Points, Runs, Scale, Story
+from lab.figures.points import AnyExperiment
 from lab.sim import Experiment, Tcp
-from lab.sim.fluid import FluidExperiment
 
 ALPHAS = (1.0, 0.0)
 PANELS_MAX = 4
@@ -19,7 +19,7 @@ SAID = (
 )
 
 
-def begins_at(alpha: float, experiment: Experiment | FluidExperiment) -> Experiment | FluidExperiment:
+def begins_at(alpha: float, experiment: AnyExperiment) -> AnyExperiment:
     """The same experiment with DCTCP's alpha from there on; unchanged where nothing in it is DCTCP."""
     if isinstance(experiment, Experiment) and isinstance(experiment.scheme, Tcp) and experiment.scheme.dctcp:
         return replace(experiment, scheme=replace(experiment.scheme, dctcp_alpha=alpha))

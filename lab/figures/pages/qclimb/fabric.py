@@ -10,7 +10,8 @@ from lab.figures.pages.qclimb.alphas import SAID as ALPHA_SAID
 from lab.sim import Experiment, FlowList, Jobs, Leaves, Nothing, Pfabric, Tcp, Topology, Workload
 from lab.sim.forecast import Forecast
 from lab.sim.homa import homa_for
-from lab.sim.schemes import NAMED, PIAS_2015_WEB_SEARCH, PIAS_2016_WEB_SEARCH, Scheme
+from lab.sim.schemes import NAMED, Scheme
+from lab.sim.tcp import PIAS_2015_WEB_SEARCH, PIAS_2016_WEB_SEARCH
 
 LOADS = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 """Over which the paper's simulations have their ranges."""

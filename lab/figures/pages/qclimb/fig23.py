@@ -22,7 +22,8 @@ from lab.figures.pages.qclimb.fabric import (
 )
 from lab.figures.pages.qclimb.paper import fig_23_and_24
 from lab.sim import Experiment, Workload
-from lab.sim.schemes import PIAS_2016_WEB_SEARCH, Scheme
+from lab.sim.schemes import Scheme
+from lab.sim.tcp import PIAS_2016_WEB_SEARCH
 
 SCHEMES: dict[str, Scheme] = {
     "PIAS": at_40g("pias"),

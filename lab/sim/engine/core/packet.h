@@ -48,7 +48,7 @@ struct WidePacket : Packet {
 	Time sent = 0; /* when the data packet left; an ACK echoes it */
 	uint32_t told_first = 0,
 		 told_end = 0; /* in an ACK: these packets the receiver counts as lost; a grant: up to end */
-	uint32_t left = 0; /* Homa: packets left of the message, this one included */
+	uint32_t left = 0; /* Homa: packets left of the message, this one included; in an ACK: the receiver's window */
 
 	using Packet::Packet;
 };
@@ -82,6 +82,7 @@ struct FlowBase {
 	uint32_t packets = 0, last_bytes = 0; /* data packets, and the payload of the last one */
 	FlowBase *next_over = nullptr;
 	FlowBase *previous = nullptr, *following = nullptr; /* among those that are not over */
+	uint64_t task = 0, task_largest_bytes = 0; /* whose flow it is, 0: its own; the largest flow of that */
 	bool is_over = false;
 	uint32_t pair = UINT32_MAX; /* in a wired fabric: the ends' entry among its pairs, once it was looked up */
 };

@@ -50,6 +50,8 @@ inline void fill(FlowBase &flow, const FlowRecord &record, uint64_t index, uint3
 	flow.forecast_bytes = record.forecast_bytes;
 	flow.source = record.source;
 	flow.target = record.target;
+	flow.task = record.task;
+	flow.task_largest_bytes = std::max(record.task_largest_bytes, record.size_bytes);
 	flow.due = record.deadline_ps ? record.deadline_ps : NEVER;
 	const uint64_t packets = (flow.size_bytes - 1) / payload + 1;
 	if (packets > INT32_MAX)

@@ -15,9 +15,10 @@ struct FlowRecord {
 	int64_t start_ps;
 	uint64_t size_bytes, lower_bytes, upper_bytes, forecast_bytes;
 	int64_t deadline_ps; /* when the last byte is wanted; 0: whenever it comes */
+	uint64_t task, task_largest_bytes; /* whose flow it is (0: its own), and the task's largest flow */
 	uint32_t source, target;
 };
-static_assert(sizeof(FlowRecord) == 56, "as in wire.py");
+static_assert(sizeof(FlowRecord) == 72, "as in wire.py");
 
 struct ResultRecord {
 	uint64_t index;

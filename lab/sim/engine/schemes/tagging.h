@@ -8,6 +8,7 @@
  *   qclimb-pp    L = U = the forecast's one number, S = 0: the last priority once it is passed
  *   qclimb-fp    the priority of the forecast's one number, kept to the end
  *   qclimb-mixed as qclimb, but a flow of which nothing is known (L = 0, U unknown) as under pias
+ *   task         0 while its task is small, else 1 (<qclimb/coflow.h>): the first threshold is the largest small flow's
  *   deadline     by the time that is left (<qclimb/deadline.h>); a flow without a deadline as under pias
  * A packet has the priority of its first byte. Offsets count the flow's bytes: a packet sent again is tagged as the
  * first time, or 0 if `again_first` (QCLIMB 3.2.3). ACKs have priority 0.
@@ -18,6 +19,7 @@
 #include "core/config.h"
 #include "core/packet.h"
 
+#include <qclimb/coflow.h>
 #include <qclimb/deadline.h>
 
 namespace sim
@@ -25,12 +27,12 @@ namespace sim
 
 class Tagging
 {
-	enum class Rule { NONE, PIAS, QCLIMB, PS, PP, FP, DEADLINE, MIXED };
+	enum class Rule { NONE, PIAS, QCLIMB, PS, PP, FP, DEADLINE, TASK, MIXED };
 
       public:
 	explicit Tagging(const Config &config)
 	    : rule_(Rule(config.choice("tagging", { "none", "pias", "qclimb", "qclimb-ps", "qclimb-pp", "qclimb-fp",
-						    "deadline", "qclimb-mixed" }))),
+						    "deadline", "task", "qclimb-mixed" }))),
 	      priorities_(config.count("priorities", 1, QCLIMB_MAX_PRIORITIES)),
 	      slack_(uint64_t(config.number("slack_bytes", 0, MOST_TIME))),
 	      payload_(config.count("payload_bytes", 1, MOST_PAYLOAD)),
@@ -67,6 +69,8 @@ class Tagging
 			break;
 		case Rule::FP:
 			return qclimb_priority_of(threshold_, priorities_, flow.forecast_bytes);
+		case Rule::TASK:
+			return !qclimb_task_is_small(flow.task_largest_bytes, threshold_[1]);
 		case Rule::DEADLINE:
 			if (flow.due == NEVER)
 				break;

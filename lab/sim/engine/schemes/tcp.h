@@ -24,13 +24,14 @@
 #include "core/window.h"
 #include "queues/strict.h"
 #include "schemes/congestion.h"
+#include "schemes/receiver.h"
 #include "schemes/reordering.h"
 #include "schemes/tagging.h"
 
 namespace sim
 {
 
-class Tcp
+template <class Receiver> class TcpOver
 {
 	enum class Reordering { TCP, RECEIVER, DRAIN };
 
@@ -38,7 +39,7 @@ class Tcp
 	using Queue = StrictQueue;
 	using Packet = WidePacket;
 
-	struct Flow : FlowBase {
+	struct Flow : FlowBase, Receiver::State {
 		/* sender */
 		Window known; /* acknowledged; its first is the cumulative number */
 		Window lost; /* held for lost, not yet sent again */
@@ -56,20 +57,30 @@ class Tcp
 		LossByPriority losses;
 	};
 
-	Tcp(const Config &config, Network<Queue, Packet> &network)
-	    : network_(network), tagging_(config), congestion_(config),
+	TcpOver(const Config &config, Network<Queue, Packet> &network)
+	    : network_(network), receiver_(config, network.hosts()), tagging_(config), congestion_(config),
 	      payload_(config.count("payload_bytes", 1, MOST_PAYLOAD)),
 	      header_(config.count("header_bytes", 1, MOST_HEADER)), again_first_(config.flag("again_first")),
 	      duplicates_(config.count("duplicate_acks", 0, 3)),
 	      promote_wait_(config.number("promote_wait_ps", 0, MOST_PS)),
 	      reordering_(Reordering(config.choice("reordering", { "tcp", "receiver", "drain" })))
 	{
+		if constexpr (Receiver::ADVERTISES) {
+			clocks_ = std::vector<Flow>(network.hosts());
+			for (uint32_t host = 0; host < network.hosts(); host++) {
+				clocks_[host].is_clock = true;
+				clocks_[host].target = host;
+			}
+		}
 	}
 
 	void start(Flow &flow)
 	{
 		flow.congestion.begin(congestion_);
 		flow.priority = flow.wanted = tagging_.priority(flow, 0, network_.now);
+		if constexpr (Receiver::ADVERTISES)
+			if (receiver_.begins(flow, flow, network_.now))
+				tick(clocks_[flow.target]);
 		send(flow);
 		restart_timer(flow);
 	}
@@ -80,7 +91,9 @@ class Tcp
 			flow.duplicates++;
 		flow.arrived.advance();
 		network_.counts.waiting_sum += flow.arrived.count();
-		if (flow.received < 0 && flow.arrived.first() == flow.packets)
+		const bool is_last = flow.received < 0 && flow.arrived.first() == flow.packets;
+		const uint32_t wire_bytes = packet->wire_bytes;
+		if (is_last)
 			flow.received = network_.now;
 		if (reordering_ == Reordering::RECEIVER)
 			flow.losses.arrived(*packet);
@@ -89,7 +102,14 @@ class Tcp
 		packet->rank = 0;
 		packet->wire_bytes = header_;
 		packet->cumulative = flow.arrived.first();
-		network_.launch(packet);
+		if constexpr (Receiver::ADVERTISES) {
+			if (receiver_.answers(flow, flow, packet, wire_bytes, network_.now))
+				network_.launch(packet);
+			if (is_last)
+				receiver_.ends(flow, flow, network_.now, launcher());
+		} else {
+			network_.launch(packet);
+		}
 	}
 
 	void at_sender(Flow &flow, Packet *ack)
@@ -97,6 +117,8 @@ class Tcp
 		const uint32_t before = flow.known.first(), held = flow.known.count();
 		const bool is_new = ack->seq >= before && flow.known.add(ack->seq);
 
+		if constexpr (Receiver::ADVERTISES)
+			flow.allowed = ack->left;
 		if (!ack->is_again)
 			flow.congestion.measured(network_.now - ack->sent);
 		if (ack->cumulative > before) {
@@ -146,6 +168,11 @@ class Tcp
 
 	void timeout(Flow &flow)
 	{
+		if constexpr (Receiver::ADVERTISES)
+			if (flow.is_clock) {
+				tick(flow);
+				return;
+			}
 		if (flow.drained_by <= network_.now) {
 			flow.drained_by = NEVER; /* nothing is wrong: the wait for a promotion is over */
 			flow.has_waited = true;
@@ -171,9 +198,31 @@ class Tcp
 		return flow.next - flow.known.first() - flow.known.count() - flow.lost.count();
 	}
 
+	uint32_t window(const Flow &flow) const
+	{
+		if constexpr (Receiver::ADVERTISES)
+			return std::min(flow.congestion.window(), flow.allowed);
+		else
+			return flow.congestion.window();
+	}
+
+	auto launcher()
+	{
+		return [this](Packet *ack) { network_.launch(ack); };
+	}
+
+	/* A host's receiver is called, and says when again. */
+	void tick(Flow &clock)
+	{
+		const Time next = receiver_.tick(clock.target, network_.now, launcher());
+
+		if (next < NEVER)
+			network_.set_timer(&clock, next);
+	}
+
 	void send(Flow &flow)
 	{
-		while (out(flow) < flow.congestion.window()) {
+		while (out(flow) < window(flow)) {
 			if (flow.lost.count()) {
 				while (!flow.lost.has(flow.first_lost))
 					flow.first_lost++;
@@ -260,6 +309,8 @@ class Tcp
 	}
 
 	Network<Queue, Packet> &network_;
+	Receiver receiver_;
+	std::vector<Flow> clocks_; /* of hosts, where the receiver wants one */
 	const Tagging tagging_;
 	const CongestionSettings congestion_;
 	const uint32_t payload_, header_;
@@ -268,6 +319,8 @@ class Tcp
 	const Time promote_wait_;
 	const Reordering reordering_;
 };
+
+using Tcp = TcpOver<KernelReceiver>;
 
 } // namespace sim
 

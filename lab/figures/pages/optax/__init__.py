@@ -1,0 +1,1 @@
+"""OPTAX's pages."""

@@ -1,0 +1,112 @@
+"""What hosts feel of the fabric: their small flows' stretch (qclimb.stretch), against what it was before. Pure.
+
+A host's stretch is averaged over windows. Its baseline is the worst window of the last minutes, so that what traffic
+does by itself is in it. A host is slower where two windows in a row are, each by a factor: one burst is no reason.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from qclimb.stretch import Stretch
+
+STRETCH_S = 5.0
+"""From one look of a host to its next."""
+WINDOW_S = 10.0
+PART_WINDOWS = 15
+"""The baseline goes back one to two parts of so many windows: 150 to 300 s."""
+WINDOWS_LEAST = 3
+"""Of a baseline; from fewer nothing is concluded."""
+SLOWDOWN_MOST = 3.0
+FEW_HOSTS, SHARE_OF_HOSTS = 8, 50
+"""Of fewer hosts one that is slower is enough; of more two, and one in so many: a canary's hosts are few."""
+
+
+@dataclass(slots=True)
+class _Host:
+    """One host's windows: the open one, the last two whole ones by number, and the worst of this part and the last."""
+
+    window: int = 0
+    open: Stretch | None = None
+    last: tuple[tuple[int, float], ...] = ()
+    part: int = 0
+    worst: list[float] = field(default_factory=lambda: [0.0, 0.0])
+    windows: list[int] = field(default_factory=lambda: [0, 0])
+
+    def close(self) -> None:
+        """The open window is whole."""
+        if self.open is None:
+            return
+        mean = self.open.mean
+        self.last = (*self.last[-1:], (self.window, mean))
+        self.turn(self.window // PART_WINDOWS)
+        self.worst[1] = max(self.worst[1], mean)
+        self.windows[1] += 1
+        self.open = None
+
+    def turn(self, part: int) -> None:
+        """That part begins."""
+        if part == self.part + 1:
+            self.worst, self.windows = [self.worst[1], 0.0], [self.windows[1], 0]
+        elif part > self.part:
+            self.worst, self.windows = [0.0, 0.0], [0, 0]
+        self.part = max(part, self.part)
+
+
+class Felt:
+    """All hosts'; times are seconds of a clock that nobody sets. Not for several threads at once in one host's name."""
+
+    def __init__(self, window_s: float = WINDOW_S) -> None:
+        self.window_s = window_s
+        self._hosts: dict[str, _Host] = {}
+
+    def add(self, name: str, stretch: Stretch, now_s: float) -> None:
+        """A host looked."""
+        host = self._hosts.setdefault(name, _Host())
+        window = int(now_s // self.window_s)
+        if window != host.window:
+            host.close()
+            host.window = window
+        host.open = stretch if host.open is None else host.open + stretch
+
+    def worst(self, name: str, now_s: float) -> float:
+        """The worst window's mean stretch of late; 0 where too little is known."""
+        host = self._hosts.get(name)
+        if host is None:
+            return 0.0
+        host.turn(int(now_s // self.window_s) // PART_WINDOWS)
+        return max(host.worst) if sum(host.windows) >= WINDOWS_LEAST else 0.0
+
+    def slower(self, before: Mapping[str, float], since_s: float, factor: float) -> "Compared":
+        """The hosts that are, in two whole windows after `since_s`; `before`: each one's baseline, 0: unknown."""
+        first = math.ceil(since_s / self.window_s)
+        compared, found = 0, {}
+        for name, baseline in before.items():
+            host = self._hosts.get(name)
+            if not baseline or host is None or len(host.last) < 2 or host.last[0][0] < first:
+                continue
+            compared += 1
+            least = min(mean for _, mean in host.last)
+            if least > factor * baseline:
+                found[name] = least / baseline
+        return Compared(compared, found)
+
+
+@dataclass(frozen=True)
+class Compared:
+    """How many hosts could be compared, and by which factor small flows of some are slower than they were."""
+
+    hosts: int
+    slower: Mapping[str, float]
+
+    @property
+    def reason(self) -> str | None:
+        """Why the fabric is worse than before; None where it is not."""
+        needed = 1 if self.hosts < FEW_HOSTS else max(2, math.ceil(self.hosts / SHARE_OF_HOSTS))
+        if len(self.slower) < needed:
+            return None
+        name, factor = max(self.slower.items(), key=lambda each: each[1])
+        return (
+            f"small flows of {len(self.slower)} of {self.hosts} hosts are slower than before "
+            f"(host {name}: {factor:.1f} times)"
+        )

@@ -1,0 +1,111 @@
+"""The embedded database: one SQLite file (WAL), of one process alone."""
+
+import contextlib
+import fcntl
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.engine import make_url
+
+from ..errors import StoreError
+
+WHOLE = "expected a whole one: restore a backup"
+DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+class SqliteFile:
+    """`sqlite:///PATH`, made where it is not there. Raises StoreError where it can't be had."""
+
+    def __init__(self, url: str, wait_s: float) -> None:
+        """`wait_s`: for another process that writes, such as an operator's sqlite3."""
+        path = _path(url)
+        self.path: Path | None = path
+        self.place = str(path)
+        self._lock = _locked(path)
+        self._wait_s = wait_s
+        self.engine: Engine = create_engine(url, connect_args={"timeout": wait_s})
+        event.listen(self.engine, "connect", self._set_up)
+        try:
+            _make_private(path)
+        except BaseException:
+            self.close()
+            raise
+
+    @contextmanager
+    def transaction(self) -> Iterator[Connection]:
+        """One that writes. It begins at once, so that tables that are made in it go with it."""
+        with self.engine.begin() as connection:
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+            yield connection
+
+    def check_whole(self) -> None:
+        """Every page, before anybody relies on one: damage in a table that is seldom read would show years later."""
+        with self.engine.connect() as connection:
+            found = connection.exec_driver_sql("PRAGMA integrity_check(1)").scalar()
+        if found != "ok":
+            raise StoreError(f"damaged ({' '.join(str(found).split())}), {WHOLE}")
+
+    def damage(self, error: BaseException) -> str | None:
+        """What an error of the driver says of the file, None where it says nothing of it."""
+        return f"damaged ({error}), {WHOLE}" if getattr(error, "sqlite_errorcode", None) in DAMAGED else None
+
+    def leads_as(self, name: str) -> None:
+        """The lock file sees to that."""
+
+    def close(self) -> None:
+        """Lets go of the file."""
+        self.engine.dispose()
+        os.close(self._lock)
+
+    def _set_up(self, connection: Any, _: Any) -> None:
+        """A commit survives a power failure, too (FULL); deliveries share theirs, so that few wait for the disk.
+
+        A rollout that the store forgot would give its generation to another one, which hosts that know the first would
+        then never fetch.
+        """
+        cursor = connection.cursor()
+        for pragma in ("journal_mode=WAL", "synchronous=FULL", f"busy_timeout={self._wait_s * 1000:.0f}"):
+            cursor.execute(f"PRAGMA {pragma}")
+        cursor.close()
+
+
+def _path(url: str) -> Path:
+    """The file of `sqlite:///PATH`; a database in memory would forget the fabric at its end."""
+    named = make_url(url).database
+    if not named or named == ":memory:":
+        raise StoreError(f"database {url} names no file, expected sqlite:///PATH")
+    return Path(named)
+
+
+def _locked(path: Path) -> int:
+    """A lock file beside the database, held while this process lives: a second orchestrator would turn back rollouts.
+
+    Not the database itself: SQLite's own locks would go when a descriptor of that file is closed.
+    """
+    lock = path.with_name(path.name + ".lock")
+    try:
+        handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise StoreError(f"database {path}: {lock}: {error.strerror}, expected a folder to write in") from error
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        raise StoreError(f"database {path}: in use by another qclimb-orchestrator, expected one at a time") from None
+    return handle
+
+
+def _make_private(path: Path) -> None:
+    """Nobody but its owner reads it: digests of tokens lie in it. SQLite gives its -wal and -shm the same mode."""
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        for name in (path.name, f"{path.name}-wal", f"{path.name}-shm"):
+            with contextlib.suppress(FileNotFoundError):
+                path.with_name(name).chmod(0o600)
+    except OSError as error:
+        raise StoreError(f"database {path}: {error.strerror}, expected a file to read and write") from error
