@@ -77,6 +77,9 @@ VARIANTS: Mapping[str, Variant] = {
         Variant(Scheme("pias-2q", "PIAS, 2 queues", "pias", priorities=2)),
         Variant(Scheme("qclimb-footprint", "QCLIMB, footprint alone", "qclimb", use_footprint=True)),
         Variant(_qclimb("qclimb-lengths", "QCLIMB, lengths too"), told="announced"),
+        Variant(
+            Scheme("qclimb-no-forest", "QCLIMB, footprint and lengths", "qclimb", use_footprint=True), told="announced"
+        ),
         Variant(_qclimb("qclimb-2q", "QCLIMB, 2 queues", priorities=2)),
         Variant(Scheme("forest-d5", "forest alone, depth 5", "qclimb", use_forest=True), depth=5),
         Variant(Scheme("forest-d1", "forest alone, depth 1", "qclimb", use_forest=True), depth=1),
