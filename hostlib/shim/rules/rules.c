@@ -212,7 +212,7 @@ bool rules_are_managed(void)
 }
 
 /* Reads what changed. Called by one thread at a time. */
-static void look(bool is_first)
+static void reread(bool is_first)
 {
 	const struct stamp policy_now = stamp_of(qclimb_process.policy_path);
 	const struct stamp model_now = stamp_of(qclimb_process.model_path);
@@ -248,7 +248,7 @@ void rules_start(void (*look_too)(void))
 	for (int i = 0; i < RULES_SLOTS; i++)
 		slots[i].model = -1;
 	also_look = look_too;
-	look(true);
+	reread(true);
 	also_look();
 	atomic_store(&looked_ns, now_ns());
 }
@@ -269,7 +269,7 @@ struct rules *rules_acquire(uint64_t now)
 		const int saved = errno;
 
 		atomic_store(&looked_ns, now);
-		look(false);
+		reread(false);
 		also_look();
 		atomic_flag_clear(&is_looking);
 		errno = saved;
