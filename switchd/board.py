@@ -4,7 +4,6 @@ Written by the one writer alone (`apply`), read by any thread.
 """
 
 import logging
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -47,7 +46,7 @@ class Board:
 
     def __init__(self, db: Database, holder: Holder, now_s: Callable[[], float], backend: str = "none") -> None:
         self._db, self._holder, self._now_s = db, holder, now_s
-        self._changed = threading.Condition()
+        self._listeners: list[Callable[[], object]] = []
         self._published: Rows | None = None  # STATE_DB as we left it; None: not known
         self._snapshot = Snapshot(backend=backend)
         self._differences: Mapping[str, Row] = {}
@@ -65,11 +64,9 @@ class Board:
         """Whether STATE_DB holds what we told it, as far as we know."""
         return self._published is not None
 
-    def wait_newer(self, version: int, timeout_s: float) -> Snapshot:
-        """The snapshot, as soon as it is newer than `version` or the time is over."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._snapshot.version > version, timeout_s)
-            return self._snapshot
+    def listen(self, hear: Callable[[], object]) -> None:
+        """Call `hear` after each newer snapshot, in the writer's thread: it must not wait for anything."""
+        self._listeners.append(hear)
 
     def load(self) -> None:
         """Start from what STATE_DB says: a restarted daemon keeps the generation and time that it had applied."""
@@ -153,6 +150,6 @@ class Board:
         now = replace(now, steered=self.steered, commit=self.commit)
         if old.version and old == now:
             return
-        with self._changed:
-            self._snapshot = replace(now, version=old.version + 1)
-            self._changed.notify_all()
+        self._snapshot = replace(now, version=old.version + 1)
+        for hear in self._listeners:
+            hear()

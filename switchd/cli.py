@@ -172,6 +172,22 @@ def without_password(url: str) -> str:
     help="Over how long a class's bytes are held against what is foretold; 0: never.",
 )
 @click.option(
+    "--max-streams",
+    type=click.IntRange(1, 100_000),
+    default=1200,
+    show_default=True,
+    metavar="COUNT",
+    help="Subscriptions open at once; a tenth of them is kept for clients that may write.",
+)
+@click.option(
+    "--max-client-streams",
+    type=click.IntRange(1, 100_000),
+    default=1000,
+    show_default=True,
+    metavar="COUNT",
+    help="Of these, how many one client may have.",
+)
+@click.option(
     "--log-level",
     type=click.Choice(["debug", "info", "warning"]),
     default="info",
@@ -194,6 +210,8 @@ def main(
     backend_of_paths: PathBackend,
     quiet_s: float,
     guard_s: float,
+    max_streams: int,
+    max_client_streams: int,
     log_level: str,
 ) -> None:
     """Lay the intent of the QCLIMB_* tables over SONiC's QoS tables, and serve it by gNMI."""
@@ -221,10 +239,12 @@ def main(
         gone(switch)
         return
     from switchd.door import Doors  # grpc: not for --help
+    from switchd.gnmi.limits import Limits
     from switchd.saving import Saver
 
     given = None if tls_from_config_db else [path for path in files.values() if path is not None]
-    doors, level, warm = Doors(switch, listen, plain_loopback, given), logs.Level(log_level), WarmStart(db, feature())
+    doors = Doors(switch, listen, plain_loopback, given, Limits(max_streams, max_client_streams))
+    level, warm = logs.Level(log_level), WarmStart(db, feature())
     try:
         doors.open()
     except (OSError, ValueError, QclimbError) as error:

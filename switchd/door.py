@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-import grpc
 from qclimb.errors import QclimbError
 
 from switchd.addresses import management
 from switchd.apply import Switch
 from switchd.certificates import Certificates
 from switchd.db import DatabaseLost
-from switchd.gnmi.server import Servicer, start
+from switchd.gnmi.limits import Limits
+from switchd.gnmi.server import Listening, Servers
 
 log = logging.getLogger("switchd")
 
@@ -29,33 +29,30 @@ CERTS = ("server_crt", "server_key", "ca_crt")
 class Door:
     """One address. `certificates`: None: a plain loopback. `why`: it is closed; empty where it is not."""
 
-    def __init__(self, switch: Switch, address: str, certificates: Certificates | None) -> None:
-        self._switch, self._address, self._certificates = switch, address, certificates
-        self._servicer: Servicer | None = None
-        self._server: grpc.Server | None = None
+    def __init__(self, servers: Servers, address: str, certificates: Certificates | None) -> None:
+        self._servers, self._address, self._certificates = servers, address, certificates
+        self._listening: Listening | None = None
         self.why = ""
 
     @property
     def is_open(self) -> bool:
         """Whether it serves."""
-        return self._server is not None
+        return self._listening is not None
 
     def open(self) -> None:
         """Serve, if it is not done yet. Raises OSError, ValueError or QclimbError where it can't."""
-        if self._server is not None:
+        if self._listening is not None:
             return
         credentials = None if self._certificates is None else self._certificates.credentials()
-        servicer = Servicer(self._switch, credentials is None)
-        self._server, port = start(servicer, self._address, credentials)
-        self._servicer = servicer
-        log.info("ready address=%s port=%d tls=%s", self._address, port, "mutual" if credentials else "none")
+        self._listening = self._servers.start(self._address, credentials)
+        tls = "mutual" if credentials else "none"
+        log.info("ready address=%s port=%d tls=%s", self._address, self._listening.port, tls)
 
     def close(self) -> None:
         """End the server, with a moment's grace for what runs."""
-        if self._server is not None and self._servicer is not None:
-            self._servicer.closing.set()
-            self._server.stop(STOP_GRACE_S).wait(2 * STOP_GRACE_S)
-            self._server = None
+        if self._listening is not None:
+            self._listening.stop(STOP_GRACE_S)
+            self._listening = None
 
 
 class Doors:
@@ -66,10 +63,18 @@ class Doors:
     files       certificate, key, CA; None: those of GNMI|certs
     """
 
-    def __init__(self, switch: Switch, listen: Sequence[str], plain: str | None, files: Sequence[Path] | None) -> None:
+    def __init__(
+        self,
+        switch: Switch,
+        listen: Sequence[str],
+        plain: str | None,
+        files: Sequence[Path] | None,
+        limits: Limits | None = None,
+    ) -> None:
         self._switch, self._listen, self._is_given = switch, listen, files is not None
         self._certificates = Certificates(files or ())
-        self._plain = None if plain is None else Door(switch, plain, None)
+        self._servers = Servers(switch, limits)
+        self._plain = None if plain is None else Door(self._servers, plain, None)
         self._doors: dict[str, Door] = {}
 
     def open(self) -> None:
@@ -106,9 +111,10 @@ class Doors:
         """End all."""
         for door in (*self._doors.values(), *([self._plain] if self._plain else ())):
             door.close()
+        self._servers.close()
 
     def _door(self, address: str) -> Door:
-        return self._doors.setdefault(address, Door(self._switch, address, self._certificates))
+        return self._doors.setdefault(address, Door(self._servers, address, self._certificates))
 
     def _addresses(self, listen: str) -> list[str]:
         return [listen] if ":" in listen else [f"{host}:{listen}" for host in management(self._switch.host)]

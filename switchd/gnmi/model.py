@@ -4,8 +4,8 @@ uint64 leaves go in as numbers or strings, and out as strings in JSON_IETF (RFC 
 """
 
 import re
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from typing import Any
 
 from qclimb.errors import IntentError
 from qclimb.intent import SwitchIntent
@@ -16,6 +16,7 @@ from switchd.board import Snapshot
 from switchd.counters import Total
 from switchd.gnmi import path_state
 from switchd.gnmi.errors import invalid, utf8
+from switchd.gnmi.moment import Moment
 from switchd.gnmi.paths import Place
 from switchd.gnmi.schema import Schema, load
 from switchd.gnmi.tree import Tree, from_json, to_json
@@ -27,7 +28,6 @@ COUNTERS = frozenset({"packets", "bytes", "dropped-packets"})
 UNCOUNTED = ("reason", "alarm", *(name.replace("_", "-") for name in SHARES))
 SHARE = re.compile(r"[01](\.[0-9]{1,9})?")
 PREFIX = f"{MODULE}:"
-Shared = TypeVar("Shared")
 YEAR_10000_S = 253_402_300_800
 
 
@@ -37,8 +37,7 @@ class Model:
     def __init__(self) -> None:
         self.schema: Schema = load(MODULE)
         self.root = self.schema.root
-        self._last: tuple[Snapshot, Tree] | None = None
-        self._shared: tuple[Tree, dict[Any, Any]] = ({}, {})
+        self._last: Moment | None = None
 
     def config(self, intent: SwitchIntent | None) -> Tree:
         """The configuration as a tree; {} when nothing was ever set."""
@@ -61,28 +60,12 @@ class Model:
         except IntentError as error:
             raise invalid(str(error)) from error
 
-    def uncounted(self, snapshot: Snapshot) -> Tree:
-        """Configuration and state of a snapshot without counters, made once for all who read it; not to be changed."""
+    def uncounted(self, snapshot: Snapshot) -> Moment:
+        """Configuration and state of a snapshot without counters, made once for all who read it."""
         last = self._last
-        if last is None or last[0] is not snapshot:
-            self._last = last = (snapshot, self.data(snapshot))
-        return last[1]
-
-    def shared(self, key: Any, data: Tree, make: Callable[[], Shared]) -> Shared:
-        """What `make` makes of the tree that `uncounted` gave last, once for all who ask with this key.
-
-        Hundreds of subscribers wake at one snapshot, and want the same leaves.
-        """
-        if self._last is None or self._last[1] is not data:
-            return make()
-        shared = self._shared  # another thread may put another tree's in its place
-        if shared[0] is not data:
-            self._shared = shared = (data, {})
-        known = shared[1]
-        if key not in known:
-            known[key] = make()
-        found: Shared = known[key]
-        return found
+        if last is None or last.snapshot is not snapshot:
+            self._last = last = Moment(snapshot, self.data(snapshot))
+        return last
 
     def data(
         self,

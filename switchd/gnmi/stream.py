@@ -6,7 +6,7 @@ snapshot, so those that changed are told every COUNTERS_EVERY_S. A leaf that was
 again.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from math import inf
 from typing import Any
@@ -15,6 +15,7 @@ from pygnmi.spec.v080 import gnmi_pb2 as pb
 
 from switchd.gnmi.errors import invalid
 from switchd.gnmi.model import COUNTERS, counts
+from switchd.gnmi.moment import Same
 from switchd.gnmi.paths import Place, Step
 from switchd.gnmi.schema import Node
 
@@ -26,6 +27,14 @@ MIN_EVERY_S = 1.0
 """the shortest sample_interval; also what 0 means"""
 COUNTERS_EVERY_S = 10.0
 NS = 1e-9
+Gone = dict[Steps, tuple[Node, ...]]
+Once = Callable[[Any, Callable[[], Any]], Any]
+"""once(key, make): what others have made with this key, or what `make` makes"""
+
+
+def each_time(_key: Any, make: Callable[[], Any]) -> Any:
+    """For who is alone."""
+    return make()
 
 
 @dataclass(frozen=True)
@@ -82,10 +91,11 @@ class Watched:
         """Whether counters have to be read for it."""
         return self.counters is not False and counts(self.part.place)
 
-    def begin(self, leaves: Leaves, now_s: float) -> None:
+    def begin(self, leaves: Leaves, now_s: float, once: Once = each_time) -> None:
         """The client has been told these."""
-        self.known = self._own(leaves)
-        self.told_at_s = dict.fromkeys(self.known, now_s)
+        self.known = self._own(leaves, once)
+        if self.part.heartbeat_s is not None:
+            self.told_at_s = dict.fromkeys(self.known, now_s)
         if self.every_s is not None:
             self.sample_at_s = now_s + self.every_s
 
@@ -105,35 +115,51 @@ class Watched:
             self.sample_at_s = now_s + self.every_s
         self.told_at_s = dict.fromkeys(self.told_at_s, now_s)
 
-    def look(self, leaves: Leaves, now_s: float) -> tuple[Leaves, list[tuple[Steps, tuple[Node, ...]]]]:
-        """What is to be told of these leaves now, and what is gone."""
-        found = self._own(leaves)
+    def look(self, leaves: Leaves, now_s: float, once: Once = each_time) -> tuple[Leaves, Gone]:
+        """What is to be told of these leaves now, and what is gone. Neither may be changed: others may be told it."""
+        found, known = self._own(leaves, once), self.known
         is_sample = now_s >= self.sample_at_s
         if is_sample and self.every_s is not None:
             while self.sample_at_s <= now_s:  # samples that were missed are not made up for
                 self.sample_at_s += self.every_s
-        told = {
-            steps: (nodes, value)
-            for steps, (nodes, value) in found.items()
-            if (is_sample and not self.is_sparse) or self._is_due(steps, value, now_s, is_sample)
-        }
-        gone = [(steps, nodes) for steps, (nodes, _) in self.known.items() if steps not in found]
-        self.told_at_s = {steps: now_s if steps in told else self.told_at_s[steps] for steps in found}
-        self.known = {steps: told.get(steps) or self.known[steps] for steps in found}
+        told, gone = once((Same(known), Same(found)), lambda: difference(known, found))
+        kept = found
+        if is_sample and not self.is_sparse:
+            told = found
+        elif not is_sample and self.every_s is not None:  # a heartbeat came between two samples
+            told = {steps: leaf for steps, leaf in told.items() if steps not in known}
+            kept = {steps: known.get(steps, leaf) for steps, leaf in found.items()}
+        if beats := self._beats(found, now_s):
+            told = told | {steps: found[steps] for steps in beats}
+            kept = kept if kept is found else kept | told
+        if self.part.heartbeat_s is not None:
+            self.told_at_s = {steps: now_s if steps in told else self.told_at_s[steps] for steps in found}
+        self.known = kept
         return told, gone
 
-    def _is_due(self, steps: Steps, value: Any, now_s: float, is_sample: bool) -> bool:
-        before = self.known.get(steps)
-        if before is None:
-            return True
-        if (is_sample or self.every_s is None) and before[1] != value:
-            return True
-        return self.part.heartbeat_s is not None and now_s >= self.told_at_s[steps] + self.part.heartbeat_s
+    def _beats(self, found: Leaves, now_s: float) -> list[Steps]:
+        """The leaves that were told nothing for a heartbeat."""
+        if self.part.heartbeat_s is None:
+            return []
+        before_s = now_s - self.part.heartbeat_s
+        return [steps for steps, at_s in self.told_at_s.items() if at_s <= before_s and steps in found]
 
-    def _own(self, leaves: Leaves) -> Leaves:
+    def _own(self, leaves: Leaves, once: Once) -> Leaves:
         if self.counters is None:
             return leaves
-        return {at: found for at, found in leaves.items() if is_counter(found[0][-1]) == self.counters}
+        own: Leaves = once(
+            (Same(leaves), self.counters),
+            lambda: {at: found for at, found in leaves.items() if is_counter(found[0][-1]) == self.counters},
+        )
+        return own
+
+
+def difference(known: Leaves, found: Leaves) -> tuple[Leaves, Gone]:
+    """The leaves that are new or have another value, and those that are gone."""
+    if known is found:
+        return {}, {}
+    told = {at: leaf for at, leaf in found.items() if at not in known or known[at][1] != leaf[1]}
+    return told, {at: nodes for at, (nodes, _) in known.items() if at not in found}
 
 
 def is_counter(leaf: Node) -> bool:
@@ -154,12 +180,12 @@ def watched(parts: Collection[Part]) -> list[Watched]:
     return found
 
 
-def told_by(due: Iterable[tuple[Watched, Leaves]], now_s: float) -> tuple[Leaves, dict[Steps, tuple[Node, ...]]]:
-    """What all that is due tells together of its leaves now: each leaf once."""
+def told_by(due: Iterable[tuple[Watched, Leaves]], now_s: float, once: Once = each_time) -> tuple[Leaves, Gone]:
+    """What all that is due tells together of its leaves now: each leaf once. Not to be changed."""
     update: Leaves = {}
-    delete: dict[Steps, tuple[Node, ...]] = {}
+    delete: Gone = {}
     for one, leaves in due:
-        told, gone = one.look(leaves, now_s)
-        update |= told
-        delete |= gone
+        told, gone = one.look(leaves, now_s, once)
+        update = update | told if update and told else update or told
+        delete = delete | gone if delete and gone else delete or gone
     return update, delete

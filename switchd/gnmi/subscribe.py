@@ -4,24 +4,26 @@ Leaf values only, each in an Update of its own. Readers see committed snapshots 
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from pygnmi.spec.v080 import gnmi_pb2 as pb
 
-from switchd.board import Snapshot
-from switchd.db import DatabaseLost
 from switchd.gnmi.errors import UNIMPLEMENTED, RpcError, invalid
 from switchd.gnmi.extensions import check_fields, extensions_of
 from switchd.gnmi.get import path_of
 from switchd.gnmi.limits import MAX_PATHS, check_count
 from switchd.gnmi.model import MODULE, Model
+from switchd.gnmi.moment import Moment, Round, Same
 from switchd.gnmi.paths import Place, answer_prefix, resolve
 from switchd.gnmi.schema import Node
 from switchd.gnmi.set import check_models
-from switchd.gnmi.stream import Leaves, Part, Steps, part_of, told_by, watched
+from switchd.gnmi.stream import Gone, Leaves, Part, Steps, Watched, part_of, told_by, watched
 from switchd.gnmi.tree import Tree, instances, leaves, shallow, to_json
 from switchd.gnmi.values import check_encoding, encoded
+
+SYNCED = bytes(pb.SubscribeResponse(sync_response=True).SerializeToString())
 
 
 @dataclass(frozen=True)
@@ -84,68 +86,85 @@ def _nodes(root: Node, steps: Steps) -> tuple[Node, ...]:
     return tuple(nodes)
 
 
-def notification(
-    update: Leaves, delete: Mapping[Steps, tuple[Node, ...]], wanted: Subscription
-) -> Iterator[pb.SubscribeResponse]:
-    """One message with these, none if there is nothing."""
+def notification(update: Leaves, delete: Gone, wanted: Subscription) -> bytes:
+    """One message with these."""
     prefix = wanted.prefix
-    if update or delete:
-        updates = [
-            pb.Update(path=path_of(steps, nodes, prefix), val=encoded(value, wanted.encoding))
-            for steps, (nodes, value) in update.items()
-        ]
-        deletes = [path_of(steps, nodes, prefix) for steps, nodes in delete.items()]
-        told = pb.Notification(timestamp=time.time_ns(), prefix=prefix, update=updates, delete=deletes)
-        yield pb.SubscribeResponse(update=told)
+    updates = [
+        pb.Update(path=path_of(steps, nodes, prefix), val=encoded(value, wanted.encoding))
+        for steps, (nodes, value) in update.items()
+    ]
+    deletes = [path_of(steps, nodes, prefix) for steps, nodes in delete.items()]
+    told = pb.Notification(timestamp=time.time_ns(), prefix=prefix, update=updates, delete=deletes)
+    return bytes(pb.SubscribeResponse(update=told).SerializeToString())
 
 
-def initial(model: Model, wanted: Subscription, data: Tree) -> Iterator[pb.SubscribeResponse]:
+def initial(model: Model, wanted: Subscription, moment: Moment) -> list[bytes]:
     """The messages that tell the state now: everything, then exactly one sync_response."""
-    if not wanted.updates_only:
-        yield from notification(
-            leaves_of(model, wanted.places, data, wanted.encoding == pb.JSON_IETF, wanted.depth), {}, wanted
-        )
-    yield pb.SubscribeResponse(sync_response=True)
+    found: Leaves = {}
+    for place in () if wanted.updates_only else wanted.places:
+        found |= _shared(model, wanted, place, moment)
+    return [*([notification(found, {}, wanted)] if found else []), SYNCED]
 
 
-def stream(
-    model: Model,
-    wanted: Subscription,
-    first: Snapshot,
-    newer: Callable[[int, float], Snapshot],
-    read: Callable[[Snapshot, bool], Tree],
-    active: Callable[[], bool],
-) -> Iterator[pb.SubscribeResponse]:
-    """What the client wanted, until it is gone.
+def _shared(model: Model, wanted: Subscription, place: Place, moment: Moment) -> Leaves:
+    """The leaves of one path, the same object for all who ask for them as this one does."""
+    as_text, depth = wanted.encoding == pb.JSON_IETF, wanted.depth
+    return moment.once((place.steps, as_text, depth), lambda: leaves_of(model, (place,), moment.tree, as_text, depth))
 
-    newer(version, seconds)   waits so long for a snapshot past `version`, and answers the one that is there
-    read(snapshot, counted)   its data, with counters
+
+class Telling:
+    """What one STREAM has told its client, and tells next; no clock or wire of its own.
+
+    Streams with the same `Round` tell the same things in the same bytes.
     """
-    watch, version = watched(wanted.parts), first.version
-    data = read(first, any(one.needs_counters for one in watch))
 
-    def told(place: Place, data: Tree) -> Leaves:
-        as_text, depth = wanted.encoding == pb.JSON_IETF, wanted.depth
-        key = (place.steps, as_text, depth)
-        return model.shared(key, data, lambda: leaves_of(model, (place,), data, as_text, depth))
+    def __init__(self, model: Model, wanted: Subscription, round: Round) -> None:
+        self._model, self._wanted, self._round = model, wanted, round
+        self._watch = watched(wanted.parts)
+        self._wire = (wanted.encoding, wanted.prefix.SerializeToString(deterministic=True))
+        self._whole = (self._wire, wanted.depth, wanted.updates_only, *(place.steps for place in wanted.places))
+        self.version = -1
+        """of the snapshot that it told last"""
 
-    for one in watch:
-        one.begin(told(one.part.place, data), time.monotonic())
-    yield from initial(model, wanted, data)
-    while active():
-        left_s = min(one.due_s() for one in watch) - time.monotonic()
-        snapshot = newer(version, max(left_s, 0.0))
-        now_s, is_newer = time.monotonic(), snapshot.version != version
-        version = snapshot.version
-        due = [one for one in watch if one.is_due(now_s, is_newer)]
-        try:
-            data_of = {counted: read(snapshot, counted) for counted in {one.needs_counters for one in due}}
-        except DatabaseLost:  # counters can't be read: what needs none goes on
-            for one in due:
-                if one.needs_counters:
-                    one.put_off(now_s)
-            data_of = {False: read(snapshot, False)}
-        looked = [
-            (one, told(one.part.place, data_of[one.needs_counters])) for one in due if one.needs_counters in data_of
-        ]
-        yield from notification(*told_by(looked, now_s), wanted)
+    @property
+    def needs_counters(self) -> bool:
+        """Whether what it tells first has counters."""
+        return any(one.needs_counters for one in self._watch)
+
+    def begin(self, moment: Moment, now_s: float) -> list[bytes]:
+        """The first messages."""
+        self.version = moment.snapshot.version
+        for one in self._watch:
+            one.begin(self._leaves(one, moment), now_s, partial(self._round.once, now_s))
+        key = (self._whole, Same(moment))
+        messages: list[bytes] = self._round.once(now_s, key, lambda: initial(self._model, self._wanted, moment))
+        return messages
+
+    def due_s(self) -> float:
+        """When there is something to look at, a newer snapshot apart."""
+        return min(one.due_s() for one in self._watch)
+
+    def due(self, version: int, now_s: float) -> list[Watched]:
+        """What is to be looked at now, that being the version of the snapshot that is there."""
+        return [one for one in self._watch if one.is_due(now_s, version != self.version)]
+
+    def tell(self, due: Iterable[Watched], moments: Mapping[bool, Moment], now_s: float) -> list[bytes]:
+        """The messages about what is due, none if nothing has to be told.
+
+        moments  without (False) and with counters (True); where the latter is not there, it couldn't be read
+        """
+        once, looked = partial(self._round.once, now_s), []
+        for one in due:
+            if (moment := moments.get(one.needs_counters)) is None:
+                one.put_off(now_s)
+            else:
+                looked.append((one, self._leaves(one, moment)))
+        update, delete = told_by(looked, now_s, once)
+        if not (update or delete):
+            return []
+        key = (self._wire, Same(update), Same(delete))
+        message: bytes = once(key, lambda: notification(update, delete, self._wanted))
+        return [message]
+
+    def _leaves(self, one: Watched, moment: Moment) -> Leaves:
+        return _shared(self._model, self._wanted, one.part.place, moment)

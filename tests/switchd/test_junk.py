@@ -12,7 +12,8 @@ from switchd.apply import Switch
 from switchd.db import DatabaseLost
 from switchd.db_redis import RedisDatabase
 from switchd.gnmi import get, subscribe
-from switchd.gnmi.server import Servicer
+from switchd.gnmi.service import Service
+from switchd.gnmi.tree import Tree
 from switchd.show import plain
 from switchd.show import qclimb as plugin
 from tests.switchd.stand import ASIC, CONFIG, COUNTERS, STATE, Redis
@@ -62,15 +63,19 @@ def scatter(server: Redis, chance: random.Random) -> None:
 
 def ask(switch: Switch) -> None:
     """What a gNMI client can ask of it all."""
-    servicer = Servicer(switch, plain=True)
+    service = Service(switch)
+
+    def data(counted: bool) -> Tree:
+        return service.moment(counted).tree
+
     for encoding in (pb.JSON_IETF, pb.JSON):
         request = pb.GetRequest(path=[pb.Path()], encoding=encoding)
-        get.answer(servicer.model, request, servicer.data, lambda: None).SerializeToString()
+        get.answer(service.model, request, data, lambda: None).SerializeToString()
     once = pb.SubscriptionList(mode=pb.SubscriptionList.ONCE, subscription=[pb.Subscription(path=pb.Path())])
     once.encoding = pb.JSON_IETF
-    wanted = subscribe.checked(servicer.model, pb.SubscribeRequest(subscribe=once))
-    for message in subscribe.initial(servicer.model, wanted, servicer.data(True)):
-        message.SerializeToString()
+    wanted = subscribe.checked(service.model, pb.SubscribeRequest(subscribe=once))
+    for message in subscribe.initial(service.model, wanted, service.moment(True)):
+        pb.SubscribeResponse.FromString(message)
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -7,6 +7,7 @@ from typing import Any
 
 import grpc
 import pytest
+from google.protobuf.internal import encoder
 from pygnmi.create_gnmi_path import gnmi_path_generator as path
 from pygnmi.spec.v080 import gnmi_pb2 as pb
 from pygnmi.spec.v080 import gnmi_pb2_grpc
@@ -15,12 +16,12 @@ from qclimb.intent import QueueClass, SwitchIntent
 from tests.switchd.stand import Daemon, Redis
 
 
-def channel(daemon: Daemon, name: str, ca: str = "ca") -> grpc.Channel:
+def channel(daemon: Daemon, name: str, ca: str = "ca", options: Any = None) -> grpc.Channel:
     def read(which: str, kind: str) -> bytes:
         return Path(daemon.pki.file(which, kind)).read_bytes()
 
     credentials = grpc.ssl_channel_credentials(read(ca, "pem"), read(name, "key"), read(name, "pem"))
-    return grpc.secure_channel(f"127.0.0.1:{daemon.port}", credentials)
+    return grpc.secure_channel(f"127.0.0.1:{daemon.port}", credentials, options)
 
 
 def intent(generation: int, *queues: int, **more: Any) -> SwitchIntent:
@@ -65,6 +66,21 @@ def got(stub: gnmi_pb2_grpc.gNMIStub, *where: str, **more: Any) -> list[Any]:
 
 
 BASE = intent(1, 7, 6, 5)
+GENERATION = "/qclimb/config/generation"
+CLASS_0 = "/qclimb/classes/class[priority=0]"
+
+
+def one(where: str, value: pb.TypedValue) -> pb.SetRequest:
+    return pb.SetRequest(update=[update(where, value)])
+
+
+def union_replace(*updates: pb.Update, **more: Any) -> pb.SetRequest:
+    """A request with the field that pygnmi's stubs do not know."""
+    serialized = [each.SerializeToString() for each in updates]
+    fields = b"".join(b"\x32" + encoder._VarintBytes(len(each)) + each for each in serialized)
+    return pb.SetRequest.FromString(fields + pb.SetRequest(**more).SerializeToString())
+
+
 STREAM, ONCE = pb.SubscriptionList.STREAM, pb.SubscriptionList.ONCE
 
 

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from pygnmi.spec.v080 import gnmi_pb2_grpc
 from switchd.apply import Switch
 from switchd.db_redis import RedisDatabase
 from switchd.gnmi.limits import MAX_OPERATIONS, MAX_PATHS, Limits
-from switchd.gnmi.server import Servicer, start
+from switchd.gnmi.server import Servers
 from tests.switchd.gnmi.client import (
     BASE,
     STREAM,
@@ -30,6 +30,7 @@ from tests.switchd.gnmi.client import (
     subscription,
     update,
 )
+from tests.switchd.gnmi.test_subscribe import iter_open
 from tests.switchd.stand import CONFIG, PLATFORM, Daemon, Pki, Redis, running_daemon, running_redis, wait_until
 
 WAIT_S = 120
@@ -50,14 +51,22 @@ def switch(alone: Redis) -> Iterator[Switch]:
     db.close()
 
 
+@contextmanager
+def serving(switch: Switch, limits: Limits | None = None) -> Iterator[int]:
+    """A plain port of this process."""
+    servers = Servers(switch, limits)
+    listening = servers.start("127.0.0.1:0", None)
+    yield listening.port
+    listening.stop(0)
+    servers.close()
+
+
 @pytest.fixture
 def plain(switch: Switch) -> Iterator[gnmi_pb2_grpc.gNMIStub]:
     """A port in this process that takes one stream, and a silent one for a moment only."""
     limits = Limits(streams=1, first_message_s=0.2, poll_idle_s=0.2)
-    listening, port = start(Servicer(switch, plain=True, limits=limits), "127.0.0.1:0", None)
-    with grpc.insecure_channel(f"127.0.0.1:{port}") as found:
+    with serving(switch, limits) as port, grpc.insecure_channel(f"127.0.0.1:{port}") as found:
         yield gnmi_pb2_grpc.gNMIStub(found)
-    listening.stop(None).wait(WAIT_S)
 
 
 def test_sets_at_two_ports_at_once_are_all_kept(alone: Redis, pki: Pki, tmp_path: Path) -> None:
@@ -102,8 +111,7 @@ def test_what_others_write_while_a_set_is_planned_is_not_overwritten(alone: Redi
     count = iter(range(8, 60))
     db.act = lambda config: config.hset("QCLIMB_CLASS|2", "dscp", str(next(count)))
     db.times = times
-    _, port = start(Servicer(switch, plain=True), "127.0.0.1:0", None)
-    with grpc.insecure_channel(f"127.0.0.1:{port}") as found:
+    with serving(switch) as port, grpc.insecure_channel(f"127.0.0.1:{port}") as found:
         stub = gnmi_pb2_grpc.gNMIStub(found)
         request = pb.SetRequest(update=[update("/qclimb/classes/class[priority=1]/config/dscp", ietf(60))])
         if times == 99:
@@ -232,31 +240,49 @@ def test_a_poller_that_polls_no_more_is_ended(plain: gnmi_pb2_grpc.gNMIStub, alo
     end.set()
 
 
-def test_one_client_leaves_room_for_the_others_and_readers_for_writers(daemon: Daemon, server: Redis) -> None:
-    limits = Limits()
-    end = threading.Event()
+@pytest.fixture
+def narrow(alone: Redis, pki: Pki, tmp_path: Path) -> Iterator[Daemon]:
+    """A daemon that takes ten streams, of each client six."""
+    flags = ("--max-streams", "10", "--max-client-streams", "6")
+    alone.db(CONFIG).hset("GNMI_CLIENT_CERT|stranger", "role@", "gnmi_readonly")
+    with running_daemon(alone.url, pki, tmp_path / "log", *flags) as found:
+        yield found
+
+
+def test_one_client_leaves_room_for_the_others_and_readers_for_writers(narrow: Daemon) -> None:
     with ExitStack() as opened:
 
         def stub(name: str) -> gnmi_pb2_grpc.gNMIStub:
-            return gnmi_pb2_grpc.gNMIStub(opened.enter_context(channel(daemon, name)))
+            return gnmi_pb2_grpc.gNMIStub(opened.enter_context(channel(narrow, name)))
 
         def subscribed(by: gnmi_pb2_grpc.gNMIStub) -> Any:
-            def requests() -> Iterator[pb.SubscribeRequest]:
-                yield subscription("/qclimb", STREAM)
-                end.wait(WAIT_S)
-
-            call = by.Subscribe(requests())
+            call = by.Subscribe(iter_open(subscription("/qclimb", STREAM)), timeout=WAIT_S)
             next(call)
             return call
 
-        viewer = stub("viewer")
-        calls = [subscribed(viewer) for _ in range(limits.streams_of_one)]
+        viewer, stranger, orchestrator = stub("viewer"), stub("stranger"), stub("orchestrator")
+        calls = [subscribed(viewer) for _ in range(6)]
         assert failure(lambda: subscribed(viewer)) == (
             "RESOURCE_EXHAUSTED",
-            f"viewer has {limits.streams_of_one} subscriptions open, the most for one client",
+            "viewer has 6 subscriptions open, the most for one client",
         )
-        assert subscribed(stub("orchestrator"))
-        end.set()
+        calls += [subscribed(stranger) for _ in range(3)]
+        assert failure(lambda: subscribed(stranger)) == (
+            "RESOURCE_EXHAUSTED",
+            "9 subscriptions are open already, the most for all clients",
+        )
+        calls.append(subscribed(orchestrator))
+        assert got(viewer, "/qclimb/state/admin-state") == [["disabled"]]
+        calls.pop(0).cancel()
+
+        def is_free_again() -> bool:
+            try:
+                calls.append(subscribed(orchestrator))
+            except grpc.RpcError:
+                return False
+            return True
+
+        wait_until(is_free_again, "a place is free again")
         for call in calls:
             call.cancel()
 

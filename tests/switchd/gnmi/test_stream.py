@@ -10,9 +10,9 @@ from pygnmi.spec.v080 import gnmi_pb2_grpc
 from switchd.gnmi.model import Model
 from switchd.gnmi.paths import Place, Step
 from switchd.gnmi.stream import COUNTERS_EVERY_S, Leaves, Part, Steps, Watched, part_of, told_by, watched
-from tests.switchd.gnmi.client import BASE, STREAM, channel, failure, give, leaf_values, subscription
+from tests.switchd.gnmi.client import BASE, STREAM, give, leaf_values, subscription
 from tests.switchd.gnmi.test_subscribe import iter_open
-from tests.switchd.stand import CONFIG, COUNTERS, Daemon, Redis
+from tests.switchd.stand import COUNTERS, Redis
 
 ROOT = Model().root
 TOP = Place((Step("qclimb"),), (ROOT, ROOT.children["qclimb"]))
@@ -132,17 +132,3 @@ def test_a_heartbeat_tells_again_what_did_not_change(stub: gnmi_pb2_grpc.gNMIStu
     told = [leaf_values(next(call)), next(call).sync_response, leaf_values(next(call)), leaf_values(next(call))]
     assert told == [{where[1:]: "1"}, True, {where[1:]: "1"}, {where[1:]: "1"}]
     call.cancel()
-
-
-def test_the_streams_of_a_client_whose_row_went_end(daemon: Daemon, server: Redis) -> None:
-    row = server.db(CONFIG).hgetall("GNMI_CLIENT_CERT|viewer")
-    try:
-        with channel(daemon, "viewer") as found:
-            request = subscription("/qclimb", STREAM, mode=pb.ON_CHANGE)
-            call = gnmi_pb2_grpc.gNMIStub(found).Subscribe(iter_open(request), timeout=120)
-            next(call)
-            server.db(CONFIG).delete("GNMI_CLIENT_CERT|viewer")
-            code, text = failure(lambda: list(call))
-            assert (code, text) == ("UNAUTHENTICATED", "no row GNMI_CLIENT_CERT|viewer in CONFIG_DB")
-    finally:
-        server.db(CONFIG).hset("GNMI_CLIENT_CERT|viewer", mapping=row)
