@@ -19,7 +19,7 @@ COMPARED = ("tcp", "pias", "qclimb", "qclimb-no-forest", "qclimb-no-footprint")
 """Schemes, unless told otherwise."""
 SCHEMES = (*COMPARED, "qclimb-lengths", "pias-shares", "qclimb-shares", "qclimb-paper-slack")
 TRACES = ("web", "spark", "kv")
-BOUNDS_FIGURES = (7, 8, 9, 10, 11, 12, 14, 18, 21, 22, 27)
+BOUNDS_FIGURES = (7, 8, 9, 10, 11, 12, 14, 18, 20, 21, 22, 27)
 SPINE_SCHEMES = ("mlfq-2", "mp-2", "mp-2-drain", "mlfq-5", "qclimb-2", "mp-qclimb-2", "qclimb-5")
 OPTAX_FIGURES = ("base", "bulk", "slow", "fig10", "fig11", "fig12", "fig13", "blocks")
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+from numpy.typing import NDArray
+
 from lab.experiment import flows
 from lab.experiment.claims import Below, Claim, judge
 from lab.experiment.flows import Flows
 from lab.experiment.intervals import Interval
 from lab.run.bounds.figures import Figure, Job, of_figure
-from lab.run.bounds.schemes import VARIANTS
+from lab.run.bounds.schemes import VARIANTS, is_told
 from lab.workload.passes import PassResult
 from lab.workload.services import PUBLISHED
 
@@ -26,6 +29,8 @@ class Cell:
     load: float
     seeds: tuple[int, ...]
     samples: Mapping[str, Flows]
+    ids: NDArray[np.int64]
+    """Of the flows, in the samples' order."""
 
     @property
     def variants(self) -> tuple[str, ...]:
@@ -49,8 +54,18 @@ BINS = ((0, 1448, "one packet"), (1448, 14_600, "one initial window"), (14_600, 
 def part(sample: Flows, above: int, to: int) -> Flows:
     """The flows of some sizes."""
     chosen = (sample.bytes > above) & (sample.bytes <= to)
+    return where(sample, chosen)
+
+
+def where(sample: Flows, chosen: NDArray[np.bool_]) -> Flows:
+    """The chosen flows."""
     names = ("fct_ms", "slowdown", "bytes", "block", "service")
     return replace(sample, **{name: getattr(sample, name)[chosen] for name in names})
+
+
+def told(cell: Cell, name: str) -> NDArray[np.bool_]:
+    """Which of a cell's flows a variant's senders may tell of."""
+    return np.array([is_told(VARIANTS[name], int(flow_id)) for flow_id in cell.ids], bool)
 
 
 def cells(figure: Figure, results: Mapping[Job, PassResult], wanted: Sequence[Job]) -> list[Cell]:
@@ -68,14 +83,13 @@ def cells(figure: Figure, results: Mapping[Job, PassResult], wanted: Sequence[Jo
             seeds = sorted(set.intersection(*measured.values()))
             if not seeds:
                 continue
-            samples = {
-                name: flows.flows_of(
-                    [results[Job(trace, load, seed, name, figure.optimised, figure.queries)] for seed in seeds],
-                    PUBLISHED,
-                )
+            passes = {
+                name: [results[Job(trace, load, seed, name, figure.optimised, figure.queries)] for seed in seeds]
                 for name in measured
             }
-            found.append(Cell(figure, trace, load, tuple(seeds), samples))
+            samples = {name: flows.flows_of(results_of, PUBLISHED) for name, results_of in passes.items()}
+            ids = np.concatenate([result.id for result in next(iter(passes.values()))]).astype(np.int64)
+            found.append(Cell(figure, trace, load, tuple(seeds), samples, ids))
     return found
 
 

@@ -17,7 +17,7 @@ from lab.experiment.flows import estimate, ratio
 from lab.experiment.plots import colours, svg_of
 from lab.experiment.terminal import console_for_tables
 from lab.run.bounds.figures import Figure, of_figure
-from lab.run.bounds.judge import BINS, STATISTICS, Cell, cells, part, verdicts
+from lab.run.bounds.judge import BINS, STATISTICS, Cell, cells, part, told, verdicts, where
 from lab.run.bounds.run import Plan, run_bounds, trouble
 from lab.run.bounds.schemes import VARIANTS
 from lab.run.settings import Bounds
@@ -60,6 +60,8 @@ def section(figure: Figure, found: Sequence[Cell], path: Path) -> str:
         parts += [f"![FCT over {VARIANTS[figure.against].title}'s]({plot.name})", table(figure, found)]
     if "ps" in "".join(figure.variants) and found:
         parts.append(by_size(figure, found))
+    if figure.by_share and found:
+        parts.append(by_share(figure, found))
     for cell in found:
         seeds = ", ".join(map(str, cell.seeds))
         judged = "\n".join(f"- {one}" for one in verdicts(cell))
@@ -113,6 +115,28 @@ def by_size(figure: Figure, found: Sequence[Cell]) -> str:
                 row.append(str(ratio(of[name], base, "all", "mean")) if name in of else "")
             rows.append(row)
     return "Mean FCT by size:\n\n" + page.table(head, rows)
+
+
+def by_share(figure: Figure, found: Sequence[Cell]) -> str:
+    """Mean FCT of the flows that may be told of and of those that are not, each against the same flows under the scheme
+    compared with."""
+    rows = []
+    for cell in found:
+        base = cell.samples.get(figure.against)
+        for name in cell.variants:
+            if base is None or name == figure.against:
+                continue
+            mine = told(cell, name)
+            row = [cell.trace, f"{cell.load:g}", VARIANTS[name].title]
+            for chosen in (mine, ~mine):
+                for size_class in ("small", "all"):
+                    ours, theirs = (where(sample, chosen) for sample in (cell.samples[name], base))
+                    row.append(str(ratio(ours, theirs, size_class, "mean")) if chosen.any() else "")
+            rows.append(row)
+    groups = [f"{who}, {size_class}" for who in ("under QCLIMB", "under PIAS") for size_class in ("small", "all")]
+    return "Mean FCT by who is told of, over the same flows' where all are PIAS's:\n\n" + page.table(
+        ["trace", "load", "scheme", *groups], rows
+    )
 
 
 def bars(figure: Figure, found: Sequence[Cell]) -> str:

@@ -37,6 +37,8 @@ class Variant:
     depth: int = 10
     foreign: bool = False
     """The forest of the other trace."""
+    share: float = 1.0
+    """Of the flows, those that anything is told of; the others are PIAS's."""
 
     @property
     def name(self) -> str:
@@ -64,6 +66,8 @@ def _qclimb(name: str, title: str, priorities: int = 8, slack_bytes: int | None 
 SLACKS_BYTES = (0, 20_000, 50_000)
 PRODUCT_SLACKS_BYTES = (0, PIAS_2015_WEB_SEARCH[0])
 """None, and what the product takes: the first threshold."""
+SHARES_PERCENT = (20, 40, 60, 80, 100)
+"""Of the flows, those under QCLIMB (Fig. 20)."""
 VARIANTS: Mapping[str, Variant] = {
     variant.name: variant
     for variant in (
@@ -79,6 +83,10 @@ VARIANTS: Mapping[str, Variant] = {
         Variant(_qclimb("qclimb-lengths", "QCLIMB, lengths too"), told="announced"),
         Variant(
             Scheme("qclimb-no-forest", "QCLIMB, footprint and lengths", "qclimb", use_footprint=True), told="announced"
+        ),
+        *(
+            Variant(Scheme(f"known-{n}", f"{n} % by QCLIMB", "qclimb"), told="announced", share=n / 100)
+            for n in SHARES_PERCENT
         ),
         Variant(_qclimb("qclimb-2q", "QCLIMB, 2 queues", priorities=2)),
         Variant(Scheme("forest-d5", "forest alone, depth 5", "qclimb", use_forest=True), depth=5),
@@ -96,6 +104,11 @@ VARIANTS: Mapping[str, Variant] = {
 }
 
 
+def is_told(variant: Variant, flow_id: int) -> bool:
+    """Whether a flow is in the share that is told of; a larger share has all the flows of a smaller one."""
+    return (flow_id * 2_654_435_761) % 2**32 < variant.share * 2**32  # Knuth's multiplicative hash
+
+
 def words_of(
     variant: Variant, trace: Trace, points_bytes: Sequence[float], thresholds: Sequence[int]
 ) -> dict[int, Word]:
@@ -103,7 +116,8 @@ def words_of(
     if variant.told == "nothing":
         return {}
     if variant.told == "announced":
-        return {flow.id: Word(told_bytes=flow.announced_bytes) for flow in trace.flows if flow.announced_bytes}
+        told = (flow for flow in trace.flows if flow.announced_bytes and is_told(variant, flow.id))
+        return {flow.id: Word(told_bytes=flow.announced_bytes) for flow in told}
     if variant.told == "size":
         return {flow.id: Word(told_bytes=flow.bytes) for flow in trace.flows}
     points = [max(1, round(point)) for point in points_bytes]

@@ -1,6 +1,7 @@
 import os
 import shutil
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,9 @@ from lab.experiment.store import key_of
 from lab.run.bounds.fanin import QUERY_LOAD, Fanin, queries_per_s
 from lab.run.bounds.figures import FIGURES, Job, Wanted, jobs, less
 from lab.run.bounds.judge import cells, verdict
+from lab.run.bounds.report import by_share
 from lab.run.bounds.run import recording_of, topology_of, unusable
-from lab.run.bounds.schemes import PUBLISHED_THRESHOLDS, VARIANTS, words_of
+from lab.run.bounds.schemes import PUBLISHED_THRESHOLDS, VARIANTS, is_told, words_of
 from lab.run.programs.fanin_client import schedule, value_bytes
 from lab.run.settings import BOUNDS_FIGURES, TRACES, Bounds
 from lab.workload import guards, programs
@@ -55,6 +57,29 @@ def test_sources_are_replayed_from_recordings_that_tell_them():
     assert not told[False].numbers["announced_bytes"].any()
     assert told[True].numbers["announced_bytes"].any()
     assert recording_of(Bounds(sources=True), "kv").flows == recording_of(Bounds(), "kv").flows
+
+
+def test_a_larger_share_has_the_flows_of_a_smaller_one_and_the_whole_has_all():
+    told = [{n for n in range(1, 5001) if is_told(VARIANTS[f"known-{share}"], n)} for share in (20, 40, 60, 80, 100)]
+    assert all(fewer < more for fewer, more in pairwise(told))
+    assert [len(each) for each in told] == pytest.approx([1000, 2000, 3000, 4000, 5000], rel=0.05)
+    trace = replace(TRACE, flows=tuple(replace(flow, announced_bytes=flow.bytes) for flow in TRACE.flows))
+    assert words_of(VARIANTS["known-100"], trace, [], []) == {1: Word(5000), 2: Word(60_000)}
+    assert words_of(replace(VARIANTS["known-20"], share=0.0), trace, [], []) == {}
+
+
+def test_flows_that_are_told_of_are_reported_apart_from_the_others(make_result):
+    figure = next(figure for figure in FIGURES if figure.by_share)
+    sizes, factors = [100] * 400, {"pias": 1.0, "known-20": 2.0}
+    made = {}
+    for name, factor in factors.items():
+        quicker = [0.5 if is_told(VARIANTS["known-20"], n) else factor for n in range(1, 401)]
+        made[Job("web", 0.7, 1, name)] = make_result(
+            name, sizes, [1e3 * (1.0 if name == "pias" else q) for q in quicker]
+        )
+    (cell,) = cells(replace(figure, traces=("web",)), made, list(made))
+    row = by_share(figure, [cell]).splitlines()[-1]
+    assert [text.split()[0] for text in row.strip("| ").split(" | ")[-4:]] == ["0.50", "0.50", "2.00", "2.00"]
 
 
 def test_each_pass_is_wanted_once_and_schemes_take_turns_to_be_first():
