@@ -13,7 +13,7 @@ from lab.run.settings import BOUNDS_FIGURES, TRACES
 
 BASE = ("pias", "qclimb", "qclimb-forest", "qclimb-fp", "qclimb-pp", "qclimb-ps")
 
-MIXED = tuple(f"known-{n}" for n in SHARES_PERCENT)
+MIXED = tuple(f"told-{n}" for n in SHARES_PERCENT)
 
 
 def less(scheme: str, base: str, size_class: str, statistic: str, paper: str, limit: float = 1.0) -> Claim:
@@ -146,9 +146,8 @@ FIGURES = (
                 pairwise(("pias", *MIXED)), ("about -10 %", *("lower with each step",) * (len(MIXED) - 1)), strict=True
             )
         ),
-        "PageRank, load 0.7; of the flows 20 to 80 % under QCLIMB. Here they are told the lengths that the recorded "
-        "flows' own bytes announced, no forest; a flow that announced none is PIAS's.",
-        sources=True,
+        "PageRank, load 0.7; of the flows 20 to 80 % under QCLIMB. Here their senders tell their sizes, and no bounds "
+        "are foretold: the other flows are PIAS's.",
         by_share=True,
     ),
     Figure(

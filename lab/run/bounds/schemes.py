@@ -85,7 +85,7 @@ VARIANTS: Mapping[str, Variant] = {
             Scheme("qclimb-no-forest", "QCLIMB, footprint and lengths", "qclimb", use_footprint=True), told="announced"
         ),
         *(
-            Variant(Scheme(f"known-{n}", f"{n} % by QCLIMB", "qclimb"), told="announced", share=n / 100)
+            Variant(Scheme(f"told-{n}", f"{n} % by QCLIMB", "qclimb"), told="size", share=n / 100)
             for n in SHARES_PERCENT
         ),
         Variant(_qclimb("qclimb-2q", "QCLIMB, 2 queues", priorities=2)),
@@ -116,10 +116,9 @@ def words_of(
     if variant.told == "nothing":
         return {}
     if variant.told == "announced":
-        told = (flow for flow in trace.flows if flow.announced_bytes and is_told(variant, flow.id))
-        return {flow.id: Word(told_bytes=flow.announced_bytes) for flow in told}
+        return {flow.id: Word(told_bytes=flow.announced_bytes) for flow in trace.flows if flow.announced_bytes}
     if variant.told == "size":
-        return {flow.id: Word(told_bytes=flow.bytes) for flow in trace.flows}
+        return {flow.id: Word(told_bytes=flow.bytes) for flow in trace.flows if is_told(variant, flow.id)}
     points = [max(1, round(point)) for point in points_bytes]
     if variant.told == "point":
         return {flow.id: Word(told_bytes=point) for flow, point in zip(trace.flows, points, strict=True)}

@@ -60,20 +60,19 @@ def test_sources_are_replayed_from_recordings_that_tell_them():
 
 
 def test_a_larger_share_has_the_flows_of_a_smaller_one_and_the_whole_has_all():
-    told = [{n for n in range(1, 5001) if is_told(VARIANTS[f"known-{share}"], n)} for share in (20, 40, 60, 80, 100)]
+    told = [{n for n in range(1, 5001) if is_told(VARIANTS[f"told-{share}"], n)} for share in (20, 40, 60, 80, 100)]
     assert all(fewer < more for fewer, more in pairwise(told))
     assert [len(each) for each in told] == pytest.approx([1000, 2000, 3000, 4000, 5000], rel=0.05)
-    trace = replace(TRACE, flows=tuple(replace(flow, announced_bytes=flow.bytes) for flow in TRACE.flows))
-    assert words_of(VARIANTS["known-100"], trace, [], []) == {1: Word(5000), 2: Word(60_000)}
-    assert words_of(replace(VARIANTS["known-20"], share=0.0), trace, [], []) == {}
+    assert words_of(VARIANTS["told-100"], TRACE, [], []) == {1: Word(5000), 2: Word(60_000)}
+    assert words_of(replace(VARIANTS["told-20"], share=0.0), TRACE, [], []) == {}
 
 
 def test_flows_that_are_told_of_are_reported_apart_from_the_others(make_result):
     figure = next(figure for figure in FIGURES if figure.by_share)
-    sizes, factors = [100] * 400, {"pias": 1.0, "known-20": 2.0}
+    sizes, factors = [100] * 400, {"pias": 1.0, "told-20": 2.0}
     made = {}
     for name, factor in factors.items():
-        quicker = [0.5 if is_told(VARIANTS["known-20"], n) else factor for n in range(1, 401)]
+        quicker = [0.5 if is_told(VARIANTS["told-20"], n) else factor for n in range(1, 401)]
         made[Job("web", 0.7, 1, name)] = make_result(
             name, sizes, [1e3 * (1.0 if name == "pias" else q) for q in quicker]
         )
