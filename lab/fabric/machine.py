@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +17,11 @@ class Cpu:
     idle: int
     total: int
     steal: int
+    softirq: int
+
+    def softirq_s(self, later: Cpu) -> float:
+        """Seconds in soft interrupts until then, of all CPUs together."""
+        return (later.softirq - self.softirq) / os.sysconf("SC_CLK_TCK")
 
     def idle_share(self, later: Cpu) -> float:
         """The idle part of the time until then."""
@@ -29,7 +35,7 @@ class Cpu:
 def cpu_now() -> Cpu:
     """From /proc/stat; waiting for disks counts as idle."""
     fields = [int(text) for text in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
-    return Cpu(fields[3] + fields[4], sum(fields), fields[7])
+    return Cpu(fields[3] + fields[4], sum(fields), fields[7], fields[6])
 
 
 def library() -> Path:
@@ -39,3 +45,9 @@ def library() -> Path:
     if set(str(LIBRARY)) & {" ", ":"}:  # ld.so would go on without it, and plain TCP be measured for ours
         raise FabricError(f"{LIBRARY}: LD_PRELOAD can't name a path with a blank or a colon; expected another place")
     return LIBRARY
+
+
+def process_cpu_s(pid: int) -> float:
+    """CPU seconds of a process so far, in user space and in its system calls (proc(5), stat)."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -26,7 +26,7 @@ from hostlib.hostd.scope import Scope
 from hostlib.hostd.tagger import Tagger, read_counts
 from lab.experiment.passes import Pass
 from lab.fabric.cgroups import cgroup
-from lab.fabric.machine import cpu_now, library
+from lab.fabric.machine import cpu_now, library, process_cpu_s
 from lab.fabric.netns import entered
 from lab.fabric.star import HOST_DEVICE
 from lab.fabric.topology import FabricError
@@ -111,6 +111,10 @@ class Outcome:
     tagger: dict[str, int]
     """Its counters, a's and b's added."""
     idle_share: float
+    receiver_cpu_s: float
+    """Of the program that receives the flows, others' too."""
+    softirq_s: float
+    """Of all hosts: they share the machine's CPUs."""
     cost_ns: dict[str, float]
     """Mean of each program at each host, where the kernel was asked to measure."""
     cost_packets: dict[str, int]
@@ -146,14 +150,14 @@ def run_cell(cell: Pass[str], ground: Ground, prefix: str, directory: Path, *, w
             stack, made, "c", "background", {"address": address, "seed": cell.repeat, "streams": streams}, {}
         )
         _ready(others)
-        before = cpu_now()
+        before, received_s = cpu_now(), process_cpu_s(server.pid)
         climb = ground.climb() if variant.at_writes else None
         if not variant.climbs:
             climb = [[0, DSCPS[-1]]]
         asked = {"address": address, "size": ground.flow_bytes, "flows": ground.flows, "seed": cell.repeat}
         tested = _start(stack, made, "a", "foreground", {**asked, "gap_ms": ground.gap_ms, "climb": climb}, shim, group)
         flows = [json.loads(line) for line in _say(tested).splitlines()]
-        idle_share = before.idle_share(cpu_now())
+        after, received_s = cpu_now(), process_cpu_s(server.pid) - received_s
         heard = json.loads(_say(others, "\n").splitlines()[-1])
         if len(flows) != ground.flows:
             raise FabricError(f"{cell.name}: {len(flows)} of {ground.flows} flows ended; expected all")
@@ -165,7 +169,9 @@ def run_cell(cell: Pass[str], ground: Ground, prefix: str, directory: Path, *, w
             heard,
             _drops(made),
             {name: sum(each[name] for each in counted) for name in (counted[0] if counted else ())},
-            idle_share,
+            before.idle_share(after),
+            received_s,
+            before.softirq_s(after),
             {name: ns / packets for name, (ns, packets) in costs.items() if packets},
             {name: packets for name, (_, packets) in costs.items() if packets},
         )

@@ -39,6 +39,13 @@ HEAD = (
     "CPU idle",
     "probes' mean FCT ms",
 )
+RECEIVER = (
+    "what",
+    "packets out of order a flow",
+    "held, KB in the mean",
+    "receiving program's CPU, ms a flow",
+    "soft interrupts of all hosts, ms a flow",
+)
 Results = Mapping[tuple[str, str], Sequence[Outcome]]
 
 
@@ -94,6 +101,27 @@ def table(ground: str, results: Results) -> list[tuple[str, ...]]:
     return [row(ground, variant, results[ground, variant]) for variant in VARIANTS if (ground, variant) in results]
 
 
+def receiver(ground: str, results: Results) -> list[tuple[str, ...]]:
+    """What the receiver pays, a line a variant of one ground (QCLIMB, NSDI'24, Fig. 17 and Table 3)."""
+    rows = []
+    for variant in VARIANTS:
+        outcomes = results.get((ground, variant), ())
+        flows = sum(len(outcome.flows) for outcome in outcomes)
+        if not flows:
+            continue
+        of = {name: [[f[name] for f in one.flows] for one in outcomes] for name in ("out_of_order", "held_bytes")}
+        rows.append(
+            (
+                VARIANTS[variant].title,
+                interval(of["out_of_order"], "mean"),
+                interval([[held / 1000 for held in seed] for seed in of["held_bytes"]], "mean"),
+                f"{1000 * sum(outcome.receiver_cpu_s for outcome in outcomes) / flows:.1f}",
+                f"{1000 * sum(outcome.softirq_s for outcome in outcomes) / flows:.1f}",
+            )
+        )
+    return rows
+
+
 def markdown(results: Results, seeds: Sequence[int], flows: int, cost: Outcome | None) -> str:
     """The document."""
     lines = [WORDS.format(seeds=", ".join(map(str, seeds)), flows=flows)]
@@ -101,6 +129,7 @@ def markdown(results: Results, seeds: Sequence[int], flows: int, cost: Outcome |
         rows = table(ground, results)
         if rows:
             lines += [f"## {TITLES[ground]}", "", page.table(HEAD, rows), "", *_counts(results, ground), ""]
+            lines += [RECEIVED, "", page.table(RECEIVER, receiver(ground, results)), ""]
     lines += ["![FCT](tagger.png)", ""]
     if cost:
         costs = [(name, f"{cost.cost_packets[name]:,}", f"{ns:.0f}") for name, ns in sorted(cost.cost_ns.items())]
@@ -162,5 +191,7 @@ cross traffic.
 The probes' numbers come from another program, other cross traffic and a hold of 5 ms tuned by hand: orders, not a
 reference.
 """
+RECEIVED = """At the receiver. *Held*: kernel memory of a flow's receive queues, over its time; what is read at once
+leaves them, so that it waits for a gap. Others' flows are in the CPU's times, each divided by the flows under test:"""
 COST = """By the kernel's own clock (`bpf_stats_enabled`, whose readings are in the number), over a run of its own,
 each program on every packet that it saw:"""

@@ -10,7 +10,7 @@ from qclimb.policy import default_dscp
 from lab.fabric import netns
 from lab.run.settings import Tagger
 from lab.run.tagger.cells import GROUNDS, NO_LOSS, VARIANTS, prefix_of_process, run_cell
-from lab.run.tagger.report import HEAD, interval, row
+from lab.run.tagger.report import HEAD, interval, receiver, row
 from lab.run.tagger.run import cell, cells_of
 
 
@@ -44,3 +44,6 @@ def test_a_cell_measures_each_flow_and_leaves_nothing(variant, tmp_path):
     assert bool(found.tagger) == VARIANTS[variant].tagger
     assert not any(netns.exists(f"{prefix}-{host}") for host in ("a", "b", "c", "sw"))
     assert len(row("none", variant, [found])) == len(HEAD)
+    ((_, out_of_order, held, cpu, softirq),) = receiver("none", {("none", variant): [found]})
+    assert all(float(text.split()[0]) >= 0 for text in (out_of_order, held, cpu, softirq))
+    assert found.receiver_cpu_s > 0 and found.softirq_s > 0
