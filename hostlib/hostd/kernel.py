@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 from qclimb.hostfile import POLICY, decode_forest, encode_policy
-from qclimb.policy import Policy
+from qclimb.policy import Mode, Policy
 from qclimb.record_rows import ROW, Rows
 
 from hostlib.hostd import bpf
@@ -33,7 +33,7 @@ SEEN = {
     "by_tracepoint": "by tracepoint",
     "by_fentry": "by fentry (this kernel has no tracepoint tcp_sendmsg_locked: Linux 6.16)",
 }
-MAPS = ("streams", "histories", "host_policy", "records", "kernel_counts", "ports", "filtering", "forests")
+MAPS = ("streams", "histories", "host_policy", "records", "kernel_counts", "ports", "filtering", "forests", "tasks")
 COUNTS = ("flows", "dropped", "sockets")
 """enum kernel_count"""
 ANY_PORT = 0
@@ -56,6 +56,7 @@ class KernelMode:
         self._next_look = 0.0
         self._by = ""
         self._forest = -1  # not known
+        self._sets_windows = False
         self._ring: Ring | None = None
         self.status = ""
         self.problem = ""
@@ -174,6 +175,7 @@ class KernelMode:
             self._bring_forest(policy)
             bpf.put(self._bpf / "host_policy", bytes(4), wanted.ljust(POLICY.size, b"\0"))
             self._told = wanted
+            self._sets_windows = policy is not None and policy.optax and policy.mode in (Mode.PIAS, Mode.QCLIMB)
 
     def _bring_forest(self, policy: Policy | None) -> None:
         """The model that the policy names, before the policy itself; a flow meanwhile has the one before, or none."""
@@ -195,7 +197,8 @@ class KernelMode:
         ports = f", ports {', '.join(map(str, self._scope.ports))}" if self._scope.ports else ""
         climbs = ", ".join(map(str, self._scope.climb_to)) or "nowhere"
         model = f"; model {self._forest}" if self._forest > 0 else ""
-        where = f"{', '.join(map(str, self._scope.cgroups))}{ports}; climbs to {climbs}{model}"
+        windows = "; receive windows by task" if self._sets_windows else ""
+        where = f"{', '.join(map(str, self._scope.cgroups))}{ports}; climbs to {climbs}{model}{windows}"
         return f"{where}; writes {SEEN[self._by]}: {counted}"
 
     def counts(self) -> dict[str, int]:

@@ -14,8 +14,8 @@ struct sock {
 } OF_THE_KERNEL;
 
 struct tcp_sock {
-	uint64_t bytes_acked;
-	uint32_t write_seq, snd_una, copied_seq;
+	uint64_t bytes_acked, bytes_received;
+	uint32_t write_seq, snd_una, copied_seq, window_clamp;
 } OF_THE_KERNEL;
 
 struct iov_iter {
@@ -28,6 +28,7 @@ struct msghdr {
 
 struct task_struct {
 	struct task_struct *group_leader;
+	int tgid;
 	uint64_t start_time; /* ns, CLOCK_MONOTONIC */
 } OF_THE_KERNEL;
 

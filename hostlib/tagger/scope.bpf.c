@@ -1,10 +1,11 @@
 /*
  * Which sockets the kernel mode serves: those that are opened in the cgroups to which this program is attached, and
  * there, where ports are named, whose listening side has one of them. It gives each a stream, and a rule by which all
- * its packets go first until a flow begins: SYN, SYN-ACK, bare ACKs. It sees the end of a socket's last flow.
+ * its packets go first until a flow begins: SYN, SYN-ACK, bare ACKs. It sees the end of a socket's last flow, and keeps
+ * receive windows (windows.h).
  * Invariant: a socket that it never saw has neither, and no other program here touches it.
  */
-#include "stream.h"
+#include "windows.h"
 
 #include <bpf/bpf_endian.h>
 #include <qclimb/crc32.h>
@@ -79,6 +80,17 @@ static __always_inline int is_mapped(const uint8_t *address)
 	return !word[0] && !word[1] && word[2] == bpf_htonl(0xffff);
 }
 
+/* By what the addresses tell: the same one, or 127.0.0.0/8. */
+static __always_inline int is_same_host(const uint8_t *local, const uint8_t *peer)
+{
+	uint32_t one[4], other[4];
+
+	__builtin_memcpy(one, local, sizeof(one));
+	__builtin_memcpy(other, peer, sizeof(other));
+	return (one[0] == other[0] && one[1] == other[1] && one[2] == other[2] && one[3] == other[3]) ||
+	       (is_mapped(peer) && peer[12] == 127);
+}
+
 static __always_inline void addresses_of(const struct bpf_sock_ops *ops, struct stream *stream)
 {
 	const uint32_t local[4] = { ops->local_ip6[0], ops->local_ip6[1], ops->local_ip6[2], ops->local_ip6[3] };
@@ -98,6 +110,7 @@ static __always_inline void addresses_of(const struct bpf_sock_ops *ops, struct 
 	stream->peer_port = (uint16_t)bpf_ntohl(ops->remote_port);
 	stream->local_number = number_of(stream->local, is_mapped(stream->local));
 	stream->peer_number = number_of(stream->peer, is_mapped(stream->peer));
+	stream->is_within = (uint8_t)is_same_host(stream->local, stream->peer);
 	__builtin_memcpy(to.address, stream->peer, sizeof(to.address));
 	stream->may_climb = bpf_map_lookup_elem(&filtering, &to) != 0;
 }
@@ -112,6 +125,14 @@ static __always_inline void serve_first(struct bpf_sock *sk)
 	}
 }
 
+/* Windows are kept of connections that begin while the policy asks for it. */
+static __always_inline int windows_flag(const struct stream *stream)
+{
+	const struct qclimb_policy *policy = ONLY(&host_policy);
+
+	return policy && sets_windows(stream, policy) ? BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG : 0;
+}
+
 /* A connection begins, or one that was let in is there. */
 static __always_inline void open_stream(struct bpf_sock_ops *ops, struct bpf_sock *sk, uint8_t role)
 {
@@ -123,7 +144,16 @@ static __always_inline void open_stream(struct bpf_sock_ops *ops, struct bpf_soc
 	addresses_of(ops, stream);
 	stream->role = role;
 	stream->cookie = bpf_get_socket_cookie(ops);
-	bpf_sock_ops_cb_flags_set(ops, ops->bpf_sock_ops_cb_flags | BPF_SOCK_OPS_STATE_CB_FLAG);
+	bpf_sock_ops_cb_flags_set(ops, ops->bpf_sock_ops_cb_flags | BPF_SOCK_OPS_STATE_CB_FLAG | windows_flag(stream));
+}
+
+/* A connection of this process begins: its task, whatever is written, and the first window. */
+static __always_inline void connects(struct bpf_sock *sk)
+{
+	struct stream *stream = bpf_sk_storage_get(&streams, sk, 0, 0);
+
+	if (stream)
+		stream->pid = (uint32_t)((struct task_struct *)bpf_get_current_task_btf())->tgid;
 }
 
 /* The application writes no more. */
@@ -148,6 +178,7 @@ int scope(struct bpf_sock_ops *ops)
 	case BPF_SOCK_OPS_TCP_CONNECT_CB:
 		if (is_in_scope(bpf_ntohl(ops->remote_port))) {
 			open_stream(ops, sk, 0);
+			connects(sk);
 			kernel_count(KERNEL_SOCKETS);
 		}
 		break;
@@ -167,6 +198,16 @@ int scope(struct bpf_sock_ops *ops)
 			open_stream(ops, sk, 1);
 			kernel_count(KERNEL_SOCKETS);
 		}
+		break;
+	case BPF_SOCK_OPS_RWND_INIT: {
+		const struct stream *stream = bpf_sk_storage_get(&streams, sk, 0, 0);
+
+		if (stream && windows_flag(stream))
+			ops->reply = LEAST_SEGMENTS;
+		break;
+	}
+	case BPF_SOCK_OPS_HDR_OPT_LEN_CB:
+		keep_window(ops, sk);
 		break;
 	case BPF_SOCK_OPS_STATE_CB:
 		if (ops->args[0] == ESTABLISHED ? ops->args[1] != CLOSE_WAIT : ops->args[0] == CLOSE_WAIT)

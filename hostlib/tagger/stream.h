@@ -31,6 +31,8 @@ struct stream {
 	uint64_t last_size_bytes[QCLIMB_LAST_SIZES];
 	struct qclimb_footprint footprint;
 	uint64_t cookie;
+	uint64_t received, received_from; /* as of the last look; where the flow that comes in began */
+	uint64_t heard_ns, looked_ns;
 	uint32_t read_seq; /* what the application had read at the last write */
 	uint32_t pid, flows;
 	uint8_t local[16], peer[16]; /* IPv4 as v4-mapped */
@@ -40,7 +42,9 @@ struct stream {
 	uint8_t is_told; /* the library finds this socket's flows, and tells of them */
 	uint8_t is_forecast; /* the forest was asked about this flow */
 	uint8_t may_climb; /* the receiver hides the SACKs of what was only overtaken */
-	uint8_t reserved[3];
+	uint8_t is_within; /* the peer is this host */
+	uint8_t waits; /* others go before its process (windows.h) */
+	uint8_t is_clamped;
 	uint32_t local_number, peer_number; /* the addresses as features */
 	char comm[16];
 };

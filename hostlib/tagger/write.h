@@ -30,6 +30,7 @@ static __always_inline void flow_begins(struct stream *stream, uint64_t written,
 	stream->start_ns = now;
 	stream->start_us = (now - task->group_leader->start_time) / NS_PER_US;
 	stream->first_write_bytes = 0;
+	stream->received_from = stream->received;
 	stream->is_open = 1;
 	stream->is_forecast = 0;
 	qclimb_footprint_start(&stream->footprint);
