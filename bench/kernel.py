@@ -12,6 +12,7 @@ import os
 import re
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -24,6 +25,7 @@ from qclimb.policy import Mode
 
 from hostlib.hostd import kernel as kernel_mode
 from hostlib.hostd import tagger
+from hostlib.hostd.daemon import GATHER_S
 from hostlib.hostd.place import Place
 from hostlib.hostd.scope import Scope
 from lab.fabric.cgroups import cgroup, joined
@@ -135,6 +137,8 @@ class Switch:
     def __init__(self, netns: str, run_dir: Path, cgroup: Path) -> None:
         self._netns, self._place, self._cgroup = netns, Place(run_dir), cgroup
         self._bpf = run_dir / "bpf"
+        self._taken: threading.Thread | None = None
+        self._is_off = threading.Event()
 
     def on(self) -> None:
         """As `qclimb-hostd --kernel` does."""
@@ -145,10 +149,22 @@ class Switch:
             finds = kernel_mode.KernelMode(self._place, Scope((self._cgroup,)), marks)
             finds.follow(wanted)
         assert not finds.problem, finds.problem
+        self._is_off.clear()
+        self._taken = threading.Thread(target=self._take, args=(finds,))
+        self._taken.start()
+
+    def _take(self, finds: kernel_mode.KernelMode) -> None:
+        """Reads the records as often as hostd does."""
+        while not self._is_off.wait(GATHER_S):
+            finds.read()
         finds.close()
 
     def off(self) -> None:
         """Nothing of it stays."""
+        self._is_off.set()
+        if self._taken is not None:
+            self._taken.join()
+            self._taken = None
         with entered(self._netns):
             kernel_mode.remove(self._bpf)
             tagger.remove(self._place)
