@@ -197,6 +197,7 @@ setup(
         "lab.record.programs",
         "lab.run",
         "lab.run.bounds",
+        "lab.run.control",
         "lab.run.deadline",
         "lab.run.bigspine",
         "lab.run.drift",

@@ -48,6 +48,7 @@ EXPERIMENTS: dict[str, tuple[Any, str, str]] = {
         "sudo qclimb lab run bigspine\n  sudo qclimb lab run bigspine --spines 4 --seeds 1, --at-most 280",
     ),
     "spineloss": (settings.SpineLoss, "lab.run.bigspine.loss", "sudo qclimb lab run spineloss --trials 10"),
+    "control": (settings.Control, "lab.run.control.report", "sudo qclimb lab run control --document control.md"),
     "drift": (
         settings.Drift,
         "lab.run.drift.report",

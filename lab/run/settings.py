@@ -277,3 +277,31 @@ class Drift:
     trees: int | None = None
     """None: as many as the orchestrator chooses."""
     hosts_per_leaf: int = 2
+
+
+@dataclass(frozen=True)
+class Control:
+    """Thresholds follow the traffic, a bad revision is undone.
+
+    Sizes go from WebSearch's to DataMining's; hosts' histograms show it, and new thresholds are rolled out. Then two
+    bad revisions are rolled out, and the orchestrator's gates undo each: thresholds by which no flow is ever served
+    later, and 2 % of a port for the first queue.
+
+    Seven minutes. Exit 1 where a claim of the report does not hold.
+    """
+
+    load: float = setting(0.6, "Of the hosts' links.", Finite(0.1, 0.9))
+    recorded_s: float = setting(20.0, "s of WebSearch, for the first thresholds.", Finite(5), "--recorded")
+    before_s: float = setting(40.0, "s to the change.", Finite(5), "--before")
+    after_s: float = setting(305.0, "s after it.", Finite(5), "--after")
+    bad_s: float = setting(170.0, "s to the first bad revision.", Finite(10), "--bad")
+    calm_s: float = setting(75.0, "From its end to the second one, s.", Finite(0), "--calm")
+    soak_s: float = setting(35.0, "After the second one's first wave, s.", Finite(0, 600))
+    differs: float = setting(0.15, "By so much sizes differ before thresholds follow, 0 to 1.", Finite(0, 1))
+    seed: int = setting(1, "Of the traffic.", click.IntRange(0, 9999))
+    prefix: str = prefix("qct")
+    document: Path | None = document()
+    stored: bool = stored()
+    folder: Path = results("lab-results/control")
+    as_json: bool = as_json()
+    hosts_per_leaf: int = 2
