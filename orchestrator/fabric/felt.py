@@ -1,7 +1,8 @@
 """What hosts feel of the fabric: their small flows' stretch (qclimb.stretch), against what it was before. Pure.
 
 A host's stretch is averaged over windows. Its baseline is the worst window of the last minutes, so that what traffic
-does by itself is in it. A host is slower where two windows in a row are, each by a factor: one burst is no reason.
+does by itself is in it; but of the revision in force alone, so that what another one did to flows excuses nothing. A
+host is slower where two windows in a row are, each by a factor: one burst is no reason.
 """
 
 import math
@@ -17,6 +18,8 @@ PART_WINDOWS = 15
 """The baseline goes back one to two parts of so many windows: 150 to 300 s."""
 WINDOWS_LEAST = 3
 """Of a baseline; from fewer nothing is concluded."""
+FRESH_LEAST = 6
+"""Windows of a new revision that replace what was known before it."""
 SLOWDOWN_MOST = 3.0
 FEW_HOSTS, SHARE_OF_HOSTS = 8, 50
 """Of fewer hosts one that is slower is enough; of more two, and one in so many: a canary's hosts are few."""
@@ -24,7 +27,10 @@ FEW_HOSTS, SHARE_OF_HOSTS = 8, 50
 
 @dataclass(slots=True)
 class _Host:
-    """One host's windows: the open one, the last two whole ones by number, and the worst of this part and the last."""
+    """One host's windows: the open one, the last two whole ones by number, and the worst of this part and the last.
+
+    `earlier`: the baseline before the revision in force, until enough is known of this one; 0: none.
+    """
 
     window: int = 0
     open: Stretch | None = None
@@ -32,6 +38,7 @@ class _Host:
     part: int = 0
     worst: list[float] = field(default_factory=lambda: [0.0, 0.0])
     windows: list[int] = field(default_factory=lambda: [0, 0])
+    earlier: float = 0.0
 
     def close(self) -> None:
         """The open window is whole."""
@@ -49,7 +56,7 @@ class _Host:
         if part == self.part + 1:
             self.worst, self.windows = [self.worst[1], 0.0], [self.windows[1], 0]
         elif part > self.part:
-            self.worst, self.windows = [0.0, 0.0], [0, 0]
+            self.worst, self.windows, self.earlier = [0.0, 0.0], [0, 0], 0.0
         self.part = max(part, self.part)
 
 
@@ -75,7 +82,15 @@ class Felt:
         if host is None:
             return 0.0
         host.turn(int(now_s // self.window_s) // PART_WINDOWS)
-        return max(host.worst) if sum(host.windows) >= WINDOWS_LEAST else 0.0
+        known = sum(host.windows)
+        if host.earlier and known < FRESH_LEAST:
+            return host.earlier
+        return max(host.worst) if known >= WINDOWS_LEAST else 0.0
+
+    def begin(self, before: Mapping[str, float]) -> None:
+        """Another revision is in force, or one was undone: baselines begin anew; `before`: those from before it."""
+        for name, host in list(self._hosts.items()):
+            host.worst, host.windows, host.earlier = [0.0, 0.0], [0, 0], before.get(name, 0.0)
 
     def slower(self, before: Mapping[str, float], since_s: float, factor: float) -> "Compared":
         """The hosts that are, in two whole windows after `since_s`; `before`: each one's baseline, 0: unknown."""

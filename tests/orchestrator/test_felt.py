@@ -66,6 +66,33 @@ def test_small_flows_that_wait_ten_times_as_long_trip_it_and_one_host_of_many_do
     assert reason is not None and reason.startswith("small flows of 2 of 20 hosts are slower than before (host h")
 
 
+def test_what_another_revision_did_to_flows_excuses_nothing():
+    fabric = Fabric(Felt())
+    fabric.pass_time(120, 20)  # no priorities: small flows wait behind large ones
+    fabric.felt.begin(fabric.baseline())
+    fabric.pass_time(70, 0.5)
+    before, since = fabric.baseline(), fabric.now_s
+    fabric.pass_time(30, 20)
+    assert fabric.felt.slower(before, since, SLOWDOWN_MOST).reason is not None
+
+
+def test_until_enough_is_known_of_a_new_revision_the_earlier_baseline_holds():
+    fabric = Fabric(Felt())
+    fabric.pass_time(120, 2)
+    earlier = fabric.baseline()
+    fabric.felt.begin(earlier)
+    fabric.pass_time(40, 0.5)
+    assert fabric.baseline() == earlier
+    fabric.pass_time(30, 0.5)
+    assert all(fabric.baseline()[host] < earlier[host] for host in HOSTS)
+    fabric.felt.begin({})
+    fabric.pass_time(20, 0.5)
+    assert set(fabric.baseline().values()) == {0.0}
+    fabric.felt.begin(earlier)
+    fabric.now_s += 3600
+    assert set(fabric.baseline().values()) == {0.0}  # of an hour ago
+
+
 def test_one_bad_window_trips_nothing_and_what_was_felt_before_does_not_count():
     fabric = Fabric(Felt())
     fabric.pass_time(120, 0.5)
