@@ -13,12 +13,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 
-from qclimb.errors import QclimbError
-from qclimb.intent import SwitchIntent
 from qclimb.stretch import Stretch
 
 from ..defaults import HOSTS_DEADLINE_S, RESTORE_FOR_S, SWITCH_DEADLINE_S
-from ..errors import ConflictError, FleetError, StoreError
+from ..errors import ConflictError
 from ..plan.revision import Revision
 from ..store import generations
 from ..store.store import Store, Switch
@@ -26,6 +24,7 @@ from .devices import Devices
 from .felt import Felt
 from .gates import Gates, Wave
 from .ledger import Ledger
+from .pushes import Pushes
 from .rollout import HELD, OPEN, HostStep, Pace, Phase, Rollout, SwitchStep
 from .switches import Fleet
 
@@ -33,10 +32,6 @@ log = logging.getLogger(__name__)
 
 UNSTORED_RETRY_S = 1.0
 ONE_WAVE = Pace()
-ROLLBACK_S, PUSH_S = 600.0, 2.0
-"""A switch that nobody confirms goes back by itself after the first, and so long for each push before and beside it."""
-RESTORE_RETRY_S, RESTORE_RETRY_MOST_S = 1.0, 30.0
-"""From one try to give back to the next: doubled with each."""
 
 
 class Runner:
@@ -54,12 +49,7 @@ class Runner:
         observe_push: Callable[[float, bool], None] = lambda seconds, good: None,
     ) -> None:
         self.store = store
-        self.fleet = fleet
-        self.switch_deadline_s = switch_deadline_s
         self.hosts_deadline_s = hosts_deadline_s
-        self.restore_for_s = restore_for_s
-        self.switches_at_once = switches_at_once
-        self._observe_push = observe_push
         self.felt = Felt()
         self._gates = Gates(fleet, self.felt)
         self._ledger = Ledger(store)
@@ -68,8 +58,9 @@ class Runner:
         self._under_way: dict[tuple[str, str], Future[None]] = {}
         """Of switches by what and name, and the look at a wave's."""
         self._thread: threading.Thread | None = None
-        self._stop = False
         self._ends = threading.Event()
+        deadlines = switch_deadline_s, restore_for_s
+        self.pushes = Pushes(fleet, self._ledger, switches_at_once, *deadlines, self._ends, observe_push)
 
     def start(
         self,
@@ -137,6 +128,11 @@ class Runner:
         if Revision.from_json(present).intent != revision.intent:
             raise ConflictError(f"the revision's intent is not that of policy {generation}, expected the same")
 
+    def _in_force(self) -> int | None:
+        """The revision whose policy hosts are to have now."""
+        policy = self.store.setting("policy")
+        return None if policy is None else self.store.rollout(generations.number_of(policy["generation"])).revision
+
     def recover(self) -> None:
         """At start-up: goes on, in the background, with what an orchestrator that died left open (at most one).
 
@@ -196,6 +192,11 @@ class Runner:
         log.warning("rollout id=%d event=%s", number, event)
 
     @property
+    def fleet(self) -> Fleet:
+        """Whoever speaks to switches."""
+        return self.pushes.fleet
+
+    @property
     def running(self) -> int | None:
         """The id of the running rollout."""
         with self._lock:
@@ -217,7 +218,6 @@ class Runner:
     def close(self) -> None:
         """Stops after the calls that are under way; the store then knows what was left running."""
         with self._lock:
-            self._stop = True
             self._ends.set()
             self._changed.notify_all()
         if self._thread is not None:
@@ -232,7 +232,9 @@ class Runner:
 
     def _run(self, revision_id: int) -> None:
         number, rollout = self._ledger.current
+        replaced = None
         try:
+            replaced = self._in_force()
             revision = Revision.from_json(self.store.revision(revision_id).document).at(rollout.generation)
             self._carry_out(revision)
         except Exception as error:
@@ -240,16 +242,18 @@ class Runner:
             reason = f"internal: {error!r}"
             self._ledger.take(rollout.generation, lambda now: replace(now, phase=Phase.FAILED, error=reason))
         finally:
+            if revision_id != replaced:
+                self.felt.begin(self._rollout.felt_before)
             rollout = self._ledger.close()
             log.info("rollout id=%d event=ended phase=%s error=%r", number, rollout.phase, rollout.error)
 
     def _carry_out(self, revision: Revision) -> None:
         devices = self.store.switches()
-        works = {"push": self._push, "confirm": self._confirm, "restore": self._restore}
+        works = {"push": self.pushes.push, "confirm": self.pushes.confirm, "restore": self.pushes.restore}
         end: float | None = None
         look_at: float | None = None
         with self._lock:
-            while (not self._rollout.ended or self._ledger.is_unstored) and not self._stop:
+            while (not self._rollout.ended or self._ledger.is_unstored) and not self._ends.is_set():
                 now = time.monotonic()
                 if self._ledger.is_unstored:
                     self._changed.wait(UNSTORED_RETRY_S)
@@ -309,7 +313,7 @@ class Runner:
     def _look(self, wave: Wave) -> None:
         """Opens the next wave where this one passes the gates; else turns back."""
         with self._lock:
-            if not self._goes_forward(wave.generation):
+            if not self.pushes.goes_forward(wave.generation):
                 return
             plan, felt_before = self._rollout.plan, self._rollout.felt_before
         reason = self._gates.reason(wave, plan, felt_before)
@@ -321,119 +325,6 @@ class Runner:
         self._ledger.take(wave.generation, partial(Rollout.wave_opened, wave=wave.number))
         log.info("rollout generation=%d event=wave-opened wave=%d", wave.generation, wave.number + 2)
 
-    def _push(self, switch: Switch, revision: Revision) -> None:
-        name, wanted, begun, sent = switch.name, revision.intent.generation, time.monotonic(), False
-        if not self._goes_forward(wanted):
-            return
-        try:
-            with self.fleet.at(switch) as door:
-                before = door.intent()
-                told = None if before is None else before.to_gnmi()
-                if not self._ledger.take(wanted, lambda rollout: rollout.pushing(name, told), needed=True):
-                    log.info("switch name=%s generation=%d event=not-pushed", name, wanted)
-                    return
-                sent = True
-                intent = revision.intent_of(switch.role)
-                is_pending = door.commit(intent, token(wanted), self._rollback_s(), self.switch_deadline_s)
-        except Exception as error:
-            changed, absent = sent, False
-            if isinstance(error, FleetError):
-                changed, absent = error.changed, error.absent and not sent
-            reason = _reason(switch, error)
-            self._ledger.take(wanted, lambda rollout: rollout.push_failed(name, reason, changed=changed, absent=absent))
-            self._observe_push(time.monotonic() - begun, False)
-            log.warning("switch name=%s generation=%d event=failed reason=%r", name, wanted, reason)
-            return
-        self._ledger.take(wanted, lambda rollout: rollout.pushed(name, intent.generation, is_pending=is_pending))
-        self._note_applied(name, intent.generation)
-        self._observe_push(time.monotonic() - begun, True)
-        log.info("switch name=%s generation=%d event=applied", name, intent.generation)
-
-    def _rollback_s(self) -> float:
-        """How long a switch waits to be told that what it has stays, before it goes back by itself."""
-        with self._lock:
-            switches, soak_s = len(self._rollout.switches), self._rollout.plan.soak_s
-        return ROLLBACK_S + soak_s + self.switch_deadline_s + PUSH_S * switches / self.switches_at_once
-
-    def _confirm(self, switch: Switch, revision: Revision) -> None:
-        """Over a session of its own: that it can be opened is what has to be shown."""
-        name, wanted = switch.name, revision.intent.generation
-        end, pause_s = time.monotonic() + self.switch_deadline_s, RESTORE_RETRY_S
-        while self._goes_forward(wanted):
-            try:
-                with self.fleet.at(switch) as door:
-                    door.confirm(token(wanted))
-            except Exception as error:
-                is_final = isinstance(error, FleetError) and error.refused
-                if not is_final and time.monotonic() + pause_s < end and not self._ends.wait(pause_s):
-                    continue
-                if self._ends.is_set():
-                    return  # the next start goes on from here
-                reason = _reason(switch, error)
-                self._ledger.take(wanted, partial(Rollout.confirm_failed, name=name, error=reason))
-                log.warning("switch name=%s generation=%d event=not-confirmed reason=%r", name, wanted, reason)
-                return
-            self._ledger.take(wanted, lambda rollout: rollout.confirmed(name))
-            log.info("switch name=%s generation=%d event=confirmed", name, wanted)
-            return
-
-    def _restore(self, switch: Switch, revision: Revision) -> None:
-        name, wanted = switch.name, revision.intent.generation
-        try:
-            if not self._ledger.take(wanted, lambda rollout: rollout.restoring(name)):
-                return
-            previous = self._rollout.switches[name].previous
-            intent = None if previous is None else SwitchIntent.from_gnmi(previous)
-            generation = self._give_back(switch, intent, wanted)
-        except Exception as error:
-            if self._ends.is_set():
-                return  # the next start goes on from here
-            reason = _reason(switch, error)
-            self._ledger.take(wanted, lambda rollout: rollout.restore_failed(name, reason))
-            log.error("switch name=%s event=stranded reason=%r", name, reason)
-            return
-        self._ledger.take(wanted, lambda rollout: rollout.restored(name, generation))
-        self._note_applied(name, generation)
-        log.warning("switch name=%s generation=%d event=restored", name, generation)
-
-    def _give_back(self, switch: Switch, intent: SwitchIntent | None, wanted: int) -> int:
-        """Tries for `restore_for_s`: a switch that hung in a Set, or restarts, is there again some time later."""
-        end, pause_s = time.monotonic() + self.restore_for_s, RESTORE_RETRY_S
-        while True:
-            try:
-                with self.fleet.at(switch) as door:
-                    return door.give_back(intent, token(wanted), self.switch_deadline_s)
-            except FleetError as error:
-                if error.refused or time.monotonic() + pause_s >= end or self._ends.wait(pause_s):
-                    raise
-                reason = _reason(switch, error)
-                self._ledger.take(wanted, partial(Rollout.still_restoring, name=switch.name, error=reason))
-                log.warning("switch name=%s event=not-restored reason=%r; trying again", switch.name, reason)
-            pause_s = min(2 * pause_s, RESTORE_RETRY_MOST_S)
-
-    def _note_applied(self, name: str, generation: int) -> None:
-        """For lists of switches; a rollout does not depend on it."""
-        try:
-            self.store.switch_applied(name, generation)
-        except StoreError as error:
-            log.error("switch name=%s generation=%d event=unstored reason=%r", name, generation, str(error))
-
-    def _goes_forward(self, generation: int) -> bool:
-        """Whether that rollout still does."""
-        with self._lock:
-            if not self._ledger.is_open or self._stop:
-                return False
-            return self._rollout.generation == generation and not self._rollout.turned_back
-
     @property
     def _rollout(self) -> Rollout:
         return self._ledger.current[1]
-
-
-def token(generation: int) -> str:
-    """What a rollout's commits are called on switches; the generation has a random part."""
-    return f"qclimb-{generation}"
-
-
-def _reason(switch: Switch, error: Exception) -> str:
-    return str(error) if isinstance(error, QclimbError) else f"switch {switch.name}: {error!r}"

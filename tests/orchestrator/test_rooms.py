@@ -8,7 +8,7 @@ from pathlib import Path
 HERE = Path(__file__).parents[2]
 FLOORS = (
     {"cli", "operate"},
-    {"workers"},
+    {"serve", "workers"},
     {"init", "copies", "rest"},
     {"watch"},
     {"ingest"},
@@ -26,6 +26,7 @@ FROM_OUTSIDE = {
     "lab/models": {"models", "errors"},
     "bench": {"models", "plan"},
     "bench/rollout": {"fabric", "store"},
+    "bench/ingest": {"rest", "store"},
     "lab/figures/pages/pfabric": {"plan"},
 }
 """Who may import which rooms of it; everybody else meets it by processes and REST."""

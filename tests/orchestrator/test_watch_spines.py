@@ -75,7 +75,7 @@ class Fabric:
 @pytest.fixture
 def fabric(service: Service) -> Fabric:
     found: Any = Fabric()
-    service.runner.fleet = service.spines.fleet = found
+    service.runner.pushes.fleet = service.spines.fleet = found
     for number, name in enumerate(("l1", "l2", *FOUR)):
         service.store.put_switch(name, f"192.0.2.{number + 1}:9339", "leaf" if name[0] == "l" else "spine", None)
     made: Fabric = found
