@@ -1,6 +1,7 @@
-"""Queue counters of COUNTERS_DB, added up over ports: what gNMI tells of a class."""
+"""Queue counters of COUNTERS_DB, added up over ports, and over queues: what gNMI tells of a class and of a port."""
 
-from collections.abc import Collection
+from collections import defaultdict
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from switchd.db import Database
@@ -10,19 +11,32 @@ from switchd.status import is_number
 
 @dataclass(frozen=True)
 class Total:
-    """Of one queue number over several ports; None where the platform does not count it."""
+    """Of several queues; None where the platform does not count it."""
 
     packets: int | None
     bytes: int | None
     dropped_packets: int | None
 
 
-def totals(db: Database, queues: Collection[int], ports: Collection[str]) -> dict[int, Total]:
-    """By queue, over `ports` (all that have queue counters when empty). Raises DatabaseLost."""
+@dataclass(frozen=True)
+class Totals:
+    """Of some queues of some ports: by queue number over all ports, and by port over all queues."""
+
+    queues: Mapping[int, Total]
+    ports: Mapping[str, Total]
+
+
+def totals(db: Database, queues: Collection[int], ports: Collection[str]) -> Totals:
+    """Over `ports` (all that have queue counters when empty). Raises DatabaseLost."""
     of_queue: dict[int, list[Row]] = {queue: [] for queue in queues}
+    of_port = defaultdict[str, list[Row]](list)
     for name, row in _rows(db, queues, ports).items():
         of_queue[_queue_of(name)].append(row)
-    return {queue: _total(rows) for queue, rows in of_queue.items()}
+        of_port[name.rpartition(":")[0]].append(row)
+    return Totals(
+        {queue: _total(rows) for queue, rows in of_queue.items()},
+        {port: _total(rows) for port, rows in of_port.items()},
+    )
 
 
 def queue_bytes(db: Database, queues: Collection[int], ports: Collection[str]) -> dict[str, int]:

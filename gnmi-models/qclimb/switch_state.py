@@ -1,7 +1,7 @@
 """What a switch tells of spines: JSON_IETF of qclimb.yang's state. What a newer one tells besides is passed over."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self, get_args
 
 from .checks import UINT64_MAX, decimal, mapping, sequence, shown, text
@@ -18,6 +18,8 @@ class SpineState:
 
     status             whether packets can be sent there, and why not: `reason`
     packets, bytes     of pinned classes that were sent there; None: nothing counts them
+    link_bytes, link_dropped_packets
+                       of all classes, sent and dropped by the interfaces that lead there; None: nothing counts them
     """
 
     name: str
@@ -27,6 +29,8 @@ class SpineState:
     next_hops: tuple[str, ...] = ()
     packets: int | None = None
     bytes: int | None = None
+    link_bytes: int | None = None
+    link_dropped_packets: int | None = None
 
 
 @dataclass(frozen=True)
@@ -43,11 +47,13 @@ class SwitchState:
         tree = _members(unwrapped({} if obj is None else obj), "/qclimb")
         top = _members(tree.get("state", {}), "/qclimb/state")
         most = top.get("pinned-classes-max")
-        found = {}
+        ports, found = _ports(tree), {}
         for entry in sequence(_members(tree.get("spines", {}), "/qclimb/spines").get("spine", []), PLACE, IntentError):
             state = _members(_members(entry, PLACE).get("state", {}), PLACE)
             one = _spine(state)
-            found[one.name] = one
+            links = [ports[each] for each in one.interfaces if each in ports]
+            sent, dropped = (_sum(links, leaf) for leaf in ("bytes", "dropped-packets"))
+            found[one.name] = replace(one, link_bytes=sent, link_dropped_packets=dropped)
         backend = top.get("path-backend")
         return cls(
             None if backend is None else str(backend),
@@ -56,7 +62,7 @@ class SwitchState:
         )
 
 
-PLACE = "/qclimb/spines/spine"
+PLACE, PORTS = "/qclimb/spines/spine", "/qclimb/ports/port"
 
 
 def _spine(state: Mapping[str, Any]) -> SpineState:
@@ -75,6 +81,21 @@ def _spine(state: Mapping[str, Any]) -> SpineState:
         _count(state, "packets", place),
         _count(state, "bytes", place),
     )
+
+
+def _ports(tree: Mapping[str, Any]) -> dict[str, dict[str, int]]:
+    """What each port has counted, by its name."""
+    found = {}
+    for entry in sequence(_members(tree.get("ports", {}), "/qclimb/ports").get("port", []), PORTS, IntentError):
+        state = _members(_members(entry, PORTS).get("state", {}), PORTS)
+        counts = {leaf: _count(state, leaf, f"{PORTS}/state") for leaf in ("bytes", "dropped-packets")}
+        found[str(state.get("name"))] = {leaf: count for leaf, count in counts.items() if count is not None}
+    return found
+
+
+def _sum(ports: Sequence[Mapping[str, int]], leaf: str) -> int | None:
+    counted = [port[leaf] for port in ports if leaf in port]
+    return sum(counted) if counted else None
 
 
 def _texts(state: Mapping[str, Any], leaf: str, place: str) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from qclimb.schema import validate_gnmi
 from qclimb.switch import SHARES
 
 from switchd.board import Snapshot
-from switchd.counters import Total
+from switchd.counters import Total, Totals
 from switchd.gnmi import path_state
 from switchd.gnmi.errors import invalid, utf8
 from switchd.gnmi.moment import Moment
@@ -23,9 +23,9 @@ from switchd.gnmi.tree import Tree, from_json, to_json
 from switchd.status import NOT_VERIFIED, Status, is_number, timestamp
 
 MODULE = "qclimb"
-COUNTERS_AT = (("qclimb", "classes", "class", "state"), ("qclimb", "spines", "spine", "state"))
+COUNTERS_AT = tuple(("qclimb", *at, "state") for at in (("classes", "class"), ("ports", "port"), ("spines", "spine")))
 COUNTERS = frozenset({"packets", "bytes", "dropped-packets"})
-UNCOUNTED = ("reason", "alarm", *(name.replace("_", "-") for name in SHARES))
+UNCOUNTED = ("reason", "alarm", "buffers", "limits", *(name.replace("_", "-") for name in SHARES))
 SHARE = re.compile(r"[01](\.[0-9]{1,9})?")
 PREFIX = f"{MODULE}:"
 YEAR_10000_S = 253_402_300_800
@@ -70,12 +70,12 @@ class Model:
     def data(
         self,
         snapshot: Snapshot,
-        counted: Mapping[int, Total] | None = None,
+        counted: Totals | None = None,
         redirected: Mapping[str, Total] | None = None,
     ) -> Tree:
         """Configuration and state of a snapshot as one tree, with the counters where they were asked for.
 
-        counted     by queue
+        counted     by queue and by port
         redirected  by ACL rule
         """
         tree = self.config(snapshot.intent)
@@ -89,7 +89,7 @@ class Model:
                 .setdefault((priority,), {"priority": int(priority)})
             )
             entry["state"] = _class_tree(priority, row)
-            total = (counted or {}).get(entry["state"]["queue"])
+            total = None if counted is None else counted.queues.get(entry["state"]["queue"])
             if row.get("rules"):
                 total = path_state.steered(row, redirected or {})
             if total is not None:
@@ -98,6 +98,8 @@ class Model:
             port = utf8(name)
             entry = top.setdefault("ports", {}).setdefault("port", {}).setdefault((port,), {"name": port})
             entry["state"] = _port_tree(port, told)
+            if counted is not None and name in counted.ports:
+                entry["state"] |= _counter_tree(counted.ports[name])
         for container, members in path_state.trees(snapshot, redirected or {}).items():
             for name, entries in members.items():
                 of = top.setdefault(container, {}).setdefault(name, {})

@@ -27,6 +27,18 @@ def test_a_switch_tells_its_spines() -> None:
     }
 
 
+def test_a_link_carried_what_all_interfaces_that_lead_to_the_spine_have_sent() -> None:
+    ports: dict[str, dict[str, str]] = {"Ethernet112": {"bytes": "7", "dropped-packets": "2"}, "Ethernet0": {}}
+    ports["Ethernet120"] = {"bytes": str(2**60)}
+    states = [{"name": name, "status": "applied", **counts} for name, counts in ports.items()]
+    told = tree({**UP, "interfaces": ["Ethernet112", "Ethernet120", "Ethernet200"]}, DOWN)
+    told["ports"] = {"port": [{"name": each["name"], "state": each} for each in states]}
+    validate_gnmi(told, state=True)
+    found = SwitchState.from_gnmi(told).spines
+    assert (found["s1"].link_bytes, found["s1"].link_dropped_packets) == (2**60 + 7, 2)
+    assert (found["s2"].link_bytes, found["s2"].link_dropped_packets) == (None, None)
+
+
 def test_what_is_new_is_passed_over_and_what_lacks_is_none() -> None:
     told = tree({**UP, "qclimb:colour": "red"}, new=1)
     assert SwitchState.from_gnmi(told).spines["s1"].bytes == 9
