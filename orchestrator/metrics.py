@@ -62,6 +62,12 @@ class Metrics:
         self._ports = Gauge(
             "qclimb_switch_ports", "Ports by what the switch says of them", ["switch", "status"], registry=on
         )
+        self._warning = Gauge(
+            "qclimb_switch_warning", "1 where the intent may starve what is not qclimb's", ["switch"], registry=on
+        )
+        self._alarms = Gauge(
+            "qclimb_switch_alarms", "Priorities that take much more than is foretold", ["switch"], registry=on
+        )
         self._told: dict[str, Told | None] = {}
         self._rollout = Gauge("qclimb_last_rollout_phase", "1 at the last rollout's phase", ["phase"], registry=on)
 
@@ -123,12 +129,16 @@ class Metrics:
         self._seen.clear()
         self._ports.clear()
         self._drift.clear()
+        self._warning.clear()
+        self._alarms.clear()
         for name, switch in self._store.switches().items():
             self._switch.labels(name).set(switch.applied_generation)
             told = self._told.get(name)
             self._drift.labels(name).set(self._drifts.get(name) is not None)
             if told is not None:
                 self._seen.labels(name).set(told.verification == "seen")
+                self._warning.labels(name).set(bool(told.warning))
+                self._alarms.labels(name).set(len(told.alarms))
                 for status in {*PORT_STATUSES, *told.ports}:
                     self._ports.labels(name, status).set(told.ports.get(status, 0))
         for phase in Phase:

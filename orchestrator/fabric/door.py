@@ -50,12 +50,14 @@ class Told:
     ports         how many ports have each status
     classes       what was counted, by priority
     alarms        of priorities that take much more of a port than is foretold: the switch's sentence
+    warning       what its intent does to traffic that is not qclimb's; empty: nothing
     """
 
     verification: str
     ports: Mapping[str, int]
     classes: Mapping[int, ClassCount] = field(default_factory=dict)
     alarms: Mapping[int, str] = field(default_factory=dict)
+    warning: str = ""
 
 
 class Door:
@@ -133,7 +135,8 @@ class Door:
 
     def told(self) -> Told:
         """How far the switch's ASIC has come with what it was last told. Raises FleetError."""
-        verification = self._get("/state/verification", "STATE")
+        found = self._get("/state", "STATE")
+        top = local(found) if isinstance(found, dict) else {}
         statuses = Counter(str(state.get("status", "")) for _, state in self._states("ports"))
         classes = {
             int(one["priority"]): state
@@ -142,7 +145,8 @@ class Door:
         }
         counted = {each: ClassCount(*(_count(state.get(leaf)) for leaf in COUNTED)) for each, state in classes.items()}
         alarms = {each: str(state["alarm"]) for each, state in classes.items() if state.get("alarm")}
-        return Told(str(verification or ""), dict(statuses), counted, alarms)
+        verification, warning = (str(top.get(leaf, "")) for leaf in ("verification", "warning"))
+        return Told(verification, dict(statuses), counted, alarms, warning)
 
     def _states(self, of: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
         """The entries of a list, and the state of each."""

@@ -78,8 +78,9 @@ class SonicDoor:
 
     def told(self) -> Told:
         """How far the switch's ASIC has come with what it was last told. Raises FleetError."""
-        verified = str(self._status().get("verified", ""))
-        return Told("unverified" if verified.startswith("written") else verified, {})
+        status = self._status()
+        verified, warning = (str(status.get(name, "")) for name in ("verified", "warning"))
+        return Told("unverified" if verified.startswith("written") else verified, {}, warning=warning)
 
     def unwell(self, generation: int) -> str | None:
         """Why the switch does not follow that generation, None where it does."""

@@ -230,6 +230,7 @@ SwitchTraffic = shape(
     error=said(str | None, "why it did not answer the newest look"),
     drift=said(str | None, "how it differs from the intent in force"),
     verification=said(str | None, "how it knows that what it applied holds: seen, pending, unverified"),
+    warning=said(str | None, "what its intent does to traffic that is not qclimb's: which queues it may starve"),
     ports=said(dict[str, int], "how many have each status"),
     alarms=said(dict[str, str], "of priorities that take much more of a port than is foretold"),
     priorities=said(dict[str, Rates], "over all granted ports"),  # type: ignore[valid-type]

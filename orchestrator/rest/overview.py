@@ -75,6 +75,7 @@ def add(app: FastAPI, service: Service) -> None:
                 "error": looks.error,
                 "drift": drifts.get(name),
                 "verification": None if told is None else told.verification,
+                "warning": (told.warning or None) if told else None,
                 "ports": {} if told is None else dict(told.ports),
                 "alarms": {} if told is None else {str(priority): said for priority, said in told.alarms.items()},
                 "priorities": {str(priority): asdict(rates) for priority, rates in looks.rates().items()},

@@ -3,28 +3,36 @@
 import { ago, bits, byId, bytes, colourOf, h, number, pill, show, table, when } from "./dom.js";
 
 const DRAWN_MOST = 48; // more switches than this are a table alone
-const WIDE = 132, TALL = 74, GAP = 20, BETWEEN = 108;
+const WIDE = 148, TALL = 74, BETWEEN = 150, LABEL = 14;
+const GAP_LEAST = 20, GAP_MOST = 110;
 
-let linkBytes = {}; // what each link had carried when it was last seen, to tell its rate
+const links = {}; // what each link had carried and dropped when it was last seen, to tell its rates
 
 const sum = (told, leaf) => {
   const known = Object.values(told?.priorities || {}).map((each) => each[leaf]).filter((each) => each !== null);
   return known.length ? known.reduce((all, each) => all + each, 0) : null;
 };
 
-function rateOf(leaf, spine, carried, now) {
+// Of a link: all that its interfaces sent and dropped, or what is pinned to its spine where ports are not counted.
+function linkRates(leaf, spine, seen, now) {
   const key = `${leaf} ${spine}`;
-  const before = linkBytes[key];
-  if (carried === null) return null;
-  if (before && carried < before.carried) delete linkBytes[key]; // counts from 0 again
-  if (!linkBytes[key]) linkBytes[key] = { carried, now, rate: null };
-  else if (now - before.now >= 2) linkBytes[key] = { carried, now, rate: (carried - before.carried) / (now - before.now) };
-  return linkBytes[key].rate;
+  const carried = seen.link_bytes ?? seen.bytes;
+  const dropped = seen.link_dropped_packets;
+  if (carried === null) return { bytes: null, drops: null };
+  const before = links[key];
+  if (!before || carried < before.carried || dropped < before.dropped) // or it counts from 0 again
+    links[key] = { carried, dropped, now, rates: { bytes: null, drops: null } };
+  else if (now - before.now >= 2) {
+    const each = (to, from) => (to === null || from === null ? null : (to - from) / (now - before.now));
+    links[key] = { carried, dropped, now, rates: { bytes: each(carried, before.carried), drops: each(dropped, before.dropped) } };
+  }
+  return links[key].rates;
 }
 
 function box(each, x, y, told, drift, priorities) {
   const dropped = sum(told, "dropped_per_s");
   const wrong = told?.error || drift;
+  const said = told ? [told.warning, ...Object.entries(told.alarms).map(([priority, text]) => `priority ${priority}: ${text}`)].filter(Boolean) : [];
   const total = sum(told, "bytes_per_s");
   let from = x + 10;
   const parts = Object.entries(told?.priorities || {}).map(([priority, rates]) => {
@@ -34,37 +42,45 @@ function box(each, x, y, told, drift, priorities) {
     from += width;
     return part;
   });
-  return h("g", {}, h("title", {}, wrong || `${each.name}: ${each.address}`),
-    h("rect", { class: `box ${wrong ? "bad" : dropped ? "warn" : ""}`, x, y, width: WIDE, height: TALL, rx: 10 }),
+  return h("g", {}, h("title", {}, [wrong || `${each.name}: ${each.address}`, ...said].join("\n")),
+    h("rect", { class: `box ${wrong ? "bad" : dropped || said.length ? "warn" : ""}`, x, y, width: WIDE, height: TALL, rx: 10 }),
     h("text", { x: x + 10, y: y + 20 }, each.name),
     h("text", { class: "small", x: x + WIDE - 10, y: y + 20, "text-anchor": "end" }, total === null ? "" : bits(total)),
-    h("text", { class: "small", x: x + 10, y: y + 37 }, told?.error ? "no answer" : drift ? "drifted" : told?.verification || each.role),
+    h("text", { class: "small", x: x + 10, y: y + 37 }, told?.error ? "no answer" : drift ? "drifted" : said.length ? (told.warning ? "warning" : "alarm") : told?.verification || each.role),
     h("rect", { x: x + 10, y: y + 46, width: WIDE - 20, height: 7, rx: 3.5, style: { fill: "var(--calm-back)" } }), parts,
     h("text", { class: "small", x: x + 10, y: y + 66 }, dropped === null ? "" : `${dropped.toFixed(dropped < 10 ? 1 : 0)} drops/s`));
 }
 
 function topology({ overview, traffic, spines }, priorities) {
   const tiers = ["spine", "leaf"].map((role) => overview.switches.filter((each) => each.role === role));
-  const width = Math.max(...tiers.map((tier) => tier.length), 1) * (WIDE + GAP) + GAP;
+  const most = Math.max(...tiers.map((tier) => tier.length), 1);
+  const gap = Math.min(Math.max((byId("topology").clientWidth - most * WIDE) / (most + 1), GAP_LEAST), GAP_MOST);
+  const width = most * (WIDE + gap) + gap;
   const place = {};
   tiers.filter((tier) => tier.length).forEach((tier, row) => tier.forEach((each, index) => {
-    place[each.name] = { x: width / 2 + (index - tier.length / 2) * (WIDE + GAP) + GAP / 2, y: 14 + row * (TALL + BETWEEN) };
+    place[each.name] = { x: width / 2 + (index - tier.length / 2) * (WIDE + gap) + gap / 2, y: 14 + row * (TALL + BETWEEN) };
   }));
-  const links = [];
+  const drawn = [], labels = [];
+  const along = (index, count) => (WIDE * (index + 1)) / (count + 1); // where a link meets a box
   for (const [spine, told] of Object.entries(spines.spines))
     for (const [leaf, seen] of Object.entries(told.leaves)) {
       if (!place[spine] || !place[leaf]) continue;
-      const rate = rateOf(leaf, spine, seen.bytes, overview.now);
+      const { bytes: rate, drops } = linkRates(leaf, spine, seen, overview.now);
+      const what = seen.link_bytes === null ? " of pinned priorities" : "";
       const [a, b] = [place[spine], place[leaf]];
-      const ends = { x1: a.x + WIDE / 2, y1: a.y + TALL, x2: b.x + WIDE / 2, y2: b.y };
-      links.push(h("line", { class: `link ${seen.status === "up" ? "" : "down"}`, ...ends, "stroke-width": 1.5 + Math.min(Math.log10((rate || 0) + 1) / 2, 5) },
-        h("title", {}, `${leaf} to ${spine}: ${seen.status}${seen.reason ? ` (${seen.reason})` : ""}, ${bits(rate)} of pinned priorities`)));
-      if (rate) links.push(h("text", { class: "small", x: ends.x1 + 0.62 * (ends.x2 - ends.x1) + 5, y: ends.y1 + 0.62 * (ends.y2 - ends.y1) }, bits(rate)));
+      const order = tiers.map((tier, row) => tier.findIndex((each) => each.name === [spine, leaf][row]));
+      const ends = { x1: a.x + along(order[1], tiers[1].length), y1: a.y + TALL, x2: b.x + along(order[0], tiers[0].length), y2: b.y };
+      drawn.push(h("line", { class: `link ${seen.status === "up" ? (drops > 0 ? "drops" : "") : "down"}`, ...ends, "stroke-width": 1.5 + Math.min(Math.log10((rate || 0) + 1) / 2, 5) },
+        h("title", {}, `${leaf} to ${spine}: ${seen.status}${seen.reason ? ` (${seen.reason})` : ""}, ${bits(rate)}${what}${drops === null ? "" : `, ${drops.toFixed(1)} drops/s`}`)));
+      const up = 10 + LABEL * (order[0] % 4); // one above the other, so that neighbours' do not meet
+      const part = up / (ends.y2 - ends.y1);
+      if (rate !== null && seen.status === "up")
+        labels.push(h("text", { class: "small rate", x: ends.x2 + part * (ends.x1 - ends.x2), y: ends.y2 - up + 4, "text-anchor": "middle" }, bits(rate)));
     }
   const rows = tiers.filter((tier) => tier.length).length;
   const tall = rows * TALL + Math.max(rows - 1, 0) * BETWEEN + 28;
   return h("svg", { viewBox: `0 0 ${width} ${tall}`, width, height: tall, role: "img", "aria-label": `${tiers[0].length} spines and ${tiers[1].length} leaves` },
-    links, overview.switches.filter((each) => place[each.name]).map((each) =>
+    drawn, labels, overview.switches.filter((each) => place[each.name]).map((each) =>
       box(each, place[each.name].x, place[each.name].y, traffic.switches[each.name], overview.switches_drifted[each.name], priorities)));
 }
 

@@ -68,6 +68,8 @@ function draw() {
   hosts.draw(seen, caller);
 }
 
+window.addEventListener("resize", () => seen.overview && fabric.draw(seen)); // it is laid out for the width there is
+
 function failed(error) {
   if (error.name === "AbortError") return;
   if (error instanceof Refused && error.status === 401) return logOut(error.message);

@@ -40,6 +40,7 @@ function* needs(overview, rollouts, traffic, certificates) {
     yield ["bad", "drift", `Switch ${name} holds another intent: ${why}.`, "#fabric"];
   for (const [name, told] of Object.entries(traffic.switches)) {
     if (told.error) yield ["bad", "switch", told.error, "#fabric"];
+    if (told.warning) yield ["warn", "warning", `Switch ${name}: ${told.warning}.`, "#fabric"];
     for (const [priority, said] of Object.entries(told.alarms)) yield ["warn", "alarm", `Switch ${name}, priority ${priority}: ${said}`, "#fabric"];
     const dropped = Object.values(told.priorities).reduce((sum, each) => sum + (each.dropped_per_s || 0), 0);
     if (dropped > 0) yield ["warn", "drops", `Switch ${name} drops ${dropped.toFixed(1)} packets/s.`, "#fabric"];
