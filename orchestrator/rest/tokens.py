@@ -89,6 +89,7 @@ def bootstrap(store: Store, file: Path) -> bool:
     A file that is there already must hold a token that the store knows: never a silent second admin. It is there once
     both are kept, so that a start that was killed, or found the disk full, is simply made again.
     """
+    _finish(store, file)
     try:
         held = file.read_text(encoding="ascii")
     except FileNotFoundError:
@@ -106,8 +107,20 @@ def bootstrap(store: Store, file: Path) -> bool:
     return False
 
 
+def _unfinished(file: Path) -> Path:
+    return file.with_name(f".{file.name}.new")
+
+
+def _finish(store: Store, file: Path) -> None:
+    """Gives the first token's file its name, where a start was killed after the store had the token."""
+    with contextlib.suppress(OSError, ValueError):
+        held = _unfinished(file).read_text(encoding="ascii").strip()
+        if not file.exists() and identify(store, f"Bearer {held}") is not None:
+            _unfinished(file).rename(file)
+
+
 def _write_first(store: Store, file: Path) -> None:
-    token, unfinished = _new(), file.with_name(f".{file.name}.new")
+    token, unfinished = _new(), _unfinished(file)
     try:
         with contextlib.suppress(FileNotFoundError):
             unfinished.unlink()
@@ -117,7 +130,11 @@ def _write_first(store: Store, file: Path) -> None:
             opened.flush()
             os.fsync(handle)
         store.add_token("bootstrap", Role.ADMIN.value, digest(token))
-        unfinished.rename(file)
+        try:
+            unfinished.rename(file)
+        except OSError:
+            store.revoke_tokens("bootstrap")  # nobody has it, and it must not pass for an admin's
+            raise
     except OSError as error:
         raise StoreError(f"{file}: {error.strerror}, expected a place for the first admin token") from error
     finally:

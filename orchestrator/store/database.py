@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from sqlalchemy import Connection, Engine, select
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DataError, SQLAlchemyError
 
 from ..errors import StoreError
 from . import tables
@@ -171,6 +171,8 @@ class Database:
             raise
         except json.JSONDecodeError as error:
             raise StoreError(f"{named}holds damaged JSON: {error}") from error
+        except DataError:
+            raise  # a value that the database can't hold is no fault of the database, as SQLite's OverflowError is none
         except (SQLAlchemyError, sqlite3.Error) as error:
             origin = getattr(error, "orig", None) or error
             found = self._behind.damage(origin)

@@ -109,6 +109,8 @@ def postgres() -> Iterator[postgresql.Server]:
 def store(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Store]:
     """SQLite, or with QCLIMB_TEST_DATABASE=postgresql in the environment PostgreSQL."""
     if os.environ.get("QCLIMB_TEST_DATABASE") == "postgresql":
+        if (only := request.node.get_closest_marker("sqlite_only")) is not None:
+            pytest.skip(f"SQLite alone: {only.args[0]}")
         url = request.getfixturevalue("postgres").new()
     else:
         url = f"sqlite:///{tmp_path / 'store.db'}"

@@ -448,6 +448,15 @@ def test_a_first_start_that_is_cut_is_simply_made_again(store, tmp_path, monkeyp
     assert not tokens.bootstrap(store, file)
 
 
+def test_a_first_start_that_was_killed_once_the_store_had_the_token_is_finished(store, tmp_path):
+    file = tmp_path / "token"
+    assert tokens.bootstrap(store, file)
+    file.rename(tmp_path / ".token.new")  # as if killed before the last step
+    assert not tokens.bootstrap(store, file)
+    assert tokens.identify(store, f"Bearer {file.read_text().strip()}") is not None
+    assert [each.role for each in store.tokens(0)] == [Role.ADMIN]
+
+
 def test_what_was_done_by_whom_is_in_the_audit_log_without_secrets(admin):
     token = admin.post("/v1/tokens", json={"role": "viewer", "name": "eve"}).json()["token"]
     notes = admin.get("/v1/audit").json()

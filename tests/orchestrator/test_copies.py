@@ -64,6 +64,7 @@ def test_what_is_backed_up_in_use_is_there_after_a_restore(store, tmp_path, kind
         restore(url, tmp_path / "b")
 
 
+@pytest.mark.sqlite_only("names the database by its file; test_postgres has backups of PostgreSQL")
 def test_what_is_no_backup_or_no_place_for_one_changes_nothing(store, tmp_path):
     filled(store)
     url = f"sqlite:///{store.path}"
@@ -86,6 +87,7 @@ def test_what_is_no_backup_or_no_place_for_one_changes_nothing(store, tmp_path):
     assert sorted(path.name for path in tmp_path.glob("*.new")) == []
 
 
+@pytest.mark.sqlite_only("names the database by its file; test_postgres has backups of PostgreSQL")
 def test_a_backup_of_an_older_version_is_brought_to_todays_tables(store, tmp_path):
     token = filled(store)
     backup(f"sqlite:///{store.path}", tmp_path / "b")
@@ -99,6 +101,7 @@ def test_a_backup_of_an_older_version_is_brought_to_todays_tables(store, tmp_pat
     found.close()
 
 
+@pytest.mark.sqlite_only("names the database by its file; test_postgres has backups of PostgreSQL")
 def test_the_commands_take_the_database_from_the_settings_of_serve(store, tmp_path: Path):
     filled(store)
     settings = tmp_path / "orchestrator.toml"

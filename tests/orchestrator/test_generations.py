@@ -39,6 +39,7 @@ def rolled_out(client: TestClient, threshold_bytes: int) -> tuple[dict[str, int]
     pytest.fail("the rollout did not end")
 
 
+@pytest.mark.sqlite_only("copies the database's file")
 def test_after_a_backup_is_restored_a_host_gets_the_next_policy_and_the_rollout_waits_for_it(admin, service, tmp_path):
     first, _ = rolled_out(admin, 5000)
     model = service.store.reserve_model()

@@ -33,6 +33,18 @@ def test_a_refusal_names_the_field(admin, method, path, body, status, field):
     assert all(each["detail"] in found["detail"] for each in found["errors"])
 
 
+def test_a_wrong_number_in_a_list_is_one_finding_though_the_field_may_be_a_word_too(admin):
+    found = admin.post("/v1/revisions", json={"thresholds": [5, -1]}).json()
+    assert [each["field"] for each in found["errors"]] == ["body.thresholds.1"]
+    assert found["detail"].startswith("body.thresholds.1 is -1: ")
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe{", b"[" * 100_000])
+def test_a_body_that_can_not_be_read_is_said_with_what_is_expected(admin, content):
+    answer = admin.post("/v1/revisions", content=content, headers={"Content-Type": "application/json"})
+    assert (answer.status_code, answer.json()["detail"].startswith("body: can't be read, expected")) == (400, True)
+
+
 @pytest.mark.parametrize(
     ("method", "path", "status"),
     [("GET", "/v1/nothing", 404), ("GET", "/v1/models/7", 404), ("POST", "/v1/rollouts/7/pause", 404)],

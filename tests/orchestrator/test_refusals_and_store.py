@@ -82,6 +82,7 @@ def test_a_damaged_database_is_refused_at_the_start(tmp_path):
         Store(f"sqlite:///{path}")
 
 
+@pytest.mark.sqlite_only("damages the database's file")
 def test_it_is_not_ready_with_a_database_that_is_damaged_or_keeps_nothing(admin, service, monkeypatch):
     assert admin.get("/ready").status_code == 204
     with monkeypatch.context() as broken:

@@ -127,6 +127,8 @@ def test_a_better_model_is_offered_with_a_revision_and_not_rolled_out(in_force, 
 def test_flows_that_a_rollout_finds_under_way_are_not_its_models(in_force, admin, service, watch, records, old):
     """Until hosts have taken a model up they report the bounds of the one before."""
     again = admin.post("/v1/rollouts", json={"revision": 1}).json()["id"]
+    while service.store.setting("policy")["generation"] != again:
+        time.sleep(0.005)
     wrong = [replace(r, lower_bytes=0, upper_bytes=1) for r in bounded(records, old.forest)]
     service.store.set_setting("drift", None)
     service.recordings.add("b", "h1", wrong, None, 0)
