@@ -6,7 +6,7 @@ there where fields are wrong, each as `{"field": "body.load", "detail": "its sen
 
 import logging
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -29,6 +29,8 @@ FIRST_NAME = re.compile(r"([a-z_][a-z0-9_]*)(?:\[\d+\]|\.\w+)*(?=:| is | must | 
 ASKED_AS = {"threshold_bytes": "thresholds", "model_generation": "model"}
 """Fields of a policy, by what they are called in the request that asks for one."""
 
+UNREAD = "There was an error parsing the body"
+"""FastAPI's sentence."""
 Errors = list[dict[str, str]]
 
 
@@ -76,13 +78,17 @@ def answer_refusals(app: FastAPI) -> None:
         if error.status_code == 405:
             headers["Allow"] = ", ".join(allowed := _methods_at(request))
             said = f"{request.url.path} takes no {request.method}, expected {' or '.join(allowed)}"
+        elif error.status_code == 400 and said == UNREAD:
+            said = "body: can't be read, expected JSON in UTF-8 that is not nested this deeply"
         elif error.status_code == 404 and said == HTTPStatus.NOT_FOUND.phrase:
             said = f"there is no {request.url.path}, expected a path of /openapi.json"
         return problem(error.status_code, said, headers=headers)
 
     @app.exception_handler(RequestValidationError)
     async def wrong_field(request: Request, error: RequestValidationError) -> JSONResponse:
-        found = {_described(each, request): _place(each) for each in error.errors()}  # some are asked for twice
+        found = {
+            _described(each, request): _place(each) for each in _nearest(error.errors())
+        }  # some are asked for twice
         errors = [{"field": place, "detail": said} for said, place in found.items()]
         return problem(422, "; ".join(found), errors)
 
@@ -120,7 +126,18 @@ def _field_of(said: str, request: Request) -> str | None:
 
 
 def _place(error: Any) -> str:
-    return ".".join(str(part) for part in error["loc"])
+    """Where, without pydantic's names of the kinds that a field may have (`list[constrained-int]`)."""
+    return ".".join(str(part) for part in error["loc"] if not (isinstance(part, str) and "[" in part))
+
+
+def _nearest(errors: Sequence[Any]) -> list[Any]:
+    """Without findings for a kind that was not meant: where a list has a wrong number, it need not be a word."""
+    places = [_place(each) for each in errors]
+    return [
+        each
+        for each, place in zip(errors, places, strict=True)
+        if each["type"] != "literal_error" or not any(other.startswith(f"{place}.") for other in places)
+    ]
 
 
 def _described(error: Any, request: Request) -> str:
