@@ -33,7 +33,7 @@ NAMES = (
     "gnmi",
     "spines",
 )
-LONG = ("sim_growth", "drain", "nginx", "shares")
+LONG = ("sim_growth", "drain", "nginx", "shares", "ingest")
 """Run when they are named."""
 
 Row = dict[str, Any]

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -280,9 +280,9 @@ def enrolled(rest: httpx.Client, hosts: int) -> dict[str, str]:
 
 
 @contextmanager
-def orchestrator(place: Path, authority: Authority, hosts: int) -> Iterator[Server]:
-    """A new orchestrator with so many hosts and a policy in force."""
+def orchestrator(place: Path, authority: Authority, hosts: int, more: Sequence[str] = ()) -> Iterator[Server]:
+    """A new orchestrator with so many hosts and a policy in force; `more`: options of `serve`."""
     folder, port = Path(tempfile.mkdtemp(dir=place)), free_port()
-    argv = orchestrator_argv(folder, port, authority)
+    argv = [*orchestrator_argv(folder, port, authority), *more]
     with running(argv, port, folder / "log") as process, rest_of(folder, port, authority) as rest:
         yield Server(port, process, enrolled(rest, hosts), folder, rest)
