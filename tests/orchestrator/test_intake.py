@@ -3,8 +3,12 @@
 import asyncio
 import shutil
 import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 
+import httpx
 import numpy as np
 import pytest
 from qclimb.delivery import MEDIA_TYPE, encode_delivery
@@ -15,12 +19,14 @@ from qclimb.record_rows import from_records
 from sqlalchemy.exc import DataError
 
 from orchestrator.errors import StoreError
+from orchestrator.ingest import deliveries
 from orchestrator.ingest.deliveries import IN_HAND_BYTES, Delivery, Intake
 from orchestrator.ingest.recordings import Recordings, kept_of
 from orchestrator.metrics import Metrics
 from orchestrator.rest import tokens
 from orchestrator.rest.tokens import Role
 from orchestrator.store.store import Store
+from tests.orchestrator.served import served
 
 KEPT = {"label": "a", "records": 1}
 
@@ -37,11 +43,11 @@ def intake(store) -> Intake:
     return Intake(store, Recordings(store), Metrics(store), lambda host, generation: None)
 
 
-def take_all(intake: Intake, deliveries) -> list:
+def take_all(intake: Intake, sent) -> list:
     """The answers, but for how many records are wanted (test_quota.py)."""
 
     async def at_once():
-        return await asyncio.gather(*map(intake.take, deliveries), return_exceptions=True)
+        return await asyncio.gather(*map(intake.take, sent), return_exceptions=True)
 
     found = asyncio.run(at_once())
     return [
@@ -228,3 +234,35 @@ def test_deliveries_beyond_the_room_for_them_are_refused_unread_and_may_come_aga
     assert vars(service.recordings.statistics(None).records) == {
         "received": 1, "kept": 1, "aged_out": 0, "dropped_at_host": 3,
     }  # fmt: skip
+
+
+def test_under_overload_what_is_acknowledged_is_counted_once_and_what_is_refused_comes_again(service, monkeypatch):
+    """Eight hosts, and room for hardly more than one delivery; each comes again under its key, as hostd does."""
+    monkeypatch.setattr(deliveries, "IN_HAND_BYTES", 3000)
+    names, refused = [f"h{number}" for number in range(8)], Counter[str]()
+    rows = from_records([FlowRecord(start_ns=1, last_write_ns=1, size_bytes=5)] * 20)
+    content = encode_delivery({"histogram": SizeHistogram.of([5] * 20).to_json()}, rows)
+    issued = {}
+    for name in names:
+        service.store.put_host(name)
+        issued[name] = tokens.issue(service.store, name, Role.HOST)
+
+    def deliver(url: str, name: str) -> int:
+        taken = 0
+        with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {issued[name]}"}, timeout=120) as client:
+            while taken < 3:
+                headers = {"Content-Type": MEDIA_TYPE, "Idempotency-Key": f"{name}-{taken}"}
+                answer = client.post(f"/v1/hosts/{name}/records", content=content, headers=headers)
+                if answer.status_code == 503:
+                    assert int(answer.headers["retry-after"]) >= 1
+                    refused[name] += 1
+                    time.sleep(0.02)
+                else:
+                    assert answer.status_code == 202, answer.text
+                    taken += 1
+        return taken
+
+    with served(service) as url, ThreadPoolExecutor(len(names)) as pool:
+        assert list(pool.map(partial(deliver, url), names)) == [3] * len(names)
+    assert refused.total() > 0
+    assert service.recordings.statistics(None).hosts == dict.fromkeys(names, 60)
