@@ -104,6 +104,17 @@ def judged(seen: Seen) -> list[tuple[str, bool]]:
     return claims
 
 
+def followed(seen: Seen) -> str:
+    """What the new thresholds did to small flows, whether or not that is what one hopes for."""
+    spans = {name: (begin, end) for name, begin, end in phases(seen)}
+    if not {CHANGED, FOLLOWED} <= spans.keys():
+        return "No new thresholds came into force while the traffic was as it is after its change."
+    before, after = (mean_of(seen, *spans[name]) for name in (CHANGED, FOLLOWED))
+    better = "better" if after.high < before.low else "worse" if after.low > before.high else "the same, as far as seen"
+    words = f"{before.text()} with the thresholds of before, {after.text()} with the new ones"
+    return f"Small flows' mean slowdown: {words}: {better}."
+
+
 def table(seen: Seen) -> str:
     """Markdown: slowdowns by phase."""
     head = ["", "seconds of the traffic", "small flows", "their mean slowdown [95 %]", "p99", "medium, mean"]
@@ -204,7 +215,7 @@ def measured(seen: Seen, picture: str) -> str:
     cuts = page.table(
         ["thresholds", "bytes"], [[name, ", ".join(map(str, found))] for name, found in seen.thresholds.items()]
     )
-    return "\n\n".join([words, verdicts, table(seen), f"![slowdown by time]({picture})", steps, cuts])
+    return "\n\n".join([words, verdicts, followed(seen), table(seen), f"![slowdown by time]({picture})", steps, cuts])
 
 
 def write(seen: Seen, to: Path) -> str:

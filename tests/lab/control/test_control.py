@@ -11,7 +11,7 @@ from qclimb.policy import Mode
 from qclimb.schema import validate_gnmi
 
 from lab.cli import lab
-from lab.run.control.report import judged, load, phases, plot, table, write
+from lab.run.control.report import followed, judged, load, phases, plot, table, write
 from lab.run.control.run import PIAS, Seen, difference, mistakes
 from lab.run.control.traffic import changing
 from lab.run.settings import Control
@@ -102,6 +102,7 @@ def test_the_page_tells_each_phase_and_keeps_what_a_person_wrote(tmp_path):
     seen = seen_of(9.0)
     assert [name for name, _, _ in phases(seen)][-1] == "undone (2)" and len(phases(seen)) == 7
     assert "| bad: thresholds of 1 GiB | 40 to 55 | 300 | 9" in table(seen)
+    assert followed(seen).endswith("with the new ones: better.")
     assert "bad revision 4" in plot(seen) and "revision 3 in force" in plot(seen)
     page = tmp_path / "control.md"
     write(seen, page)
