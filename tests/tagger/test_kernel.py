@@ -76,7 +76,7 @@ def test_a_static_program_is_demoted_at_the_packet_of_each_threshold(kernel, sta
 def test_so_is_one_whose_calls_no_library_sees(kernel, request, language):
     a, b = kernel
     program = request.getfixturevalue(language)
-    for size in (1_024, 2_500_000):
+    for size in (1_024, 100_000, 10_485_760):
         seen = send(a, b, program, size)
         assert edges(seen) == at_packets(demoted(size), seen)
 
@@ -86,7 +86,7 @@ def test_a_server_answers_by_sendfile(kernel, tmp_path):
         pytest.skip("needs nginx and curl")
     a, b = kernel
     tmp_path.chmod(0o755)
-    sizes = (1_024, 100_000, 1_000_000)
+    sizes = (1_024, 100_000, 1_000_000, 10_485_760)
     for size in sizes:
         (tmp_path / str(size)).write_bytes(bytes(size))
     config = tmp_path / "nginx.conf"
@@ -108,17 +108,18 @@ def test_a_server_answers_by_sendfile(kernel, tmp_path):
         server.terminate()
         server.wait(60)
     told = [record.size_bytes for record in a.told(len(sizes) + 1)][-len(sizes) :]
-    assert [found - size for found, size in zip(told, sizes, strict=True)] == pytest.approx([240] * 3, abs=40)
+    assert [found - size for found, size in zip(told, sizes, strict=True)] == pytest.approx([240] * len(sizes), abs=40)
     assert edges(seen) == at_packets(flows(told), seen)
 
 
-def test_a_client_that_uploads(kernel, tmp_path):
+@pytest.mark.parametrize("size", [1_024, SIZE, 10_485_760])
+def test_a_client_that_uploads(kernel, tmp_path, size):
     if not shutil.which("curl"):
         pytest.skip("needs curl")
     a, b = kernel
     port = next(PORTS)
     body = tmp_path / "body"
-    body.write_bytes(bytes(SIZE))
+    body.write_bytes(bytes(size))
     server = (
         "import http.server\n"
         "class Taker(http.server.BaseHTTPRequestHandler):\n"

@@ -13,7 +13,7 @@ from stand import B, policy, wait_until
 
 pytestmark = pytest.mark.fabric
 FLOW_BYTES = 1_000_000
-FIRST, SECOND = 3, 12
+FIRST, SECOND = 2, 8
 """Flows of the two tasks: where the first one ends, the second one still has much to come."""
 HELD_BYTES = 4_096
 
