@@ -25,8 +25,8 @@ def integer(value: object, place: str, lowest: int, highest: int, error: ErrorTy
 
 
 def decimal(value: object, place: str, lowest: int, highest: int, error: ErrorType) -> int:
-    """An integer that travels as a number or as decimal digits (RFC 7951 section 6.1, CONFIG_DB)."""
-    if isinstance(value, str) and re.fullmatch(r"-?[0-9]{1,20}", value):
+    """An integer that travels as a number or as decimal digits (RFC 7951 section 6.1, RFC 7950 9.2.1, CONFIG_DB)."""
+    if isinstance(value, str) and re.fullmatch(r"[+-]?0*[0-9]{1,20}", value):
         return integer(int(value), place, lowest, highest, error)
     return integer(value, place, lowest, highest, error)
 

@@ -1,9 +1,10 @@
 """A switch intent as JSON_IETF of qclimb.yang (RFC 7951): 64-bit integers and decimals leave as strings."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
-from .checks import UINT64_MAX, decimal, mapping, only_known, required, sequence, shown
+from .checks import UINT64_MAX, decimal, integer, mapping, only_known, required, sequence, shown
 from .errors import IntentError
 from .policy import MAX_PRIORITIES
 from .switch import (
@@ -81,7 +82,7 @@ def fields_of_tree(obj: object) -> dict[str, Any]:
         if name in config:
             fields[name.replace("-", "_")] = number(config[name], f"{place}/{name}")
     if "unpinned-dscp" in config:
-        fields["unpinned_dscp"] = number(config["unpinned-dscp"], f"{place}/unpinned-dscp", 63)
+        fields["unpinned_dscp"] = _small(config["unpinned-dscp"], f"{place}/unpinned-dscp", 0, 63)
     return fields
 
 
@@ -99,6 +100,11 @@ def number(value: object, place: str, largest: int = UINT64_MAX) -> int:
     return decimal(value, place, 0, largest, IntentError)
 
 
+def _small(value: object, place: str, lowest: int, highest: int) -> int:
+    """An integer of at most 32 bits, which is a number in RFC 7951, never a string."""
+    return integer(value, place, lowest, highest, IntentError)
+
+
 def dynamic_th(value: object, place: str) -> int | None:
     """A share of the buffer, where one is told."""
     return None if value is None else decimal(value, place, LEAST_TH, LARGEST_TH, IntentError)
@@ -111,8 +117,8 @@ def share_texts(each: QueueClass) -> dict[str, str]:
 
 def shares_of(row: Mapping[str, Any], place: str) -> dict[str, float]:
     """A class's shares by name, from leaves or fields."""
-    found = {name: (row.get(name.replace("_", "-"), row.get(name))) for name in SHARES}
-    return {name: share_of_text(value, f"{place} {name}") for name, value in found.items() if value is not None}
+    leaf_of = {name: name if name in row else name.replace("_", "-") for name in SHARES}
+    return {name: share_of_text(row[leaf], f"{place} {name}") for name, leaf in leaf_of.items() if leaf in row}
 
 
 def share_text(share: float) -> str:
@@ -121,13 +127,12 @@ def share_text(share: float) -> str:
 
 
 def share_of_text(value: object, place: str) -> float:
-    """The share of a decimal64, a string or a number."""
-    if isinstance(value, str | int | float) and not isinstance(value, bool):
-        try:
-            return float(value)
-        except ValueError:
-            pass
-    raise IntentError(f"{place} is {shown(value)}, expected a decimal number")
+    """The share of a decimal64, a string (RFC 7950 section 9.3.1) or a number."""
+    if isinstance(value, str) and re.fullmatch(rf"[+-]?[0-9]+(\.[0-9]{{1,{SHARE_DIGITS}}}0*)?", value):
+        return float(value)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return round(float(value), SHARE_DIGITS)
+    raise IntentError(f"{place} is {shown(value)}, expected a decimal number of at most {SHARE_DIGITS} digits")
 
 
 def _classes(obj: object) -> tuple[QueueClass, ...]:
@@ -137,12 +142,16 @@ def _classes(obj: object) -> tuple[QueueClass, ...]:
         here = f"{place}/config"
         found.append(
             QueueClass(
-                priority=number(key, f"{place}/priority", MAX_PRIORITIES - 1),
-                dscp=number(required(config, "dscp", here, IntentError), f"{here}/dscp", 63),
-                queue=number(required(config, "queue", here, IntentError), f"{here}/queue", LAST_QUEUE),
+                priority=_small(key, f"{place}/priority", 0, MAX_PRIORITIES - 1),
+                dscp=_small(required(config, "dscp", here, IntentError), f"{here}/dscp", 0, 63),
+                queue=_small(required(config, "queue", here, IntentError), f"{here}/queue", 0, LAST_QUEUE),
                 path=config.get("path", BALANCED),
                 threshold_bytes=number(config.get("threshold-bytes", 0), f"{here}/threshold-bytes"),
-                dynamic_th=dynamic_th(config.get("dynamic-th"), f"{here}/dynamic-th"),
+                dynamic_th=(
+                    _small(config["dynamic-th"], f"{here}/dynamic-th", LEAST_TH, LARGEST_TH)
+                    if "dynamic-th" in config
+                    else None
+                ),
                 **shares_of(config, here),
             )
         )
@@ -169,7 +178,7 @@ def _entries(
         key = required(members, key_name, f"{place}/{list_name}", IntentError)
         here = f"{place}/{list_name}[{key_name}='{key}']"
         config = _members(members.get("config", {}), f"{here}/config", leaves | {key_name})
-        if str(config.get(key_name, key)) != str(key):
+        if (own := required(config, key_name, f"{here}/config", IntentError)) != key or type(own) is not type(key):
             raise IntentError(
                 f"{here}/config/{key_name} is {shown(config[key_name])}, expected the list's key {shown(key)}"
             )

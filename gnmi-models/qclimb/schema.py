@@ -16,7 +16,7 @@ from typing import Any
 
 import libyang
 
-from .checks import UINT64_MAX, mapping
+from .checks import UINT64_MAX, mapping, shown
 from .errors import IntentError
 from .gnmi import MODULE, unwrapped
 from .switch import SHARE_DIGITS
@@ -48,7 +48,10 @@ def validate_gnmi(obj: object, *, state: bool = False) -> None:
     types = _gnmi_types()
 
     def retyped(name: str, value: Any) -> Any:
-        return _as_json_ietf(value, types.get(name.removeprefix(f"{MODULE}:")))
+        base = types.get(name.removeprefix(f"{MODULE}:"))
+        if base in _WIDE and isinstance(value, str) and re.search(r"^\s|\s$|0[xX]", value):  # which libyang takes
+            raise IntentError(f"{name} is {shown(value)}, expected decimal digits (RFC 7950 section 9.2.1)")
+        return _as_json_ietf(value, base)
 
     try:
         tree = _retyped(unwrapped(obj), retyped)

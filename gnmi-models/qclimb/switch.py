@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from math import isclose
 from types import MappingProxyType
 from typing import Literal, get_args
 
@@ -21,6 +20,7 @@ LEAST_TH, LARGEST_TH = -8, 8
 """of a BUFFER_PROFILE's dynamic_th (sonic-buffer-profile.yang)"""
 SHARES = ("max_share", "foretold_share")
 SHARE_DIGITS = 9
+SHARES_SUM = (0.999999, 1.000001)
 """of a share on the wire (decimal64)"""
 
 
@@ -82,8 +82,8 @@ class PathWeights:
                 raise IntentError(f"path name is {name!r}, expected a spine's: {name!r} means all of them")
             if not (isinstance(share, int | float) and 0 <= share <= 1):  # refuses NaN too
                 raise IntentError(f"path {name} share is {shown(share)}, expected a number in [0, 1]")
-        total = sum(self.share.values())
-        if not isclose(total, 1, abs_tol=1e-6):
+        total = round(sum(round(share, SHARE_DIGITS) for share in self.share.values()), SHARE_DIGITS)
+        if not SHARES_SUM[0] <= total <= SHARES_SUM[1]:
             raise IntentError(f"path shares sum to {total}, expected 1")
         object.__setattr__(self, "share", MappingProxyType(dict(sorted(self.share.items()))))
 
