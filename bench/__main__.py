@@ -33,7 +33,7 @@ NAMES = (
     "gnmi",
     "spines",
 )
-LONG = ("sim_growth", "drain", "nginx", "shares", "ingest")
+LONG = ("sim_growth", "drain", "nginx", "shares", "ingest", "gnmi_fuzz")
 """Run when they are named."""
 
 Row = dict[str, Any]

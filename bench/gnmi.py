@@ -4,23 +4,26 @@
 as fast as gRPC from Python gets. Same client, same run, the two in turn; `ratio` is to the probe's time.
 
 Get leaf  so many clients with a connection each, a Get after the other
-Set       one leaf, and an intent of 8 classes, on 128 ports of 8 queues: answered when the rows are written
+Set       one leaf, an intent of 8 classes, and one of 2 classes that is laid over 128 ports where there was none (256
+          rows of QUEUE, and what belongs to them): answered when the rows are written
 on change from the Set to the last of so many subscribers that hears of it
+idle      CPU time and memory with an intent on 128 ports; what each of a thousand subscriptions adds
 """
 
 import asyncio
 import json
+import os
 import statistics
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import grpc
 import redis
@@ -29,13 +32,17 @@ from pygnmi.spec.v080 import gnmi_pb2_grpc
 from qclimb.intent import QueueClass, SwitchIntent
 from qclimb.pki import Authority
 
-PORTS, CLIENTS, SUBSCRIBERS = 128, (1, 8, 32), (1, 32)
+PORTS, CLIENTS, SUBSCRIBERS, STREAMS = 128, (1, 8, 32), (1, 32, 256), 1000
+IDLE_S = 20.0
+CONNECTIONS = 32
 GETS, SETS, ROUNDS = 300, 20, 3
 GENERATION = ("qclimb", "config", "generation")
 OPTIONS = (("grpc.use_local_subchannel_pool", 1),)
 
 Row = dict[str, Any]
 Open = Callable[[], grpc.aio.Channel]
+Measured = TypeVar("Measured")
+EMPTY = pb.TypedValue(json_ietf_val=b"{}")
 
 
 def path(*names: str) -> pb.Path:
@@ -90,22 +97,37 @@ async def serve(folder: Path) -> None:
 
 
 @contextmanager
-def ports_of(command: list[str]) -> Iterator[tuple[int, int]]:
+def ports_of(command: list[str]) -> Iterator[tuple[int, ...]]:
     """A server's two ports, over mTLS and plain, as it prints them."""
+    with started(command) as (ports, _):
+        yield ports
+
+
+@contextmanager
+def started(command: list[str], count: int = 2, log: Path | None = None) -> Iterator[tuple[tuple[int, ...], int]]:
+    """As many ports as it prints, and its process; what it says goes to the log."""
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     try:
         assert process.stdout
         said: list[int] = []
-        while len(said) < 2:
+        while len(said) < count:
             line = process.stdout.readline()
             if not line:
                 raise RuntimeError(f"{command[2]} ended")
             said += [int(line.partition(" port=")[2].split()[0])] if " port=" in line else []
-        threading.Thread(target=process.stdout.read, daemon=True).start()  # a full pipe would stop it
-        yield said[0], said[1]
+        threading.Thread(target=_copied, args=(process.stdout, log), daemon=True).start()
+        yield tuple(said), process.pid
     finally:
         process.kill()
         process.wait()
+
+
+def _copied(lines: Iterable[str], log: Path | None) -> None:
+    """A full pipe would stop whoever writes to it."""
+    with (log or Path(os.devnull)).open("w") as file:
+        for line in lines:
+            file.write(line)
+            file.flush()
 
 
 async def gets(opens: Open, clients: int) -> float:
@@ -139,9 +161,34 @@ async def sets(opens: Open, classes: int) -> float:
         return statistics.median(times)
 
 
+async def laid(opens: Open) -> float:
+    """Seconds a Set of two classes where there was no intent."""
+    async with opens() as channel:
+        stub, times = gnmi_pb2_grpc.gNMIStub(channel), []
+        for number in range(1, 1 + SETS):
+            await stub.Set(pb.SetRequest(replace=[pb.Update(path=path("qclimb"), val=EMPTY)]))
+            begun = time.perf_counter()
+            await stub.Set(whole(number, 2))
+            times.append(time.perf_counter() - begun)
+        return statistics.median(times)
+
+
 async def changes(opens: Open, subscribers: int) -> float:
     """Seconds from a Set to the last of so many that hear of it."""
     heard = asyncio.Semaphore(0)
+    async with subscribed(opens, subscribers, heard) as stub:
+        times = []
+        for number in range(2, 2 + SETS):
+            begun = time.perf_counter()
+            await stub.Set(leaf(number))
+            await all_of(heard, subscribers)
+            times.append(time.perf_counter() - begun)
+    return statistics.median(times)
+
+
+@asynccontextmanager
+async def subscribed(opens: Open, subscribers: int, heard: asyncio.Semaphore) -> AsyncIterator[Any]:
+    """So many that hear of the generation, by 32 connections at most; and a stub of another."""
 
     async def one(channel: grpc.aio.Channel) -> None:
         listed = pb.SubscriptionList(
@@ -158,23 +205,17 @@ async def changes(opens: Open, subscribers: int) -> float:
                 heard.release()
                 is_first = False
 
-    channels = [opens() for _ in range(subscribers)]
+    channels = [opens() for _ in range(min(subscribers, CONNECTIONS))]
     async with opens() as channel:
         stub = gnmi_pb2_grpc.gNMIStub(channel)
         await stub.Set(whole(1, 1))
-        tasks = [asyncio.create_task(one(each)) for each in channels]
+        tasks = [asyncio.create_task(one(channels[n % len(channels)])) for n in range(subscribers)]
         await all_of(heard, subscribers)  # synchronised
-        times = []
-        for number in range(2, 2 + SETS):
-            begun = time.perf_counter()
-            await stub.Set(leaf(number))
-            await all_of(heard, subscribers)
-            times.append(time.perf_counter() - begun)
+        yield stub
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
     await asyncio.gather(*(each.close() for each in channels))
-    return statistics.median(times)
 
 
 async def all_of(heard: asyncio.Semaphore, count: int) -> None:
@@ -195,6 +236,36 @@ def whole(generation: int, classes: int) -> pb.SetRequest:
     return pb.SetRequest(replace=[pb.Update(path=path("qclimb"), val=val)])
 
 
+async def held(opens: Open, process: int) -> list[Row]:
+    """What the process takes while nothing happens, without and with a thousand subscriptions."""
+    async with opens() as channel:
+        await gnmi_pb2_grpc.gNMIStub(channel).Set(whole(1, 8))
+    base_kib, base_share = await idle(process)
+    async with subscribed(opens, STREAMS, asyncio.Semaphore(0)):
+        full_kib, full_share = await idle(process)
+    return [
+        {"what": "idle", "MiB": base_kib / 1024, "CPU %": 100 * base_share},
+        {"what": f"idle, {STREAMS} subscriptions", "MiB": full_kib / 1024, "CPU %": 100 * full_share},
+        {"what": "a subscription", "MiB": (full_kib - base_kib) / STREAMS / 1024},
+    ]
+
+
+async def idle(process: int) -> tuple[int, float]:
+    """Memory in KiB, and the share of a core over some seconds."""
+    before_s = cpu_s(process)
+    await asyncio.sleep(IDLE_S)
+    return resident_kib(process), (cpu_s(process) - before_s) / IDLE_S
+
+
+def cpu_s(process: int) -> float:
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def resident_kib(process: int) -> int:
+    return int(Path(f"/proc/{process}/status").read_text().partition("VmRSS:")[2].split()[0])
+
+
 def compared(what: str, probe: Open, own: Open, measure: Callable[[Open], Awaitable[float]]) -> Row:
     """Both in turn, the medians."""
     times: dict[str, list[float]] = {"probe": [], "own": []}
@@ -205,7 +276,7 @@ def compared(what: str, probe: Open, own: Open, measure: Callable[[Open], Awaita
     return {"what": what, "probe ms": 1000 * base, "ms": 1000 * ours, "ratio": ours / base}
 
 
-async def _awaited(measured: Awaitable[float]) -> float:
+async def _awaited(measured: Awaitable[Measured]) -> Measured:
     return await measured
 
 
@@ -220,17 +291,17 @@ def run() -> list[Row]:
         tls = [f"--tls-{name}={folder / file}" for name, file in TLS_FILES.items()]
         command = [sys.executable, "-m", "switchd.cli", "--redis", url, "--backend", "redis", "--quiet-s", "0", *tls]
         command += ["--listen", "127.0.0.1:0", "--plain-loopback", "127.0.0.1:0"]
-        own = stack.enter_context(ports_of(command))
+        own, process = stack.enter_context(started(command))
         probe = stack.enter_context(ports_of([sys.executable, "-m", "bench.gnmi", place]))
         ca, key, certificate = (
             (folder / f"{n}").read_bytes() for n in ("ca.pem", "orchestrator.key", "orchestrator.pem")
         )
         credentials = grpc.ssl_channel_credentials(ca, key, certificate)
 
-        def secure(ports: tuple[int, int]) -> Open:
+        def secure(ports: tuple[int, ...]) -> Open:
             return lambda: grpc.aio.secure_channel(f"127.0.0.1:{ports[0]}", credentials, OPTIONS)
 
-        def plain(ports: tuple[int, int]) -> Open:
+        def plain(ports: tuple[int, ...]) -> Open:
             return lambda: grpc.aio.insecure_channel(f"127.0.0.1:{ports[1]}", OPTIONS)
 
         found = []
@@ -241,10 +312,12 @@ def run() -> list[Row]:
         for what, classes in (("one leaf", 0), ("an intent of 8 classes", 8)):
             measure = lambda opens, n=classes: sets(opens, n)  # noqa: E731
             found.append(compared(f"Set of {what}", plain(probe), plain(own), measure))
+        what = f"Set of 2 classes where there was none, {PORTS} ports"
+        found.append(compared(what, plain(probe), plain(own), laid))
         for subscribers in SUBSCRIBERS:
             measure = lambda opens, n=subscribers: changes(opens, n)  # noqa: E731
             found.append(compared(f"Set to {subscribers} on change", plain(probe), plain(own), measure))
-        return found
+        return found + asyncio.run(_awaited(held(plain(own), process)))
 
 
 TLS_FILES = {"cert": "switch.pem", "key": "switch.key", "ca": "ca.pem"}
