@@ -103,7 +103,7 @@ def table(ground: str, results: Results) -> list[tuple[str, ...]]:
 
 def receiver(ground: str, results: Results) -> list[tuple[str, ...]]:
     """What the receiver pays, a line a variant of one ground (QCLIMB, NSDI'24, Fig. 17 and Table 3)."""
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for variant in VARIANTS:
         outcomes = results.get((ground, variant), ())
         flows = sum(len(outcome.flows) for outcome in outcomes)
