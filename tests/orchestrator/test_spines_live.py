@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.orchestrator.test_fabric import Orchestrator, wait_for
-from tests.switchd.stand import PLATFORM, Pki, running_daemon, running_redis
+from tests.switchd.stand import COUNTERS, PLATFORM, Pki, running_daemon, running_redis
 from tests.switchd.test_seen import running_orchagent
 from tests.switchd.test_steering import Leaf
 
@@ -65,6 +65,16 @@ def test_a_link_that_dies_takes_its_spine_out_of_the_policy_and_brings_it_back(o
     assert rollout["phase"] == "done", rollout
     assert policy(one)["spines"] == 2
     wait_for(lambda: (leaf.goes(47), leaf.goes(43)) == ({"Ethernet8"}, {"Ethernet12"}), "each by its spine")
+
+    counters = leaf.server.db(COUNTERS)
+    for queue, sent, dropped in ((6, 700, 1), (5, 42, 2)):
+        counters.hset("COUNTERS_QUEUE_NAME_MAP", f"Ethernet8:{queue}", f"oid:{queue}")
+        row = {"SAI_QUEUE_STAT_BYTES": sent, "SAI_QUEUE_STAT_DROPPED_PACKETS": dropped}
+        counters.hset(f"COUNTERS:oid:{queue}", mapping=row)
+    link = lambda: told()["spines"]["s1"]["leaves"]["l1"]  # noqa: E731
+    wait_for(
+        lambda: (link()["link_bytes"], link()["link_dropped_packets"]) == (742, 3), "what the link carried is told"
+    )
 
     leaf.link("Ethernet8", False)
     wait_for(lambda: policy(one).get("spines", 0) == 0 and told()["used"] == ["s2"], "s1 is left out")
