@@ -9,6 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 from qclimb.histogram import SizeHistogram
+from qclimb.lengths import Announced, LengthRule, Score, Service, Use
 from qclimb.stretch import Stretch
 from qclimb.switch_state import SpineState, SwitchState
 
@@ -285,7 +286,31 @@ def test_each_link_tells_what_it_carries_and_which_one_drops(page, service):
 def test_a_viewer_is_offered_nothing_that_it_may_not_do(page, service):
     log_in(page, service, Role.VIEWER)
     assert page.locator("#start").is_hidden() and page.locator("#revise").is_hidden()
+    assert page.locator("#lengths").inner_text() == "Hosts have found none yet."
     assert "asks for an admin's token" in page.locator("#audit-log").inner_text()
+
+
+def test_lengths_are_listed_with_their_score_and_an_operator_forbids_one(page, service):
+    rule = LengthRule(12, 4, False, 16)
+    found = Announced(Service("kafka", 1, 9092), rule, Use.IN_FORCE, Score(exact=970, short=25, beyond=5))
+    web = Announced(Service("nginx", 1, 80), None, Use.IN_FORCE, Score(exact=20))
+    service.lengths.heard("h1", [found, web])
+    log_in(page, service)
+    row = page.locator("#lengths tr", has_text="kafka:accepts:9092")
+    for said in ("4 bytes at 12, little endian + 16", "1,000", "97.0 %", "2.5 %", "0.5 %", "in force"):
+        assert said in row.inner_text()
+    assert "Content-Length" in page.locator("#lengths tr", has_text="nginx:accepts:80").inner_text()
+    row.get_by_role("button", name="Pin").click()
+    row.get_by_text("pinned").wait_for()
+    assert service.lengths.fabric.known[found.service].rule == rule
+    row.get_by_role("button", name="Forbid").click()
+    row.get_by_text("forbidden").wait_for()
+    assert service.lengths.fabric.known[found.service].use is Use.FORBIDDEN
+    shot(page, "lengths")
+    row.get_by_role("button", name="Take back").click()
+    row.wait_for(state="detached")
+    assert found.service not in service.lengths.fabric.known
+    page.locator("#audit-log", has_text="pin-lengths").wait_for()
 
 
 def test_it_fits_a_phone_and_the_dark_and_goes_by_keyboard(page, service):

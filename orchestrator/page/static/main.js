@@ -5,6 +5,7 @@ import { byId, h, pill, show } from "./dom.js";
 import * as charts from "./charts.js";
 import * as fabric from "./fabric.js";
 import * as hosts from "./hosts.js";
+import * as lengths from "./lengths.js";
 import * as overview from "./overview.js";
 import * as rollouts from "./rollouts.js";
 
@@ -39,6 +40,7 @@ async function ask() {
       certificates: get("/v1/certificates"),
       sizes: get(`/v1/flows/statistics${query}`),
       felt: get("/v1/felt"),
+      lengths: get("/v1/lengths"),
       foretold: get(`/v1/foretold${query}${query ? "&" : "?"}load=${load}`),
       audit: caller.role === "admin" ? get("/v1/audit?last=100") : null,
     };
@@ -66,6 +68,7 @@ function draw() {
   charts.draw(seen);
   fabric.draw(seen);
   hosts.draw(seen, caller);
+  lengths.draw(seen);
 }
 
 window.addEventListener("resize", () => seen.overview && fabric.draw(seen)); // it is laid out for the width there is
@@ -159,6 +162,7 @@ function begin() {
   theme(localStorage.getItem("qclimb-theme") || "auto");
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => theme(localStorage.getItem("qclimb-theme") || "auto"));
   for (const id of ["label", "load"]) byId(id).addEventListener("change", ask);
+  lengths.begin({ toast, ask });
   rollouts.begin({ toast, post, ask: () => {
     seen.revisions = seen.models = null;
     return ask();

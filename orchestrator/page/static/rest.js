@@ -30,6 +30,8 @@ async function ask(method, path, body) {
 // Of a list in pages all of them.
 export const get = (path) => ask("GET", path);
 export const post = (path, body) => ask("POST", path, body);
+export const put = (path, body) => ask("PUT", path, body);
+export const remove = (path) => ask("DELETE", path);
 
 // Server-sent events, by fetch: EventSource sends no token. Calls `heard(name, data)`; returns when the stream ends.
 export async function listen(path, heard, signal) {
