@@ -19,6 +19,8 @@ COMPARED = ("tcp", "pias", "qclimb", "qclimb-no-forest", "qclimb-no-footprint")
 """Schemes, unless told otherwise."""
 SCHEMES = (*COMPARED, "qclimb-lengths", "pias-shares", "qclimb-shares", "qclimb-paper-slack")
 TRACES = ("web", "spark", "kv")
+MORE_TRACES = ("training", "bulk")
+"""Replayed where they are asked for."""
 BOUNDS_FIGURES = (7, 8, 9, 10, 11, 12, 14, 18, 20, 21, 22, 27)
 SPINE_SCHEMES = ("mlfq-2", "mp-2", "mp-2-drain", "mlfq-5", "qclimb-2", "mp-qclimb-2", "qclimb-5")
 OPTAX_FIGURES = ("base", "bulk", "slow", "fig10", "fig11", "fig12", "fig13", "blocks")
@@ -143,7 +145,11 @@ class Bounds:
     verdict a claim. A rerun goes on where it stopped.
     """
 
-    traces: tuple[str, ...] = setting(TRACES, "Which recordings.", Names(TRACES))
+    traces: tuple[str, ...] = setting(
+        TRACES,
+        f"Which recordings; with --sources there are also {', '.join(MORE_TRACES)}.",
+        Names(TRACES + MORE_TRACES),
+    )
     figures: tuple[int, ...] = setting(BOUNDS_FIGURES, "Of the paper.", Names(BOUNDS_FIGURES))
     loads: tuple[float, ...] = setting((0.5, 0.7), "Where a figure has it.", Numbers(float, below=1))
     seeds: tuple[int, ...] = seeds()

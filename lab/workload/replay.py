@@ -11,6 +11,9 @@ decided, is decided here:
 - **Places.** Four recorded hosts become eight: each connection is laid on one of eight images of the recorded
   hosts that keep racks apart (exclusive or with 0 to 7), heaviest first, each where hosts then send and receive most
   evenly. All flows of a connection stay together.
+- **Side by side.** Training and bulk cannot be laid evenly like that: a parameter server is one end of each of its
+  flows, and a hundred uploads are most of bulk. There a window is cut into eight pieces of as many bytes, which run at
+  once as eight jobs, each on an image of its own; pieces change places as long as that makes hosts' shares more even.
 - **Requests.** Where servers answer clients (web, kv) the answers are replayed, and asked for by the replay's own
   requests of 32 bytes; Spark's peers are replayed in both directions.
 - **Parts.** The flows with the first quarter of the bytes are what forests learn from, the rest are cut into windows of
@@ -20,7 +23,7 @@ decided, is decided here:
 from __future__ import annotations
 
 from functools import cache
-from itertools import pairwise
+from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -77,11 +80,19 @@ def replay(
     part = part_of(wire_bytes(size), window + 1, source.windows)
     rows, size = rows[part], size[part]
     wire = wire_bytes(size)
-    start_us, seconds = _starts(
-        numbers["start_ns"][rows].astype(np.int64), texts["task"][rows], wire, load * len(hosts) * host_rate_bps / 8
-    )
+    bytes_per_s = load * len(hosts) * host_rate_bps / 8
+    start_ns = numbers["start_ns"][rows].astype(np.int64)
     sender, receiver = _recorded_hosts(recorded, rows)
-    image = _images(numbers["connection"][rows].astype(np.int64), sender, receiver, wire, turn)
+    if source.at_once == 1:
+        start_us, seconds = _starts(start_ns, texts["task"][rows], wire, bytes_per_s)
+        image = _images(numbers["connection"][rows].astype(np.int64), sender, receiver, wire, turn)
+    else:
+        start_us, piece, seconds = _side_by_side(start_ns, texts["task"][rows], wire, bytes_per_s, source.at_once)
+        image = _evenly(piece, sender, receiver, wire, turn)[piece]
+        order = np.argsort(start_us, kind="stable")
+        rows, size, wire, start_us, image, sender, receiver = (
+            each[order] for each in (rows, size, wire, start_us, image, sender, receiver)
+        )
     sender, receiver = PLACES[sender] ^ image, PLACES[receiver] ^ image
     first = np.clip(numbers["first_write_bytes"][rows].astype(np.int64), 1, size)
     asked = np.clip(numbers["footprint_bytes"][rows].astype(np.int64), first, size)
@@ -89,6 +100,7 @@ def replay(
     said[said < asked] = 0
     raised = numbers["size_bytes"][rows].astype(np.int64) < MIN_FLOW_BYTES
     first[raised] = asked[raised] = MIN_FLOW_BYTES
+    said[raised & (said == numbers["size_bytes"][rows])] = MIN_FLOW_BYTES
     pulls = numbers["role"][rows] == 1
     client, server = np.where(pulls, receiver, sender), np.where(pulls, sender, receiver)
     flows = tuple(
@@ -130,6 +142,48 @@ def _starts(start_ns: Ints, task: NDArray[Any], wire: Ints, bytes_per_s: float) 
         start_us[low:high] = (begin + passed) * 1e6
         begin += length
     return start_us.astype(np.int64), begin
+
+
+def _side_by_side(
+    start_ns: Ints, task: NDArray[Any], wire: Ints, bytes_per_s: float, pieces: int
+) -> tuple[Ints, Ints, float]:
+    """Arrival times in us where pieces of as many bytes run at once; each flow's piece; seconds, alike for all."""
+    seconds = float(wire.sum()) / bytes_per_s
+    before = np.cumsum(wire) - wire
+    piece = np.minimum(before * pieces // wire.sum(), pieces - 1)
+    start_us = np.zeros(start_ns.size, np.int64)
+    for number in range(pieces):
+        mine = piece == number
+        if mine.any():
+            start_us[mine], _ = _starts(start_ns[mine], task[mine], wire[mine], float(wire[mine].sum()) / seconds)
+    return start_us, piece, seconds
+
+
+def _evenly(piece: Ints, sender: Ints, receiver: Ints, wire: Ints, turn: int) -> Ints:
+    """The image of each piece, no two alike: two of them change places while that lowers the sum of the squares."""
+    bytes_of = np.zeros((2, IMAGES, PLACES.size))
+    np.add.at(bytes_of[0], (piece, sender), wire)
+    np.add.at(bytes_of[1], (piece, receiver), wire)
+    at = PLACES[None, :] ^ np.arange(IMAGES)[:, None]  # image, recorded host -> host
+
+    def cost(image: Ints) -> float:
+        carried = np.zeros((2, IMAGES))
+        for number in range(IMAGES):
+            carried[:, at[image[number]]] += bytes_of[:, number]
+        return float((carried**2).sum())
+
+    image = (np.arange(IMAGES) + turn) % IMAGES
+    least = cost(image)
+    for _ in range(IMAGES):
+        before = least
+        for one, other in combinations(range(IMAGES), 2):
+            tried = image.copy()
+            tried[[one, other]] = tried[[other, one]]
+            if (found := cost(tried)) < least:
+                image, least = tried, found
+        if least == before:
+            break
+    return image
 
 
 def _recorded_hosts(recorded: recording.Recording, rows: Ints) -> tuple[Ints, Ints]:

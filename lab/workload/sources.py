@@ -23,6 +23,9 @@ class Source:
     services: int = 1
     """Recorded service ports become so many services, in turn of their first flow."""
     windows: int = 5
+    at_once: int = 1
+    """A window is cut into so many pieces of as many bytes, which run side by side, each on an image of the recorded
+    hosts of its own: where one recorded host is the end of most flows, or few flows carry most bytes."""
 
     @property
     def endpoints(self) -> tuple[Endpoint, ...]:
@@ -44,5 +47,9 @@ SOURCES = {
         Source("spark", both_ways=True, services=6),
         # With 381 bytes in the mean, 15 Mb/s would be 17,000 flows a second at load 0.5.
         Source("kv", host_rate_mbps=2, windows=1),
+        # All flows begin or end at one server; 4 KB in the mean, and 15 Mb/s would be 2,400 flows a second at load 0.7.
+        Source("training", host_rate_mbps=6, both_ways=True, windows=3, at_once=8),
+        # Uploads of up to 34 MB; 150 of them carry most bytes.
+        Source("bulk", host_rate_mbps=30, both_ways=True, services=2, windows=3, at_once=8),
     )
 }

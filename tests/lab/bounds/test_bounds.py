@@ -20,7 +20,7 @@ from lab.run.bounds.report import by_share
 from lab.run.bounds.run import recording_of, topology_of, unusable
 from lab.run.bounds.schemes import PUBLISHED_THRESHOLDS, VARIANTS, is_told, words_of
 from lab.run.programs.fanin_client import schedule, value_bytes
-from lab.run.settings import BOUNDS_FIGURES, TRACES, Bounds
+from lab.run.settings import BOUNDS_FIGURES, MORE_TRACES, TRACES, Bounds
 from lab.workload import guards, programs
 from lab.workload.ground import Loopback
 from lab.workload.passes import Word, run_pass
@@ -41,7 +41,7 @@ def test_figures_name_schemes_that_there_are():
 
 def test_the_command_knows_the_figures_and_recordings_that_there_are():
     assert tuple(sorted({number for figure in FIGURES for number in figure.numbers})) == BOUNDS_FIGURES
-    assert tuple(SOURCES) == TRACES
+    assert tuple(SOURCES) == TRACES + MORE_TRACES
 
 
 def test_what_each_source_gives_is_run_where_it_is_asked_for():
