@@ -12,11 +12,13 @@ from .checks import integer
 from .errors import LengthError
 from .hostfile import CRC, VERSION, check_crc, check_equal, check_kind
 from .layout import CHAR, I16, U8, U16, U32, U64, Field, Layout
-from .lengths import Announced, LengthRule, Service, Use
+from .lengths import HEAD_BYTES, Announced, LengthRule, Service, Use
 
 LENGTHS_MAGIC, PROPOSAL_MAGIC = 0x314E4351, 0x31504351  # "QCN1", "QCP1"
 ENTRIES_MOST = 1024
 CANDIDATES_MOST = 64
+TAGS_MOST = 16
+TAG_BELOW = 64
 BIG_ENDIAN = 128
 
 LENGTHS_HEADER = Layout(
@@ -33,12 +35,12 @@ ENTRY = Layout(
     "qclimb_length_entry",
     {
         "comm": Field(CHAR.table(16), "the process's name"),
-        "port": Field(U16, "of the listening side; 0: all from 32768 on"),
+        "port": Field(U16, "of the listening side; 0: all of the kernel's choice"),
         "role": Field(U8.up_to(1), "1: this side accepts, 0: it connects"),
         "state": Field(U8.up_to(len(Use) - 1), "0: its bytes are not looked at, 1: on trial, 2: in force"),
         "constant_bytes": Field(I16, "of the rule, as the next ones (length.h)"),
         "offset": Field(U8),
-        "width": Field(U8, "0: there is no rule, and HTTP needs none"),
+        "width": Field(U8, "0: there is no rule, and HTTP needs none; on trial: proposals tell tags, too"),
         "is_big_endian": Field(U8.up_to(1)),
         "has_tag": Field(U8.up_to(1)),
         "tag_offset": Field(U8),
@@ -59,7 +61,7 @@ PROPOSAL = Layout(
         "comm": Field(CHAR.table(16)),
         "port": Field(U16),
         "role": Field(U8),
-        "reserved0": Field(U8),
+        "tags": Field(U8, "which follow the candidates: QCLIMB_TAGS_MOST at most"),
         "reserved1": Field(U32),
     },
 )
@@ -71,6 +73,8 @@ CANDIDATE = Layout(
         "shape": Field(U8, "the number's width, and 128 where it is big endian"),
     },
 )
+
+TAG = Layout("qclimb_tag", {"offset": Field(U8), "tag": Field(U8, "the byte there: a small number")})
 
 
 def encode_lengths(found: Iterable[Announced]) -> bytes:
@@ -143,12 +147,14 @@ class Proposal:
     """What the first bytes of one flow may have said of its size: none of them need be right.
 
     candidates  each by itself would have foretold just this flow
+    tags        what may be the message's type, (offset, byte): told only of services that are asked for it
     """
 
     service: Service
     size_bytes: int
     first_write_bytes: int
     candidates: tuple[LengthRule, ...]
+    tags: tuple[tuple[int, int], ...] = ()
 
 
 def encode_proposal(proposal: Proposal) -> bytes:
@@ -162,12 +168,14 @@ def encode_proposal(proposal: Proposal) -> bytes:
         "comm": proposal.service.program.encode("utf-8", "replace"),
         "port": proposal.service.port,
         "role": proposal.service.role,
+        "tags": len(proposal.tags),
     }
     shapes = (
         {"constant_bytes": each.constant_bytes, "offset": each.offset, "shape": each.width | _order(each)}
         for each in proposal.candidates
     )
-    return PROPOSAL.pack(told) + b"".join(map(CANDIDATE.pack, shapes))
+    tags = (TAG.pack({"offset": offset, "tag": tag}) for offset, tag in proposal.tags)
+    return PROPOSAL.pack(told) + b"".join((*map(CANDIDATE.pack, shapes), *tags))
 
 
 def _order(rule: LengthRule) -> int:
@@ -186,7 +194,9 @@ def decode_proposal(datagram: bytes) -> Proposal:
     told = PROPOSAL.unpack(datagram)
     check_kind("proposal", told["magic"], PROPOSAL_MAGIC, told["version"], LengthError)
     count = integer(told["candidates"], "proposal candidates", 0, CANDIDATES_MOST, LengthError)
-    check_equal("proposal length", len(datagram), PROPOSAL.size + count * CANDIDATE.size, LengthError)
+    tags_at = PROPOSAL.size + count * CANDIDATE.size
+    tags = integer(told["tags"], "proposal tags", 0, TAGS_MOST, LengthError)
+    check_equal("proposal length", len(datagram), tags_at + tags * TAG.size, LengthError)
     first = told["first_write_bytes"]
     if not first < told["size_bytes"]:
         raise LengthError(f"proposal size_bytes is {told['size_bytes']}, expected more than the first write's {first}")
@@ -195,5 +205,9 @@ def decode_proposal(datagram: bytes) -> Proposal:
         LengthRule(each["offset"], each["shape"] & ~BIG_ENDIAN, each["shape"] >= BIG_ENDIAN, each["constant_bytes"])
         for each in found
     )
-    service = Service.of(text_of(told["comm"]), told["role"], told["port"])
-    return Proposal(service, told["size_bytes"], told["first_write_bytes"], rules)
+    service = Service(text_of(told["comm"]), told["role"], told["port"])
+    seen = (TAG.unpack(datagram, tags_at + at * TAG.size) for at in range(tags))
+    types = tuple(
+        (integer(each["offset"], "tag offset", 0, HEAD_BYTES - 1, LengthError), int(each["tag"])) for each in seen
+    )
+    return Proposal(service, told["size_bytes"], told["first_write_bytes"], rules, types)

@@ -19,16 +19,41 @@ PROVEN_FLOWS, HOLDS_SHARE, PROVEN_EXACT_SHARE = 8, 0.97, 0.25
 EXACT_FLOWS, EXACT_SHARE = 1_000, 0.999
 MOST_FLOWS = 4_096
 """A score that has so many is halved: what comes then counts more than what was."""
-EPHEMERAL_PORT = 32_768
-"""From here on ports are the kernel's choice (Linux's ip_local_port_range): another one with each start of a program,
-so that a program's services there are one."""
+
+
+@dataclass(frozen=True)
+class PortRange:
+    """Ports that the kernel chooses for whoever asks for none, both ends among them (Linux: ip_local_port_range).
+
+    A program gets another one with each start, so that its services there are one, known by port 0.
+    """
+
+    first: int = 32_768
+    last: int = UINT16_MAX
+
+    def __post_init__(self) -> None:
+        integer(self.first, "first", 1, UINT16_MAX, LengthError)
+        integer(self.last, "last", self.first, UINT16_MAX, LengthError)
+
+    @classmethod
+    def of_text(cls, text: str) -> Self:
+        """As Linux tells it, two numbers; what is none gives Linux's default and above."""
+        try:
+            first, last = map(int, text.split())
+            return cls(first, last)
+        except (ValueError, LengthError):
+            return cls()
+
+    def service_port(self, port: int) -> int:
+        """The port by which a service is known."""
+        return 0 if self.first <= port <= self.last else port
 
 
 @dataclass(frozen=True, order=True)
 class Service:
     """Who sends: a program, as the side that accepted (role 1) or connected (0), with the listening side's port.
 
-    `program` as in a record, at most 15 bytes. Port 0: all from EPHEMERAL_PORT on.
+    `program` as in a record, at most 15 bytes. Port 0: all of the kernel's choice (PortRange).
     """
 
     program: str
@@ -41,12 +66,7 @@ class Service:
         if "\0" in self.program:
             raise LengthError(f"program is {shown(self.program)}, expected a name without a zero byte")
         integer(self.role, "role", 0, 1, LengthError)
-        integer(self.port, "port", 0, EPHEMERAL_PORT - 1, LengthError)
-
-    @classmethod
-    def of(cls, program: str, role: int, port: int) -> Self:
-        """The service of a flow's record."""
-        return cls(program, role, port_of(port))
+        integer(self.port, "port", 0, UINT16_MAX, LengthError)
 
     @property
     def name(self) -> str:
@@ -61,11 +81,6 @@ class Service:
         if rest not in ("accepts", "connects") or not (port.isascii() and port.isdigit() and len(port) <= 5):
             raise LengthError(f"service is {shown(name)}, expected PROGRAM:accepts:PORT or PROGRAM:connects:PORT")
         return cls(program, int(rest == "accepts"), int(port))
-
-
-def port_of(port: int) -> int:
-    """The port by which a service is known."""
-    return 0 if port >= EPHEMERAL_PORT else port
 
 
 @dataclass(frozen=True, order=True)
@@ -186,10 +201,13 @@ class Announced:
     def __post_init__(self) -> None:
         if not isinstance(self.use, Use):
             raise LengthError(f"use is {shown(self.use)}, expected one of {', '.join(Use)}")
-        if self.use is Use.TRIAL and self.rule is None:
-            raise LengthError("use is 'trial' without a rule, expected a rule that is on trial")
         for name in ("is_exact", "pinned"):
             boolean(getattr(self, name), name, LengthError)
+
+    @property
+    def asks_for_tags(self) -> bool:
+        """Whether a rule was wrong of some messages, and libraries are asked what may tell their types."""
+        return self.use is Use.TRIAL and self.rule is None
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON."""

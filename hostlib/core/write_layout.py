@@ -26,7 +26,7 @@ KINDS = {
     "model": (hostfile.MODEL_MAGIC, (hostfile.MODEL_HEADER, hostfile.NODE)),
     "record": (hostfile.RECORD_MAGIC, (hostfile.RECORD_HEADER, hostfile.RECORD)),
     "lengths": (lengthfile.LENGTHS_MAGIC, (lengthfile.LENGTHS_HEADER, lengthfile.ENTRY)),
-    "proposal": (lengthfile.PROPOSAL_MAGIC, (lengthfile.PROPOSAL, lengthfile.CANDIDATE)),
+    "proposal": (lengthfile.PROPOSAL_MAGIC, (lengthfile.PROPOSAL, lengthfile.CANDIDATE, lengthfile.TAG)),
 }
 VERSIONS = {"record": hostfile.RECORD_VERSION}
 

@@ -4,15 +4,17 @@ Here and not in the process: a program that sends one message and ends, as curl 
 what a process has learned would go with it. Pure: values in, values out; the time is handed in.
 
 A service goes through these: candidates are counted, of its proposals; the best is on trial, told in records and no
-bound; it is in force; it is dropped where it announces more than comes, and barred for a while.
+bound; it is in force; it is dropped where it announces more than comes, and barred for a while. Then its messages may
+be of several types, of which some have a length at that place: the library is asked for what may be the type, and the
+same rule with a tag is a candidate of its own.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from qclimb.lengthfile import Proposal, text_of
-from qclimb.lengths import EPHEMERAL_PORT, Announced, LengthRule, Score, Service, Use
+from qclimb.lengths import HOLDS_SHARE, Announced, LengthRule, PortRange, Score, Service, Use
 from qclimb.record import BY_HTTP, BY_NOBODY, BY_RULE, BY_TRIAL, CUT, PARTLY_UNOBSERVED
 from qclimb.record_rows import Rows
 
@@ -29,14 +31,23 @@ _KEY = np.dtype([("comm", "S16"), ("role", "u1"), ("port", "<u2")])
 
 @dataclass
 class Candidates:
-    """What flows of one service have proposed: how many flows, and which sizes (PROPOSED_SIZES of them at most)."""
+    """What flows of one service have proposed: how many flows, and which sizes (PROPOSED_SIZES of them at most).
+
+    against     flows of a tagged rule's type of which it would have been wrong
+    """
 
     flows: dict[LengthRule, int] = field(default_factory=dict)
     sizes: dict[LengthRule, set[int]] = field(default_factory=dict)
+    against: dict[LengthRule, int] = field(default_factory=dict)
 
-    def add(self, proposal: Proposal, barred: Iterable[LengthRule]) -> None:
-        """One more flow."""
-        for rule in set(proposal.candidates).difference(barred):
+    def add(self, proposal: Proposal, barred: Collection[LengthRule]) -> None:
+        """One more flow; a rule that is barred counts with each tag that the flow has, outside the number itself."""
+        seen = set(proposal.candidates)
+        typed = {rule: with_tags(rule, proposal.tags) for rule in barred if rule.tag is None}
+        for rule in set[LengthRule]().union(*(rules for rule, rules in typed.items() if rule not in seen)):
+            self.against[rule] = self.against.get(rule, 0) + 1
+        tagged = set[LengthRule]().union(*(rules for rule, rules in typed.items() if rule in seen))
+        for rule in (seen | tagged).difference(barred):
             self.flows[rule] = self.flows.get(rule, 0) + 1
             sizes = self.sizes.setdefault(rule, set())
             if len(sizes) < PROPOSED_SIZES:
@@ -45,25 +56,36 @@ class Candidates:
             kept = sorted(self.flows, key=lambda rule: -self.flows[rule])[: CANDIDATES_MOST // 2]
             self.flows = {rule: self.flows[rule] for rule in kept}
             self.sizes = {rule: self.sizes[rule] for rule in kept}
+            self.against = {rule: self.against[rule] for rule in kept if rule in self.against}
 
     @property
     def best(self) -> LengthRule | None:
-        """Of those proposed often enough the most frequent; of several, the widest number."""
+        """Of those proposed often enough the most frequent; of several, the widest number, and a type that is not 0."""
         able = [
             rule
             for rule, flows in self.flows.items()
-            if flows >= PROPOSED_FLOWS and len(self.sizes[rule]) >= PROPOSED_SIZES
+            if flows >= PROPOSED_FLOWS
+            and len(self.sizes[rule]) >= PROPOSED_SIZES
+            and self.against.get(rule, 0) <= (1 - HOLDS_SHARE) * flows
         ]
-        return max(able, key=lambda rule: (self.flows[rule], rule.width, -rule.offset), default=None)
+        return max(able, key=lambda rule: (self.flows[rule], rule.width, -rule.offset, bool(rule.tag)), default=None)
+
+
+def with_tags(rule: LengthRule, tags: Iterable[tuple[int, int]]) -> set[LengthRule]:
+    """The rule for messages of one type, by each of the tags that is no part of its number."""
+    number = range(rule.offset, rule.offset + rule.width)
+    return {replace(rule, tag_offset=offset, tag=tag) for offset, tag in tags if offset not in number}
 
 
 class Learner:
     """All services of a host.
 
     known      what libraries are told, by service; `changes` counts its changes, scores apart
+    ports      those of the kernel's choice, whose services are one a program and role
     """
 
-    def __init__(self, known: Mapping[Service, Announced] | None = None) -> None:
+    def __init__(self, known: Mapping[Service, Announced] | None = None, ports: PortRange | None = None) -> None:
+        self._ports = ports or PortRange()
         self._own = dict(known or {})
         self._given: dict[Service, Announced] = {}
         self._candidates: dict[Service, Candidates] = {}
@@ -80,13 +102,16 @@ class Learner:
             for service, each in self._own.items()
             if service not in found or not (found[service].pinned or each.use is Use.TRIAL)
         }
-        barred = [service for (service, rule) in self._barred if rule is None and service not in found]
-        return found | {service: Announced(service, None, Use.FORBIDDEN) for service in barred}
+        for service, rule in sorted(self._barred, key=lambda key: key[1] is not None):
+            if service not in found:
+                found[service] = Announced(service, None, Use.TRIAL if rule else Use.FORBIDDEN)
+        return found
 
     def propose(self, proposal: Proposal) -> None:
         """A flow whose size nothing had announced."""
         service = proposal.service
-        if service in self.known:
+        known = self.known.get(service)
+        if known is not None and not known.asks_for_tags:
             return
         if service not in self._candidates and len(self._candidates) >= SERVICES_MOST:
             self._candidates.pop(next(iter(self._candidates)))
@@ -105,17 +130,17 @@ class Learner:
         keys = np.zeros(len(rows), dtype=_KEY)
         keys["comm"], keys["role"] = rows["comm"], rows["role"]
         ports = np.where(rows["role"] == 1, rows["local_port"], rows["peer_port"])
-        keys["port"] = np.where(ports >= EPHEMERAL_PORT, 0, ports)
+        keys["port"] = ports
         outcome = np.sign(rows["announced_bytes"].astype(np.int64) - rows["size_bytes"].astype(np.int64))
         services, which = np.unique(keys, return_inverse=True)
         for number, key in enumerate(services):
             comm = text_of(bytes(key["comm"]))
             if not comm:
                 continue
-            service = Service(comm, int(key["role"]), int(key["port"]))
             for by in (BY_HTTP, BY_RULE, BY_TRIAL):
                 found = outcome[(which == number) & (rows["announced_by"] == by)]
                 if len(found):
+                    service = self._service(comm, int(key["role"]), int(key["port"]), by)
                     score = Score(int((found == 0).sum()), int((found < 0).sum()), int((found > 0).sum()))
                     self._score(service, by, score, now_s)
 
@@ -143,9 +168,18 @@ class Learner:
             if service in own and own[service].use is Use.IN_FORCE and own[service].rule == rule
         ]
 
+    def _service(self, program: str, role: int, port: int, by: int) -> Service:
+        """Whose rule libraries used: that of the very port, else of the kernel's choice. A program in another network
+        namespace may have another range of those than this host: that there is a rule for them tells."""
+        own, chosen = Service(program, role, port), Service(program, role, 0)
+        if own in self._own or own in self._given:
+            return own
+        by_rule = by != BY_HTTP and (chosen in self._own or chosen in self._given)
+        return chosen if by_rule or self._ports.service_port(port) == 0 else own
+
     def _score(self, service: Service, by: int, score: Score, now_s: float) -> None:
         known = self.known.get(service)
-        if known is None and by == BY_HTTP:
+        if by == BY_HTTP and (known is None or known.asks_for_tags):
             known = Announced(service, None, Use.IN_FORCE)
         if known is None or (known.use is Use.TRIAL) != (by == BY_TRIAL) or (known.rule is None) != (by == BY_HTTP):
             return  # of a rule that is no longer there

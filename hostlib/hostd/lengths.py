@@ -6,10 +6,11 @@ lengths.json  the same with scores, for hostd
 
 import json
 import logging
+from pathlib import Path
 
 from qclimb.errors import LengthError
 from qclimb.lengthfile import decode_lengths, encode_lengths
-from qclimb.lengths import Announced, Service, Use, by_service
+from qclimb.lengths import Announced, PortRange, Service, Use, by_service
 
 from hostlib.hostd.learning import Learner
 from hostlib.hostd.place import Place, write_whole
@@ -20,13 +21,24 @@ SCORES_S = 10.0
 """Scores are written at most so often."""
 
 
+PORT_RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
+
+
+def kernels_ports() -> PortRange:
+    """Ports of the kernel's choice in this process's network namespace."""
+    try:
+        return PortRange.of_text(PORT_RANGE.read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return PortRange()
+
+
 class Lengths:
     """Keeps the files behind a learner."""
 
     def __init__(self, place: Place) -> None:
         self._place = place
         self.problem = ""
-        self.learner = Learner(self._kept())
+        self.learner = Learner(self._kept(), kernels_ports())
         self._written: dict[Service, Announced] | None = None
         self._changes = -1
         self._scores_at_s = 0.0
@@ -56,7 +68,11 @@ class Lengths:
         except (OSError, ValueError, RecursionError, TypeError, LengthError) as error:
             self.problem = f"{path}: {error}; learning anew"
             return {}
-        return {service: each for service, each in found.items() if not each.pinned and each.use is not Use.FORBIDDEN}
+        return {
+            service: each
+            for service, each in found.items()
+            if not (each.pinned or each.use is Use.FORBIDDEN or each.asks_for_tags)
+        }
 
 
 def lines(found: list[dict[str, object]]) -> list[str]:
@@ -66,6 +82,7 @@ def lines(found: list[dict[str, object]]) -> list[str]:
         score = each.score
         shares = [f"{100 * part / score.flows:.1f}" if score.flows else "" for part in vars(score).values()]
         use = each.use.value + (", pinned" if each.pinned else "") + (", exact" if each.is_exact else "")
-        rows.append((each.service.name, use, str(each.rule or "HTTP/1.x"), str(score.flows), *shares))
+        rule = "which types?" if each.asks_for_tags else str(each.rule or "HTTP/1.x")
+        rows.append((each.service.name, use, rule, str(score.flows), *shares))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]

@@ -6,10 +6,13 @@ from typing import Any
 
 import numpy as np
 from qclimb import recording
-from qclimb.lengths import EPHEMERAL_PORT
+from qclimb.lengths import PortRange
 from qclimb.record_rows import KEPT, Rows
 
 from lab.models.flows import Flows
+
+KERNELS_PORTS = PortRange(10_240)
+"""Of a lab's hosts (lab/fabric/plan.py), where recordings are made."""
 
 
 def rows_of(found: recording.Recording) -> tuple[Rows, list[str]]:
@@ -44,7 +47,7 @@ def flows_of(found: recording.Recording, name: str, task: str | None = None) -> 
 def _services(numbers: dict[str, Any], process: np.ndarray[Any, Any]) -> np.ndarray[Any, np.dtype[np.int64]]:
     """A number for each program, role and service port (qclimb.lengths.Service)."""
     port = np.where(numbers["role"] == 1, numbers["local_port"], numbers["peer_port"])
-    port[port >= EPHEMERAL_PORT] = 0
+    port[(port >= KERNELS_PORTS.first) & (port <= KERNELS_PORTS.last)] = 0
     _, program = np.unique(process.astype(str), return_inverse=True)
     key = np.stack([program, numbers["role"], port]).astype(np.int64)
     return np.asarray(np.unique(key, axis=1, return_inverse=True)[1], np.int64)

@@ -14,7 +14,7 @@ SERVICE = click.argument("service")
 def length() -> None:
     """Lengths that applications write themselves, by service.
 
-    A SERVICE is PROGRAM:accepts:PORT or PROGRAM:connects:PORT; port 0: all from 32768 on.
+    A SERVICE is PROGRAM:accepts:PORT or PROGRAM:connects:PORT; port 0: all that kernels choose.
     """
 
 

@@ -18,7 +18,9 @@ log = logging.getLogger(__name__)
 
 Json = dict[str, Any]
 Place = Annotated[StrictInt, Field(ge=0, lt=HEAD_BYTES)]
-ServicePath = Annotated[str, Path(description="PROGRAM:accepts:PORT or PROGRAM:connects:PORT; port 0: 32768 and above")]
+ServicePath = Annotated[
+    str, Path(description="PROGRAM:accepts:PORT or PROGRAM:connects:PORT; port 0: all of the kernel's choice")
+]
 
 
 class ToldBody(Body):
@@ -54,7 +56,7 @@ KNOWN = answers.shape(
     "How the messages of a service tell their size, and how often rightly.",
     program=str,
     role=answers.said(int, "1: the side that accepts, 0: that connects"),
-    port=answers.said(int, "of the listening side; 0: all from 32768 on"),
+    port=answers.said(int, "of the listening side; 0: all of the kernel's choice"),
     rule=answers.said(RULE | None, "null: HTTP/1.x, which needs none"),
     use=Use,
     score=answers.derived("LengthScore", Score),

@@ -30,7 +30,7 @@ from qclimb.hostfile import (
     encode_policy,
 )
 from qclimb.layout import U32, U64, Bit, Field, Layout, bits_of
-from qclimb.lengthfile import CANDIDATE, ENTRY, LENGTHS_HEADER, PROPOSAL
+from qclimb.lengthfile import CANDIDATE, ENTRY, LENGTHS_HEADER, PROPOSAL, TAG
 from qclimb.policy import Mode, Policy, default_dscp
 
 from hostlib.hostd import tagger
@@ -66,7 +66,7 @@ def c(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
 
 LAYOUTS = (
     *(POLICY, MODEL_HEADER, NODE, RECORD_HEADER, RECORD, tagger.TAGGER_POLICY),
-    *(LENGTHS_HEADER, ENTRY, PROPOSAL, CANDIDATE),
+    *(LENGTHS_HEADER, ENTRY, PROPOSAL, CANDIDATE, TAG),
 )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from qclimb.forest import Forest, float_key
 from qclimb.hostfile import encode_forest
-from qclimb.lengthfile import BIG_ENDIAN, CANDIDATE, CANDIDATES_MOST, encode_lengths
+from qclimb.lengthfile import BIG_ENDIAN, CANDIDATE, CANDIDATES_MOST, TAGS_MOST, encode_lengths
 from qclimb.lengths import Announced, LengthRule
 
 HERE = Path(__file__).parent
@@ -23,7 +23,13 @@ class Core:
 
     def __init__(self, library: Path) -> None:
         self.c = ctypes.CDLL(str(library))
-        for name in ("probe_next_change", "probe_key_to_bytes", "probe_model_memory_bytes", "probe_foretell"):
+        for name in (
+            "probe_next_change",
+            "probe_key_to_bytes",
+            "probe_model_memory_bytes",
+            "probe_foretell",
+            "probe_size_of_message",
+        ):
             getattr(self.c, name).restype = ctypes.c_uint64
         for name in ("probe_priority", "probe_crc32"):
             getattr(self.c, name).restype = ctypes.c_uint32
@@ -49,6 +55,16 @@ class Core:
             LengthRule(each["offset"], each["shape"] & ~BIG_ENDIAN, each["shape"] >= BIG_ENDIAN, each["constant_bytes"])
             for each in told
         )
+
+    def tags(self, head: bytes) -> tuple[tuple[int, int], ...]:
+        """What a process would say may be the message's type."""
+        found = (ctypes.c_uint8 * (2 * TAGS_MOST))()
+        count = self.c.probe_tags(head, len(head), found)
+        return tuple((found[2 * at], found[2 * at + 1]) for at in range(count))
+
+    def size_of_message(self, rule: bytes, head: bytes) -> int:
+        """What a `struct qclimb_length_rule` says of the message that begins so; 0: nothing."""
+        return int(self.c.probe_size_of_message(rule, head, len(head)))
 
     def foretell(self, known: Announced, head: bytes) -> int:
         """What the library says of a message that begins so, by the file that hostd would write of this."""

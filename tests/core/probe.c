@@ -105,10 +105,23 @@ uint64_t probe_key_to_bytes(int32_t key, int up)
 	return qclimb_key_to_bytes(key, up);
 }
 
-uint32_t probe_candidates(const uint8_t *head, uint32_t head_bytes, uint64_t size_bytes,
-			  struct qclimb_candidate *found)
+uint32_t probe_candidates(const uint8_t *head, uint32_t head_bytes, uint64_t size_bytes, struct qclimb_candidate *found)
 {
 	return qclimb_length_candidates(head, head_bytes, size_bytes, found);
+}
+
+uint32_t probe_tags(const uint8_t *head, uint32_t head_bytes, struct qclimb_tag *found)
+{
+	return qclimb_length_tags(head, head_bytes, found);
+}
+
+/* Of one message. rule: a struct qclimb_length_rule. */
+uint64_t probe_size_of_message(const void *rule_bytes, const uint8_t *head, uint32_t head_bytes)
+{
+	struct qclimb_length_rule rule;
+
+	memcpy(&rule, rule_bytes, sizeof(rule));
+	return qclimb_length_rule_holds(&rule) ? qclimb_length_foretell(&rule, head, head_bytes) : 0;
 }
 
 /* By entry `index` of a file; 0: it says nothing. -errno of a file that is none, as a number above 2^63. */

@@ -3,7 +3,9 @@
 import ctypes
 import json
 import os
+import random
 import shutil
+import struct
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,13 +16,13 @@ from qclimb.policy import Mode, Policy, default_dscp
 
 from tests.core.core import INCLUDE, Core
 
-PROGRAM = INCLUDE.parent / "tests" / "kernel.bpf.c"
+PROGRAMS = INCLUDE.parent / "tests"
 MOST_STEPS = 20_000
 """Of the verifier, which gives up at a million: a rule that branches on the flow made it follow that many."""
 
 
-@pytest.fixture
-def loaded(tmp_path: Path) -> Iterator[tuple[Path, str]]:
+@pytest.fixture(params=["kernel"])
+def loaded(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[tuple[Path, str]]:
     """(pinned program, what the verifier said), in a BPF file system of this test's own."""
     if os.geteuid() != 0:
         pytest.skip("loading a BPF program needs root")
@@ -30,7 +32,7 @@ def loaded(tmp_path: Path) -> Iterator[tuple[Path, str]]:
     built, place = tmp_path / "kernel.o", tmp_path / "bpf"
     multiarch = subprocess.check_output(["cc", "-print-multiarch"], text=True).strip()
     flags = ["-target", "bpf", "-ffreestanding", "-O2", "-g", f"-I{INCLUDE}", "-isystem", f"/usr/include/{multiarch}"]
-    subprocess.run(["clang", *flags, "-c", str(PROGRAM), "-o", str(built)], check=True)
+    subprocess.run(["clang", *flags, "-c", str(PROGRAMS / f"{request.param}.bpf.c"), "-o", str(built)], check=True)
     place.mkdir()
     if subprocess.run(["mount", "-t", "bpf", "bpf", str(place)], capture_output=True).returncode:
         pytest.skip("no BPF file system can be mounted here")
@@ -50,6 +52,7 @@ def loaded(tmp_path: Path) -> Iterator[tuple[Path, str]]:
         subprocess.run(["umount", str(place)], check=True)
 
 
+@pytest.mark.parametrize("loaded", ["kernel", "length"], indirect=True)
 def test_the_verifier_accepts_the_rule_in_few_steps(loaded: tuple[Path, str]) -> None:
     steps = [int(line.split()[1]) for line in loaded[1].splitlines() if line.startswith("processed ")]
     assert steps
@@ -91,6 +94,28 @@ def test_the_kernel_serves_a_flow_as_the_library_does(loaded: tuple[Path, str], 
         after = Flow.from_buffer_copy(read_map(pin.parent / "maps" / "flows"))
         assert after.next_change_bytes == core.next_change(thresholds, (lower, upper, 4_000), sent)
         assert after.size_key == core.c.probe_float_key_of_u64(ctypes.c_uint64(after.sent_bytes - sent))
+
+
+@pytest.mark.parametrize("loaded", ["length"], indirect=True)
+def test_a_rule_foretells_in_the_kernel_what_it_foretells_in_the_library(
+    loaded: tuple[Path, str], core: Core, tmp_path: Path
+) -> None:
+    pin, _ = loaded
+    chance = random.Random(1)
+    packet, told = tmp_path / "packet", 0
+    for number in range(60):
+        width = chance.choice((2, 3, 4, 8))
+        offset = chance.choice((0, 12, chance.randrange(64 - width), 64 - width))
+        tag = (number % 3 == 0, chance.randrange(64), chance.randrange(2))
+        rule = struct.pack("<hBBBBBB", chance.randrange(-4096, 4097), offset, width, number % 2, *tag)
+        head = bytearray(chance.choice((0, 0, 1, 255)) for _ in range(chance.randrange(14, 80)))
+        packet.write_bytes(head)
+        write_map(pin.parent / "maps" / "foretold", rule + bytes(8))
+        subprocess.check_output(["bpftool", "-j", "prog", "run", "pinned", str(pin), "data_in", str(packet)])
+        found = int.from_bytes(read_map(pin.parent / "maps" / "foretold")[8:], "little")
+        assert found == core.size_of_message(rule, bytes(head)), (rule.hex(), head.hex())
+        told += found > 0
+    assert 10 < told < 60
 
 
 def write_map(pin: Path, value: bytes) -> None:

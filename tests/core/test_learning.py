@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 from qclimb.lengthfile import Proposal
-from qclimb.lengths import EXACT_FLOWS, Announced, LengthRule, Score, Service, Use
+from qclimb.lengths import EXACT_FLOWS, Announced, LengthRule, PortRange, Score, Service, Use
 from qclimb.record import BY_HTTP, BY_RULE, BY_TRIAL, CUT, FlowRecord
 from qclimb.record_rows import from_records
 
@@ -47,6 +47,26 @@ def parameters(chance: random.Random) -> tuple[bytes, int]:
     return struct.pack("<4I", 0x5157, chance.randrange(8), chance.randrange(1000), size - 16) + noise(chance, 60), size
 
 
+def quorum(chance: random.Random) -> tuple[bytes, int]:
+    """ZooKeeper's QuorumPacket: i32 type, i64 zxid, data behind its length (-1: none), authinfo (i32 -1).
+
+    Proposals, and what has no data; a leader batches those.
+    """
+    kind = chance.choice((2, 3, 4, 5))
+    zxid = 1 << 32 | chance.randrange(100_000)
+    if kind != 2:
+        return struct.pack(">iqii", kind, zxid, -1, -1) * 8, 20 * chance.randrange(40, 4_000)
+    size = size_of(chance)
+    return struct.pack(">iqi", kind, zxid, size - 20) + noise(chance, 60), size
+
+
+def typed(chance: random.Random) -> tuple[bytes, int]:
+    """u32 big endian a type, and its length in messages of type 2 alone: where others have it, they have a number."""
+    kind, size = chance.choice((1, 2, 7)), size_of(chance)
+    number = size - 20 if kind == 2 else chance.randrange(1 << 26)
+    return struct.pack(">IQI", kind, chance.randrange(9), number) + noise(chance, 60), size
+
+
 def ssh_like(chance: random.Random) -> tuple[bytes, int]:
     """All of it ciphered."""
     return noise(chance, 80), size_of(chance)
@@ -66,9 +86,10 @@ class Host:
         shown = head[: min(64, first_write)]
         known = self.learner.known.get(SERVICE)
         first = min(first_write, size)
-        if known is None:
+        if known is None or known.asks_for_tags:
             if size > first:
-                self.learner.propose(Proposal(SERVICE, size, first, self.core.candidates(shown, size)))
+                tags = self.core.tags(shown) if known else ()
+                self.learner.propose(Proposal(SERVICE, size, first, self.core.candidates(shown, size), tags))
             return 0
         announced = self.core.foretell(known, shown) if known.use is not Use.FORBIDDEN else 0
         by = BY_TRIAL if known.use is Use.TRIAL else BY_RULE
@@ -116,6 +137,30 @@ def test_a_length_field_is_found_within_twenty_flows(host: Host, message: Messag
 def test_what_is_ciphered_teaches_nothing(host: Host) -> None:
     assert not any(announced for announced, _ in played(host, ssh_like, flows=600))
     assert all(each.use is Use.TRIAL for each in host.learner.known.values())
+
+
+def test_a_quorum_of_zookeeper_tells_its_proposals(host: Host) -> None:
+    """A length of -1 stands where there is no data: nothing is said of those."""
+    found = list(played(host, quorum, flows=400))
+    assert host.learner.known[SERVICE].rule == LengthRule(12, 4, True, 20)
+    last = found[200:]
+    assert all(announced in (0, size) for announced, size in last)
+    assert 30 < sum(announced > 0 for announced, _ in last) < 70
+
+
+def test_a_length_that_one_type_of_message_has_is_learned_with_its_tag(host: Host) -> None:
+    found = list(played(host, typed, flows=400))
+    assert host.learner.known[SERVICE].rule == LengthRule(12, 4, True, 20, tag_offset=3, tag=2)
+    first = next(index for index, (announced, _) in enumerate(found) if announced == found[index][1])
+    last = found[200:]
+    assert first < 120
+    assert all(announced in (0, size) for announced, size in last)
+    assert 40 < sum(announced > 0 for announced, _ in last) < 100
+
+
+def test_a_tag_is_a_small_number_of_the_first_sixteen_bytes(core: Core) -> None:
+    assert core.tags(bytes([0, 63, 64, 255, 5])) == ((0, 0), (1, 63), (4, 5))
+    assert core.tags(bytes(64)) == tuple((offset, 0) for offset in range(16))
 
 
 def test_messages_of_one_size_teach_nothing(host: Host) -> None:
@@ -204,7 +249,9 @@ def test_a_rule_of_the_fabric_counts_at_once_until_it_fails_here() -> None:
     learner.follow({SERVICE: given})
     assert learner.known == {SERVICE: given}
     learner.count(from_records([told(9000, 9001, BY_RULE)] * 20), 0)
-    assert SERVICE not in learner.known
+    assert learner.known[SERVICE].asks_for_tags
+    learner.tick(BARRED_S + 1)
+    assert learner.known == {SERVICE: given}
 
 
 def test_what_is_told_to_the_orchestrator_is_told_once(host: Host) -> None:
@@ -215,6 +262,20 @@ def test_what_is_told_to_the_orchestrator_is_told_once(host: Host) -> None:
     assert host.learner.take_untold() == []
     list(played(host, kafka, flows=7, seed=8))
     assert host.learner.take_untold()[0].score == Score(exact=7)
+
+
+def test_a_rule_for_ports_of_the_kernels_choice_is_scored_by_whoever_used_it() -> None:
+    """hostd's own range is 40000 to 50000; a program in another network namespace was given 20000."""
+    learner = Learner(ports=PortRange(40_000, 50_000))
+    everywhere = Announced(replace(SERVICE, port=0), LengthRule(0, 4), Use.IN_FORCE)
+    learner.follow({everywhere.service: everywhere})
+    for port in (40_000, 50_000, 20_000):
+        learner.count(from_records([replace(told(9000, 9000, BY_RULE), local_port=port)]), 0)
+    assert learner.known == {everywhere.service: everywhere.scored(Score(exact=3))}
+    own = Announced(replace(SERVICE, port=45_000), None, Use.IN_FORCE)
+    learner.follow({each.service: each for each in (everywhere, own)})
+    learner.count(from_records([replace(told(9000, 9000, BY_HTTP), local_port=45_000)]), 0)
+    assert learner.known[own.service].score == Score(exact=1)
 
 
 def test_memory_is_bounded(core: Core) -> None:

@@ -6,12 +6,13 @@ import signal
 import struct
 import subprocess
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from qclimb.lengthfile import Proposal, decode_lengths, encode_proposal
 from qclimb.lengths import Announced, LengthRule, Score, Service, Use
-from qclimb.record import BY_RULE, BY_TRIAL, RecordBatch
+from qclimb.record import BY_HTTP, BY_RULE, BY_TRIAL, RecordBatch
 
 from tests.hostd.bench import BIN, Hostd, StandIn, policy, record, wait_for
 
@@ -62,7 +63,7 @@ def test_a_restart_goes_on_with_what_was_learned(served: Hostd) -> None:
     served.restart()
     wait_for(lambda: known(served) == [Announced(SERVICE, RULE, Use.IN_FORCE)])
     tell(served, 5, BY_RULE, more=1)
-    wait_for(lambda: known(served) == [])  # 5 of 25 flows: too often
+    wait_for(lambda: known(served) == [Announced(SERVICE, None, Use.TRIAL)])  # 5 of 25 flows: too often
 
 
 def test_a_damaged_memory_is_said_and_learning_begins_anew(served: Hostd) -> None:
@@ -73,13 +74,34 @@ def test_a_damaged_memory_is_said_and_learning_begins_anew(served: Hostd) -> Non
     learn(served)
 
 
+def test_a_rule_that_was_wrong_is_learned_for_a_type_of_message(served: Hostd) -> None:
+    learn(served)
+    tell(served, 5, BY_RULE, more=1)
+    wait_for(lambda: known(served) == [Announced(SERVICE, None, Use.TRIAL)])
+    for size in range(100_000, 100_006):
+        served.send(encode_proposal(Proposal(SERVICE, size, 100, (RULE,), ((8, 0), (9, 2)))))
+        served.send(encode_proposal(Proposal(SERVICE, size, 100, (), ((8, 0), (9, 3)))))
+    tagged = replace(RULE, tag_offset=9, tag=2)
+    wait_for(lambda: known(served) == [Announced(SERVICE, tagged, Use.TRIAL)])
+
+
+def test_ports_of_the_kernels_choice_are_one_service(served: Hostd) -> None:
+    first, last = map(int, Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split())
+    one = record(9000, announced_bytes=9000, announced_by=BY_HTTP, first_write_bytes=100, role=1, comm="store")
+    for port in (first, (first + last) // 2, last, first - 1):
+        served.send(RecordBatch((replace(one, local_port=port),)))
+    wait_for(lambda: {each.service.port for each in known(served)} == {0, first - 1})
+
+
 def test_what_is_no_proposal_is_counted_and_changes_nothing(served: Hostd) -> None:
     good = encode_proposal(Proposal(SERVICE, 9000, 100, (RULE,)))
     served.send(good[:-1])
     served.send(good[:8] + bytes(8) + good[16:])  # smaller than its first write
     served.send(good[:-1] + b"\x07")  # a number of 7 bytes
     served.send(good[:4])
-    wait_for(lambda: served.state()["malformed"] == 4)
+    served.send(good[:43] + b"\x01" + good[44:])  # a tag that does not come
+    served.send(good[:43] + b"\x01" + good[44:] + b"\x40\x01")  # at byte 64
+    wait_for(lambda: served.state()["malformed"] == 6)
     assert known(served) == []
     learn(served)
 

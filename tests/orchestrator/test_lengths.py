@@ -95,7 +95,7 @@ def test_hosts_tell_and_an_operator_pins_over_rest(admin, service) -> None:
 def test_what_is_wrong_changes_nothing(admin) -> None:
     good = told().to_json()
     wrong = [
-        {"lengths": [{**good, "port": 40_000}]},
+        {"lengths": [{**good, "port": 70_000}]},
         {"lengths": [{**good, "rule": {**good["rule"], "constant_bytes": 5000}}]},
         {"lengths": [{**good, "score": {"exact": -1}}]},
         {"lengths": [{**good, "bytes": "abc"}]},

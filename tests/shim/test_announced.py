@@ -3,6 +3,7 @@
 import http.client
 import http.server
 import json
+import socket
 import subprocess
 from pathlib import Path
 
@@ -43,10 +44,10 @@ def framed(size: int, first: int = 12) -> list[str | int]:
     return [head.hex(), size - first]
 
 
-def play(run_dir: Path, *messages: list[str | int], pause_s: float = 0.0, **more: str):
+def play(run_dir: Path, *messages: list[str | int], pause_s: float = 0.0, port: int = 0, **more: str):
     """(records of the sending side, proposals) of one connection."""
     with hostd(run_dir) as got:
-        told = {"messages": messages, "pause_s": pause_s}
+        told = {"messages": messages, "pause_s": pause_s, "port": port}
         subprocess.run([PYTHON, PLAY, json.dumps(told)], env=environment(run_dir, **more), check=True, timeout=60)
     (run_dir / "records").unlink()
     found = records_of([datagram for datagram in got if not is_proposal(datagram)])
@@ -189,6 +190,36 @@ def test_a_flow_that_nothing_announced_is_proposed_and_no_byte_of_it(tmp_path):
         assert (proposal.service, proposal.size_bytes) == (service(), 90_000)
         assert U32 in proposal.candidates
     assert not any(secret[at : at + 8] in one for one in got for at in range(len(secret) - 8))
+
+
+def test_types_are_told_where_they_are_asked_for(tmp_path):
+    put(tmp_path, Mode.OBSERVE)
+    message = [((90_000 - 4).to_bytes(4, "big") + b"\x05\xa5\x3f" + b"\xa5" * 25).hex(), 90_000 - 32]
+    for asked in ([], [Announced(service(), None, Use.TRIAL)]):
+        put_lengths(tmp_path, *asked)
+        _, proposals = play(tmp_path, *[message] * 5)
+        assert proposals
+        for proposal in proposals:
+            assert U32 in proposal.candidates
+            assert proposal.tags == (((0, 0), (1, 1), (4, 5), (6, 63)) if asked else ())
+
+
+def test_a_rule_of_a_port_goes_before_one_of_all_ports_of_the_kernels_choice(tmp_path):
+    first, last = map(int, Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split())
+    put(tmp_path)
+    wrong = LengthRule(4, 2, False, 0)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        chosen = free.getsockname()[1]
+    outside = next(port for port in (last + 1, first - 1) if 1024 < port < 65536)
+    for port in (chosen, outside):
+        for known, by in (
+            ([(0, U32)], BY_RULE if port == chosen else 0),
+            ([(0, wrong), (port, U32)], BY_RULE),
+            ([(port, U32), (0, wrong)], BY_RULE),
+        ):
+            put_lengths(tmp_path, *(Announced(Service(PROGRAM, 0, at), rule, Use.IN_FORCE) for at, rule in known))
+            (one,), _ = play(tmp_path, framed(80_000), port=port)
+            assert (one.announced_by, one.announced_bytes) == (by, 80_000 if by else 0), (port, known)
 
 
 def test_a_forbidden_service_is_not_looked_at(tmp_path):

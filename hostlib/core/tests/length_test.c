@@ -54,7 +54,8 @@ static void foretell__reads_each_width_in_each_order(void **state)
 static void foretell__says_nothing_of_what_is_no_length(void **state)
 {
 	uint8_t head[16] = { 0 };
-	struct qclimb_length_rule tagged = parameters;
+	struct qclimb_length_rule tagged = parameters, null = parameters;
+	uint8_t all_ones[16];
 
 	(void)state;
 	assert_bytes(qclimb_length_foretell(&parameters, head, 15), 0); /* too little of it is seen */
@@ -62,6 +63,8 @@ static void foretell__says_nothing_of_what_is_no_length(void **state)
 	assert_bytes(qclimb_length_foretell(&spark, head, 16), 0); /* shorter than its own length field */
 	memset(head, 0xff, 8);
 	assert_bytes(qclimb_length_foretell(&spark, head, 16), 0); /* nobody sends that much */
+	memset(all_ones, 0xff, sizeof(all_ones));
+	assert_bytes(qclimb_length_foretell(&null, all_ones, 16), 0); /* -1: there is no body */
 	tagged.has_tag = 1;
 	tagged.tag = 4;
 	assert_bytes(qclimb_length_foretell(&tagged, head, 16), 0); /* another type of message */
@@ -147,6 +150,34 @@ static void walk__ends_where_nobody_knows(void **state)
 	assert_bytes(qclimb_length_walk(&spark, shown, sizeof(shown)), 0);
 	shown[7] = 12;
 	assert_bytes(qclimb_length_walk(&spark, shown, sizeof(shown)), 12); /* a frame of length 0 is none */
+}
+
+static void assert_range(const char *text, uint16_t first, uint16_t last)
+{
+	const struct qclimb_port_range range = qclimb_port_range_of(text, strlen(text));
+
+	assert_int_equal(range.first, first);
+	assert_int_equal(range.last, last);
+}
+
+static void ports__of_the_kernels_choice_are_one(void **state)
+{
+	const struct qclimb_port_range range = qclimb_port_range_of("10240\t60999\n", 12);
+
+	(void)state;
+	assert_int_equal(qclimb_length_port(10239, range), 10239);
+	assert_int_equal(qclimb_length_port(10240, range), 0);
+	assert_int_equal(qclimb_length_port(60999, range), 0);
+	assert_int_equal(qclimb_length_port(61000, range), 61000);
+	assert_range("1 1", 1, 1);
+	assert_range("", 32768, 65535);
+	assert_range("32768", 32768, 65535);
+	assert_range("0 60999\n", 32768, 65535);
+	assert_range("60999 32768\n", 32768, 65535);
+	assert_range("10240 65536\n", 32768, 65535);
+	assert_range("10240 60999 7\n", 32768, 65535);
+	assert_range("-1 60999", 32768, 65535);
+	assert_range("102400 609990", 32768, 65535);
 }
 
 static struct qclimb_candidate candidates[QCLIMB_CANDIDATES_MOST];
@@ -241,8 +272,8 @@ static void lengths__an_entry_without_a_rule_that_holds_is_refused(void **state)
 	for (int i = 0; i < 5; i++)
 		bad[i] = good;
 	bad[0].width = 5;
-	bad[1].state = QCLIMB_LENGTH_TRIAL; /* of no rule */
-	bad[2].port = 40000;
+	bad[1].state = QCLIMB_LENGTH_IN_FORCE + 1;
+	bad[2].role = 2;
 	memset(bad[3].comm, 'a', sizeof(bad[3].comm));
 	bad[4].width = 4;
 	bad[4].offset = 61;
@@ -263,6 +294,7 @@ int main(void)
 		cmocka_unit_test(http__says_nothing_where_the_header_does_not_tell),
 		cmocka_unit_test(walk__goes_from_message_to_message),
 		cmocka_unit_test(walk__ends_where_nobody_knows),
+		cmocka_unit_test(ports__of_the_kernels_choice_are_one),
 		cmocka_unit_test(candidates__foretell_the_flow_and_the_widest_comes_first),
 		cmocka_unit_test(candidates__are_bounded_and_see_only_what_is_shown),
 		cmocka_unit_test(lengths__a_whole_file_is_taken_and_no_other),

@@ -2,10 +2,10 @@
 
 #include <string.h>
 
-#include <qclimb/lengths.h>
 #include <qclimb/propose.h>
 
 #include "base/process.h"
+#include "rules/services.h"
 #include "tell/log.h"
 #include "tell/records.h"
 
@@ -81,26 +81,42 @@ void samples_take(struct connection *connection, const uint8_t *head, uint32_t h
 	connection->is_sampled = true;
 }
 
+/* Whether hostd asks for what may be the type of a service's messages: its rule was right of some of them alone. */
+static bool is_asked_for_tags(uint16_t port, uint8_t role)
+{
+	const struct service service = service_of(port, role);
+
+	return service.is_known && service.state == QCLIMB_LENGTH_TRIAL && !service.rule.width;
+}
+
 static __attribute__((noinline)) void propose(const struct connection *connection, const struct sample *sample,
 					      uint64_t size_bytes, uint64_t now)
 {
 	struct {
 		struct qclimb_proposal told;
 		struct qclimb_candidate found[QCLIMB_CANDIDATES_MOST];
+		struct qclimb_tag room[QCLIMB_TAGS_MOST]; /* tags begin where the candidates end */
 	} proposal = { 0 };
+	struct qclimb_tag tags[QCLIMB_TAGS_MOST];
 	const uint16_t port = connection->role ? connection->local_port : connection->peer_port;
 	const uint32_t count = qclimb_length_candidates(sample->head, sample->head_bytes, size_bytes, proposal.found);
+	size_t len = sizeof(proposal.told) + count * sizeof(proposal.found[0]);
 
+	if (is_asked_for_tags(port, connection->role)) {
+		proposal.told.tags = (uint8_t)qclimb_length_tags(sample->head, sample->head_bytes, tags);
+		memcpy((char *)&proposal + len, tags, proposal.told.tags * sizeof(tags[0]));
+		len += proposal.told.tags * sizeof(tags[0]);
+	}
 	proposal.told.magic = QCLIMB_PROPOSAL_MAGIC;
 	proposal.told.version = QCLIMB_PROPOSAL_VERSION;
 	proposal.told.candidates = (uint16_t)count;
 	proposal.told.size_bytes = size_bytes;
 	proposal.told.first_write_bytes = connection->record.first_write_bytes;
-	proposal.told.port = qclimb_length_port(port);
+	proposal.told.port = service_port(port);
 	proposal.told.role = connection->role;
 	memcpy(proposal.told.comm, qclimb_process.comm, sizeof(proposal.told.comm));
 	LOG("proposes candidates=%u size=%llu", count, (unsigned long long)size_bytes);
-	(void)records_send(&proposal, sizeof(proposal.told) + count * sizeof(proposal.found[0]), now);
+	(void)records_send(&proposal, len, now);
 }
 
 void samples_paused(const struct connection *connection)

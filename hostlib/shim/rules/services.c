@@ -33,6 +33,26 @@ static struct table tables[TABLES]; /* the first is empty until three files were
 static _Atomic uint32_t current;
 _Atomic uint32_t qclimb_services;
 static struct stamp stamp; /* of the file last read, by whoever is looking */
+static _Atomic uint32_t kernels_ports; /* first and last, 16 bits each; 0: not read yet */
+
+/* Once, when there is a hostd to learn: of the network namespace that this process is in then. */
+static void read_kernels_ports(void)
+{
+	char text[32];
+	const ssize_t len = read_file("/proc/sys/net/ipv4/ip_local_port_range", text, sizeof(text));
+	const struct qclimb_port_range range = qclimb_port_range_of(text, len > 0 ? (size_t)len : 0);
+
+	relaxed_set(kernels_ports, (uint32_t)range.first << 16 | range.last);
+	LOG("ports of the kernel's choice: %u to %u", range.first, range.last);
+}
+
+uint16_t service_port(uint16_t port)
+{
+	const uint32_t word = relaxed_get(kernels_ports);
+	const struct qclimb_port_range range = { (uint16_t)(word >> 16), (uint16_t)word };
+
+	return qclimb_length_port(port, word ? range : qclimb_port_range_default());
+}
 
 /* Those of this program; more than SERVICES_MOST, the first ones. */
 static uint32_t take(struct table *table, const void *bytes, uint32_t entries)
@@ -81,6 +101,8 @@ void services_look(void)
 		publish(NULL, 0);
 		return;
 	}
+	if (!relaxed_get(kernels_ports))
+		read_kernels_ports();
 	/* Not on the stack, of which an application's thread may have little. */
 	bytes = mmap(NULL, FILE_MOST_BYTES + 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (bytes == MAP_FAILED)
@@ -97,20 +119,21 @@ void services_look(void)
 struct service service_of(uint16_t port, uint8_t role)
 {
 	const struct table *table = &tables[relaxed_get(current)];
-	const uint64_t wanted = KEY_OF(qclimb_length_port(port), role);
+	const uint64_t wanted = KEY_OF(port, role), any = KEY_OF(service_port(port), role);
 	const uint32_t count = atomic_load_explicit(&table->count, memory_order_acquire);
 	struct service found = { 0 };
 
 	for (uint32_t i = 0; i < count && i < SERVICES_MOST; i++) {
 		const uint64_t key = relaxed_get(table->entry[i].key), rule = relaxed_get(table->entry[i].rule);
 
-		if ((key & KEY_MASK) != wanted)
+		if ((key & KEY_MASK) != wanted && ((key & KEY_MASK) != any || found.is_known))
 			continue;
 		found.is_known = true;
 		found.is_exact = key >> EXACT_SHIFT & 1;
 		found.state = key >> STATE_SHIFT & 3;
 		memcpy(&found.rule, &rule, sizeof(rule));
-		break;
+		if ((key & KEY_MASK) == wanted)
+			break;
 	}
 	return found;
 }

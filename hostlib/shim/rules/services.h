@@ -23,7 +23,10 @@ extern QCLIMB_OURS _Atomic uint32_t qclimb_services;
 /* Looks for a new file; called where policies are looked for, by one thread at a time. */
 void services_look(void);
 
-/* Of the listening side's port and this side's role. */
+/* The port by which a service is known: 0 for those of the kernel's choice. */
+uint16_t service_port(uint16_t port);
+
+/* Of the listening side's port and this side's role: what is known of that very port, else of service_port(port). */
 struct service service_of(uint16_t port, uint8_t role);
 
 #endif

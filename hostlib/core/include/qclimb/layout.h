@@ -197,12 +197,12 @@ struct qclimb_lengths_header {
 
 struct qclimb_length_entry {
 	char comm[16]; /* the process's name */
-	uint16_t port; /* of the listening side; 0: all from 32768 on */
+	uint16_t port; /* of the listening side; 0: all of the kernel's choice */
 	uint8_t role; /* 1: this side accepts, 0: it connects */
 	uint8_t state; /* 0: its bytes are not looked at, 1: on trial, 2: in force */
 	int16_t constant_bytes; /* of the rule, as the next ones (length.h) */
 	uint8_t offset;
-	uint8_t width; /* 0: there is no rule, and HTTP needs none */
+	uint8_t width; /* 0: there is no rule, and HTTP needs none; on trial: proposals tell tags, too */
 	uint8_t is_big_endian;
 	uint8_t has_tag;
 	uint8_t tag_offset;
@@ -224,7 +224,7 @@ struct qclimb_proposal {
 	char comm[16];
 	uint16_t port;
 	uint8_t role;
-	uint8_t reserved0;
+	uint8_t tags; /* which follow the candidates: QCLIMB_TAGS_MOST at most */
 	uint32_t reserved1;
 };
 
@@ -232,6 +232,11 @@ struct qclimb_candidate {
 	int16_t constant_bytes; /* the flow's size - the number */
 	uint8_t offset;
 	uint8_t shape; /* the number's width, and 128 where it is big endian */
+};
+
+struct qclimb_tag {
+	uint8_t offset;
+	uint8_t tag; /* the byte there: a small number */
 };
 
 #endif

@@ -3,7 +3,8 @@
  * as it stands (RFC 9112, section 6.3). Knows nothing of sockets and reads only the bytes that it is shown.
  *
  * A size that is foretold counts the message's first byte and its last. What can't be a length says nothing: a message
- * shorter than its own length field, one beyond QCLIMB_LENGTH_MAX_BYTES, a body whose end is told elsewhere.
+ * shorter than its own length field, one beyond QCLIMB_LENGTH_MAX_BYTES, a length of -1, a body whose end is told
+ * elsewhere.
  * Invariant: no byte at or after head[head_bytes] is read, whatever the rule or the bytes.
  */
 #ifndef QCLIMB_LENGTH_H
@@ -64,8 +65,8 @@ static inline uint64_t qclimb_length_foretell(const struct qclimb_length_rule *r
 	if (rule->has_tag && (rule->tag_offset >= head_bytes || head[rule->tag_offset] != rule->tag))
 		return 0;
 	number = qclimb_length_number(head + rule->offset, rule->width, rule->is_big_endian);
-	if (number > QCLIMB_LENGTH_MAX_BYTES)
-		return 0;
+	if (number > QCLIMB_LENGTH_MAX_BYTES || number == UINT64_MAX >> (64 - 8 * rule->width))
+		return 0; /* -1 is how Java's protocols write that there is nothing */
 	size_bytes = number + (uint64_t)(int64_t)rule->constant_bytes; /* below 0 it wraps beyond the maximum */
 	return size_bytes >= end && size_bytes <= QCLIMB_LENGTH_MAX_BYTES ? size_bytes : 0;
 }

@@ -16,14 +16,49 @@
 #include "length.h"
 
 #define QCLIMB_LENGTHS_MOST 1024
-#define QCLIMB_EPHEMERAL_PORT 32768
+/* Ports that the kernel chooses for whoever asks for none, both ends among them (Linux: ip_local_port_range). */
+struct qclimb_port_range {
+	uint16_t first, last;
+};
 
 enum qclimb_length_state { QCLIMB_LENGTH_FORBIDDEN, QCLIMB_LENGTH_TRIAL, QCLIMB_LENGTH_IN_FORCE };
 
 /* The port by which a service is known: those of the kernel's choice are one (qclimb/lengths.py). */
-static inline uint16_t qclimb_length_port(uint16_t port)
+static inline uint16_t qclimb_length_port(uint16_t port, struct qclimb_port_range kernels)
 {
-	return port >= QCLIMB_EPHEMERAL_PORT ? 0 : port;
+	return port >= kernels.first && port <= kernels.last ? 0 : port;
+}
+
+/* Linux's default, and above: for where the range can't be read. */
+static inline struct qclimb_port_range qclimb_port_range_default(void)
+{
+	const struct qclimb_port_range range = { 32768, 65535 };
+
+	return range;
+}
+
+/* Two decimal numbers, as /proc/sys/net/ipv4/ip_local_port_range has them; else the default. */
+static inline struct qclimb_port_range qclimb_port_range_of(const char *text, size_t len)
+{
+	struct qclimb_port_range range;
+	uint32_t port[2] = { 0, 0 };
+	size_t at = 0;
+
+	for (int i = 0; i < 2; i++) {
+		const size_t from = at;
+
+		for (; at < len && text[at] >= '0' && text[at] <= '9' && at - from < 5; at++)
+			port[i] = 10 * port[i] + (uint32_t)(text[at] - '0');
+		if (at == from)
+			return qclimb_port_range_default();
+		while (at < len && (text[at] == ' ' || text[at] == '\t' || text[at] == '\n'))
+			at++;
+	}
+	if (at != len || port[0] < 1 || port[0] > port[1] || port[1] > 65535)
+		return qclimb_port_range_default();
+	range.first = (uint16_t)port[0];
+	range.last = (uint16_t)port[1];
+	return range;
 }
 
 static inline struct qclimb_length_rule qclimb_length_rule_of(const struct qclimb_length_entry *entry)
@@ -51,9 +86,9 @@ static inline int qclimb_length_entry_holds(const struct qclimb_length_entry *en
 	const struct qclimb_length_rule rule = qclimb_length_rule_of(entry);
 
 	if (entry->role > 1 || entry->state > QCLIMB_LENGTH_IN_FORCE || entry->is_exact > 1 ||
-	    entry->port >= QCLIMB_EPHEMERAL_PORT || memchr(entry->comm, 0, sizeof(entry->comm)) == NULL)
+	    memchr(entry->comm, 0, sizeof(entry->comm)) == NULL)
 		return 0;
-	return rule.width ? qclimb_length_rule_holds(&rule) : entry->state != QCLIMB_LENGTH_TRIAL;
+	return !rule.width || qclimb_length_rule_holds(&rule);
 }
 
 /*

@@ -14,6 +14,8 @@
 
 #define QCLIMB_CANDIDATES_MOST 64
 #define QCLIMB_BIG_ENDIAN_SHAPE 128
+#define QCLIMB_TAGS_MOST 16
+#define QCLIMB_TAG_BELOW 64
 /* Constants up to here come first: a header's length, mostly. Larger ones fill what is left. */
 #define QCLIMB_LIKELY_CONSTANT 256
 
@@ -49,8 +51,8 @@ static inline uint32_t qclimb_length_candidates(const uint8_t *head, uint32_t he
 				const int64_t constant = (int64_t)(size_bytes - number);
 				struct qclimb_candidate candidate;
 
-				if (number > QCLIMB_LENGTH_MAX_BYTES || constant > QCLIMB_LENGTH_MAX_CONSTANT ||
-				    constant < -QCLIMB_LENGTH_MAX_CONSTANT)
+				if (number > QCLIMB_LENGTH_MAX_BYTES || number == UINT64_MAX >> rest ||
+				    constant > QCLIMB_LENGTH_MAX_CONSTANT || constant < -QCLIMB_LENGTH_MAX_CONSTANT)
 					continue;
 				candidate.constant_bytes = (int16_t)constant;
 				candidate.offset = (uint8_t)offset;
@@ -66,6 +68,23 @@ static inline uint32_t qclimb_length_candidates(const uint8_t *head, uint32_t he
 	}
 	for (uint32_t i = 0; i < others && count < QCLIMB_CANDIDATES_MOST; i++)
 		found[count++] = less_likely[i];
+	return count;
+}
+
+/*
+ * What may tell a message's type: each byte of the first QCLIMB_TAGS_MOST that is a number below QCLIMB_TAG_BELOW. For
+ * services alone whose lengths stand in some of their messages only. Returns how many; `found` has room for
+ * QCLIMB_TAGS_MOST.
+ */
+static inline uint32_t qclimb_length_tags(const uint8_t *head, uint32_t head_bytes, struct qclimb_tag *found)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < QCLIMB_TAGS_MOST && i < head_bytes; i++)
+		if (head[i] < QCLIMB_TAG_BELOW) {
+			found[count].offset = (uint8_t)i;
+			found[count++].tag = head[i];
+		}
 	return count;
 }
 
