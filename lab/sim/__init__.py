@@ -5,6 +5,7 @@ from lab.sim.experiment import Experiment, Watch
 from lab.sim.forecast import Exact, Known, Leaves, Nothing
 from lab.sim.homa import homa_for
 from lab.sim.jobs import Jobs
+from lab.sim.linear import Linear
 from lab.sim.matrix import AllToAll, Incast, Permutation, Staggered, Stride, ToRack
 from lab.sim.rated import D3, FlowLevel, Pdq, Rcp
 from lab.sim.results import Counters, Results
@@ -35,6 +36,7 @@ __all__ = [
     "Jobs",
     "Known",
     "Leaves",
+    "Linear",
     "Nothing",
     "Pdq",
     "Permutation",

@@ -88,6 +88,14 @@ class Experiment:
             raise ExperimentError(
                 f"scheme.dynamic_alpha has {len(self.scheme.alphas)} shares, expected 1 or {self._queues}, one a queue"
             )
+        groups = getattr(self.scheme, "group_weights", ())
+        of = getattr(self.workload, "group", None)
+        if groups and of is not None and max(of) >= len(groups):
+            flow = int(of.argmax())
+            raise ExperimentError(
+                f"workload.group[{flow}] is {of[flow]}, expected below {len(groups)}, the number of "
+                "scheme.group_weights"
+            )
         if not 1 <= self.payload_bytes <= 65_535:
             raise ExperimentError(f"payload_bytes is {self.payload_bytes}, expected 1 to 65535")
         if not 1 <= self.header_bytes <= 1_000:

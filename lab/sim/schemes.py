@@ -16,6 +16,8 @@ from lab.sim.errors import ExperimentError, Settings, check
 from lab.sim.rated import FlowLevel, Rated
 from lab.sim.tcp import Tcp
 
+MOST_WEIGHT, MOST_GROUPS = 1_000, 64
+
 
 @dataclass(frozen=True)
 class Pfabric:
@@ -36,8 +38,17 @@ class Pfabric:
     """YAPS: what the receiver holds is known when a packet is to be sent again. False: by ACKs only."""
     sizes_are_forecasts: bool = False
     """Ranks come from the flows' forecasts, not from their sizes."""
+    group_weights: tuple[int, ...] = ()
+    """Groups of flows (`FlowList.group`) share each port by these weights, pFabric within each, with a buffer for each
+    (engine/queues/groups.h; section 7 of the paper). Empty: one pFabric for all."""
 
     def __post_init__(self) -> None:
+        for group, weight in enumerate(self.group_weights):
+            check(f"scheme.group_weights[{group}]", weight, 1, MOST_WEIGHT)
+        if len(self.group_weights) > MOST_GROUPS:
+            raise ExperimentError(
+                f"scheme.group_weights has {len(self.group_weights)} weights, expected at most {MOST_GROUPS}"
+            )
         check("scheme.initial_window", self.initial_window, 1, 10**6)
         check("scheme.max_window", self.max_window, self.initial_window, 10**6)
         check("scheme.timeout_us", self.timeout_us, 0.001, 10**7)
@@ -56,6 +67,7 @@ class Pfabric:
             "probe_after": self.probe_after,
             "sender_sees_arrivals": int(self.sender_sees_arrivals),
             "sizes_are_forecasts": int(self.sizes_are_forecasts),
+            "group_weights": ",".join(map(str, self.group_weights)),
             "priorities": 1,
         }
 

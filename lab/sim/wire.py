@@ -19,6 +19,7 @@ FLOW = np.dtype(
         ("task_largest_bytes", "<u8"),
         ("source", "<u4"),
         ("target", "<u4"),
+        ("group", "<u8"),
     ]
 )
 """A flow as the engine takes it: ascending in start; bounds 0 and UNKNOWN_BYTES where nothing is forecast;

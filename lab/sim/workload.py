@@ -116,6 +116,8 @@ class FlowList:
     """When the last byte is wanted, on the clock of the starts; 0: whenever it comes. For PDQ and D3."""
     task: NDArray[np.int64] | None = field(default=None, kw_only=True)
     """Whose flow each is, from 1 on; 0: it is a task of its own. For the schemes of lab.sim.tasks."""
+    group: NDArray[np.int64] | None = field(default=None, kw_only=True)
+    """Whose weight each flow shares, from 0 on, where the scheme has weighted groups (Pfabric.group_weights)."""
 
     def __post_init__(self) -> None:
         n = len(self.start_ps)
@@ -130,6 +132,7 @@ class FlowList:
             "forecast_bytes",
             "deadline_ps",
             "task",
+            "group",
         ):
             values = getattr(self, name)
             if values is not None and len(values) != n:
@@ -147,9 +150,11 @@ class FlowList:
                     f"workload.deadline_ps[{flow}] is {self.deadline_ps[flow]}, expected 0 or more than "
                     f"start_ps[{flow}], {self.start_ps[flow]}"
                 )
-        if self.task is not None and not np.all(np.asarray(self.task) >= 0):
-            flow = int(np.argmin(np.asarray(self.task) >= 0))
-            raise ExperimentError(f"workload.task[{flow}] is {self.task[flow]}, expected 0 or more")
+        for name in ("task", "group"):
+            values = getattr(self, name)
+            if values is not None and not np.all(np.asarray(values) >= 0):
+                flow = int(np.argmin(np.asarray(values) >= 0))
+                raise ExperimentError(f"workload.{name}[{flow}] is {values[flow]}, expected 0 or more")
         if self.lower_bytes is not None and self.upper_bytes is not None:
             crossed = np.asarray(self.lower_bytes) > np.asarray(self.upper_bytes)
             if crossed.any():
@@ -180,7 +185,7 @@ class FlowList:
             flows["upper_bytes"] = UNKNOWN_BYTES
             flows["forecast_bytes"] = flows["size_bytes"]
             flows["task_largest_bytes"] = largest[part]
-            for name in ("lower_bytes", "upper_bytes", "forecast_bytes", "deadline_ps", "task"):
+            for name in ("lower_bytes", "upper_bytes", "forecast_bytes", "deadline_ps", "task", "group"):
                 if getattr(self, name) is not None:
                     flows[name] = getattr(self, name)[part]
             yield flows

@@ -22,6 +22,8 @@ int main(int argc, char **argv)
 	switch (config.choice("scheme", { "pfabric", "tcp", "homa", "pdq", "rcp", "d3", "flow", "fluid", "coflow",
 					  "optax", "ictcp" })) {
 	case 0:
+		if (!config.numbers("group_weights", sim::MOST_WEIGHT).empty())
+			return sim::Run<sim::PfabricOver<sim::GroupedRanks>>(config).run();
 		return sim::Run<sim::Pfabric>(config).run();
 	case 1:
 		return sim::Run<sim::Tcp>(config).run();

@@ -107,8 +107,8 @@ def test_a_setting_that_is_missing_misspelt_or_given_twice_is_named():
         (flow(size_bytes=2**64 - 1), "flow 0: size_bytes is 18446744073709551615, expected at most 2^31 - 1 packets"),
         (flow(lower_bytes=9_001), "flow 0: lower_bytes is 9001, expected at most upper_bytes, 9000"),
         (flow(start_ps=9, deadline_ps=9), "flow 0: deadline_ps is 9, expected 0 (none), or more than start_ps, 9"),
-        (flow() + flow()[:-1], "flow 1: the list ends after 71 bytes of it, expected 72"),
-        (flow()[:5], "flow 0: the list ends after 5 bytes of it, expected 72"),
+        (flow() + flow()[:-1], "flow 1: the list ends after 79 bytes of it, expected 80"),
+        (flow()[:5], "flow 0: the list ends after 5 bytes of it, expected 80"),
     ],
 )
 def test_a_flow_that_cannot_be_is_refused_by_its_number_and_the_value(flows, sentence):

@@ -84,6 +84,7 @@ struct FlowBase {
 	FlowBase *previous = nullptr, *following = nullptr; /* among those that are not over */
 	uint64_t task = 0, task_largest_bytes = 0; /* whose flow it is, 0: its own; the largest flow of that */
 	bool is_over = false;
+	uint32_t group = 0; /* whose weight it shares at ports that have groups */
 	uint32_t pair = UINT32_MAX; /* in a wired fabric: the ends' entry among its pairs, once it was looked up */
 };
 

@@ -17,8 +17,9 @@ struct FlowRecord {
 	int64_t deadline_ps; /* when the last byte is wanted; 0: whenever it comes */
 	uint64_t task, task_largest_bytes; /* whose flow it is (0: its own), and the task's largest flow */
 	uint32_t source, target;
+	uint64_t group; /* whose weight it shares, from 0 (queues/groups.h) */
 };
-static_assert(sizeof(FlowRecord) == 72, "as in wire.py");
+static_assert(sizeof(FlowRecord) == 80, "as in wire.py");
 
 struct ResultRecord {
 	uint64_t index;

@@ -15,23 +15,24 @@
  *
  * With forecasts (`sizes_are_forecasts`), ranks come from the forecast instead of the size; a flow that has sent more
  * than was forecast has rank 1 (nothing left, says the forecast): this is what pFabric does with a wrong number.
+ * With weighted groups of flows (section 7 of the paper) ports are GroupedRanks, and hosts the same.
  */
 #ifndef QCLIMB_SIM_SCHEMES_PFABRIC_H
 #define QCLIMB_SIM_SCHEMES_PFABRIC_H
 
 #include "core/network.h"
 #include "core/window.h"
-#include "queues/pfabric.h"
+#include "queues/groups.h"
 
 #include <algorithm>
 
 namespace sim
 {
 
-class Pfabric
+template <class Ports> class PfabricOver
 {
       public:
-	using Queue = PfabricQueue;
+	using Queue = Ports;
 	using Packet = sim::Packet;
 
 	struct Flow : FlowBase {
@@ -41,8 +42,9 @@ class Pfabric
 			 timeouts_in_row = 0;
 	};
 
-	Pfabric(const Config &config, Network<Queue> &network)
-	    : network_(network), payload_(config.count("payload_bytes", 1, MOST_PAYLOAD)),
+	PfabricOver(const Config &config, Network<Queue> &network)
+	    : network_(network), groups_(uint32_t(config.numbers("group_weights", MOST_WEIGHT).size())),
+	      payload_(config.count("payload_bytes", 1, MOST_PAYLOAD)),
 	      header_(config.count("header_bytes", 1, MOST_HEADER)),
 	      initial_(config.count("initial_window", 1, MOST_PACKETS)),
 	      most_(config.count("max_window", 1, MOST_PACKETS)),
@@ -54,6 +56,9 @@ class Pfabric
 
 	void start(Flow &flow)
 	{
+		if (groups_ && flow.group >= groups_)
+			refuse("flow " + std::to_string(flow.index) + ": group is " + std::to_string(flow.group) +
+			       ", expected below " + std::to_string(groups_) + ", the number of group_weights");
 		flow.window = initial_;
 		send_window(flow);
 		network_.set_timer(&flow, network_.now + timeout_ps_);
@@ -188,10 +193,13 @@ class Pfabric
 	}
 
 	Network<Queue> &network_;
+	const uint32_t groups_; /* 0: none */
 	const uint32_t payload_, header_, initial_, most_, probe_after_;
 	const Time timeout_ps_;
 	const bool forecasts_, sees_arrivals_;
 };
+
+using Pfabric = PfabricOver<PfabricQueue>;
 
 } // namespace sim
 
