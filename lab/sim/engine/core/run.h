@@ -51,6 +51,7 @@ inline void fill(FlowBase &flow, const FlowRecord &record, uint64_t index, uint3
 	flow.source = record.source;
 	flow.target = record.target;
 	flow.task = record.task;
+	flow.group = uint32_t(std::min<uint64_t>(record.group, UINT32_MAX));
 	flow.task_largest_bytes = std::max(record.task_largest_bytes, record.size_bytes);
 	flow.due = record.deadline_ps ? record.deadline_ps : NEVER;
 	const uint64_t packets = (flow.size_bytes - 1) / payload + 1;
@@ -172,8 +173,12 @@ template <class Scheme> class Run
 	{
 		if (event.kind == Kind::PACKET) {
 			const auto &packet = static_cast<const sim::Packet &>(event);
+			for (size_t i = 64; i < sizeof(Packet); i += 64) /* its first line is there */
+				__builtin_prefetch(reinterpret_cast<const char *>(&packet) + i);
 			if (packet.hop < packet.hops) {
 				network_.fetch(topology_.next_port(packet));
+				if constexpr (!std::is_same_v<typename LinksOf<Scheme>::Type, NoLinks>)
+					fetch_flow(packet.flow); /* links look at it */
 				return;
 			}
 			fetch_flow(packet.flow);

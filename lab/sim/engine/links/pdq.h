@@ -4,9 +4,10 @@
  * A link remembers its most critical flows: twice as many as are sending, at least LEAST, at most `list_flows`. More
  * critical is who is due earlier, then who has less left (or what the sender puts in its place), then who came first.
  *   Out (Algorithm 1). A flow that another link pauses is forgotten here. One that is not remembered takes a place if it is
- *     more critical than the last; else it gets its share of what remembered flows leave, as in RCP. One that is
- *     remembered gets what more critical ones leave (Algorithm 2), or is paused. Early start: of more critical flows those
- *     nearly done, less than `early_start` round trips each and together, take nothing.
+ *     more critical than the last; else it waits, or, where memory is what bounds the list, gets its share of what
+ *     remembered flows leave, as in RCP. One that is remembered gets what more critical ones leave (Algorithm 2), or is
+ *     paused. Early start: of more critical flows those nearly done, less than `early_start` round trips each and
+ *     together, take nothing.
  *   Back (Algorithm 3). Whom nobody paused has its rate here; a paused one has none, and asks again after
  *     `probe_tenths` / 10 round trips for each that is more critical (suppressed probing; never sooner than one: by the letter the first
  *     that waits would ask five times a round trip, which here made queues longer and mean FCTs no shorter).
@@ -14,7 +15,9 @@
  *
  * Choices where the paper is silent: the period (the setting, in tenths of a round trip); LEAST; a rate of less than a
  * packet a round trip is none, since its flow would not hear of a better one in time; who is not remembered has the list's
- * length for its place; who has not been heard of for STALE round trips, its last packet lost, is forgotten.
+ * length for its place; who has not been heard of for STALE round trips, its last packet lost, is forgotten. Only who is
+ * remembered may begin: were what is left between two flows anybody's, it would be whose who asks first, and not the most
+ * critical one's (over a tree, flows of 1 MB took 27 % longer).
  */
 #ifndef QCLIMB_SIM_LINKS_PDQ_H
 #define QCLIMB_SIM_LINKS_PDQ_H
@@ -24,7 +27,7 @@
 namespace sim
 {
 
-class PdqRule
+class alignas(64) PdqRule
 {
       public:
 	using Part = RatedPart;
@@ -121,7 +124,7 @@ class PdqRule
 		}
 	};
 
-	static constexpr size_t LEAST = 4, FAR = 1000; /* places; products of times stay within 63 bits */
+	static constexpr size_t LEAST = 2, FAR = 1000; /* places; products of times stay within 63 bits */
 	static constexpr Time STALE = 64;
 
 	size_t find(uint64_t flow) const
@@ -196,11 +199,13 @@ class PdqRule
 		return link_.capacity() - taken;
 	}
 
-	/* The share of a flow that is not remembered. */
+	/* The share of a flow that is not remembered, for want of memory; else it has none. */
 	uint64_t fallback() const
 	{
 		uint64_t taken = 0;
 
+		if (list_.size() != settings_.list_flows)
+			return 0;
 		for (const Entry &entry : list_)
 			taken += entry.rate;
 		const uint64_t others = link_.flows() > list_.size() ? link_.flows() - list_.size() : 1;
@@ -218,7 +223,7 @@ class PdqRule
 		       now - accepted_at_ < settings_.dampening * link_.rtt() / 10;
 	}
 
-	Settings settings_;
+	const Settings &settings_; /* of all links */
 	uint32_t id_;
 	LinkRate link_;
 	std::vector<Entry> list_; /* the most critical first */

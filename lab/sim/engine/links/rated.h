@@ -98,13 +98,11 @@ class LinkRate
 template <class Rule> class RatedLinks
 {
       public:
-	RatedLinks(const Config &config, Topology &topology)
+	RatedLinks(const Config &config, Topology &topology) : settings_(config)
 	{
-		const typename Rule::Settings settings(config);
-
 		topology.answers_return = true;
 		for (const Link &link : topology.links)
-			rules_.emplace_back(uint32_t(rules_.size() + 1), link.ps_per_byte, settings);
+			rules_.emplace_back(uint32_t(rules_.size() + 1), link.ps_per_byte, settings_);
 	}
 
 	/* A packet stands at a port. */
@@ -120,6 +118,13 @@ template <class Rule> class RatedLinks
 		}
 	}
 
+	/* Brings near what a packet that will stand at a port needs there. */
+	void fetch(uint32_t at) const
+	{
+		for (size_t i = 0; i < sizeof(Rule); i += 64)
+			__builtin_prefetch(reinterpret_cast<const char *>(&rules_[at]) + i);
+	}
+
 	/* An ACK has come to its sender, whose own link is the first of the path. */
 	void home(RatedPacket &packet)
 	{
@@ -129,6 +134,7 @@ template <class Rule> class RatedLinks
 	}
 
       private:
+	const typename Rule::Settings settings_;
 	std::vector<Rule> rules_;
 };
 
