@@ -151,7 +151,8 @@ SETTINGS = (
     "own rule), but in one row; at each end of a small coflow's flow.",
     "varys: SEBF by what is left, MADD, the rest given away. aalo: queues from 10 MB on, ten times as long each, "
     "weights 10 to 1. small: every flow up to 1 MB; priority and optax put those first, fairly or by arrival, before "
-    "fair sharing, Varys or Aalo of the others.",
+    "fair sharing, Varys or Aalo of the others. Both coordinators' delay, and the share that Varys keeps for starved "
+    "coflows, are 0: neither is built.",
     "Gain: fair sharing's mean CCT over the policy's, of the same coflows. One trace, so no intervals. Short: the "
     "longest flow below 5 MB; narrow: up to 50 flows.",
     "CoflowSim's rules differ: all sizes go up to whole MB per mapper, mappers and reducers of one rack become one, a "

@@ -241,7 +241,8 @@ PAGE_14 = Page(
         "in the paper's test. Fair: max-min fair. Priority (P): small tasks first, fairly among themselves; OPTAX (O): "
         "first, and by arrival. The others share fairly, by Varys (V: smallest bottleneck first, rates that let a "
         "task's flows end together, the rest given away) or by Aalo (A: ten queues, the first to 10 MB, each next ten "
-        "times as long, first in first out within, shares of a link 10 to 1 by queue).",
+        "times as long, first in first out within, shares of a link 10 to 1 by queue). Both coordinators' delay and "
+        "the share that Varys keeps for starved coflows are 0: neither is built.",
         "Packets: Fig. 13's schemes on the same tasks.",
         GAIN_SAID,
         "The scale's number of flows is that of tasks.",

@@ -32,9 +32,11 @@ SWITCH_SAID = (
 )
 SCHEMES_SAID = (
     "ICTCP is fair sharing, the paper's baseline, by its own rule (engine/schemes/ictcp.h). OPTAX: Algorithms 1 to 3 "
-    "by `coflow.h`, the hosts' own text, over two strict priorities (engine/schemes/optax.h); what its paper leaves "
-    "open is set as hosts have it: W_min 2 packets, at most 64, Delay_max 10 ms, rates over a round trip. Priority: "
-    "the same two priorities, small tasks first, with ICTCP."
+    "by `coflow.h`, the hosts' own text, over two strict priorities (engine/schemes/optax.h). Of what its "
+    "paper leaves open, W_min (2 packets) and the largest window (64) are hosts' own values. The others are chosen for "
+    "this fabric: Delay_max 10 ms, below its least timeout (hosts: 200 ms), a first window of 2 packets, as ICTCP's "
+    "flows begin (hosts: 10), and rates over a round trip. Priority: the same two priorities, small tasks first, with "
+    "ICTCP."
 )
 GAIN_SAID = (
     "Gain: ICTCP's mean completion time of tasks over the scheme's, on the same tasks, seed by seed; a task ends with "
