@@ -23,6 +23,17 @@ class Asked:
     pages: tuple[str, ...]
     said: str = ""
 
+    @property
+    def is_named(self) -> bool:
+        """Whether the pages' names are the figures': `pdq-3a` has PDQ's Fig. 3a, and `pdq-8b` is one of Fig. 8."""
+        paper, _, words = self.what.lower().partition(" ")
+        figures = [f"{paper}-{figure}" for figure in re.findall(r"\d+[a-e]?", words)]
+        return (
+            "table" not in words
+            and all(any(page.startswith(figure) for page in self.pages) for figure in figures)
+            and all(page.startswith(tuple(figures)) for page in self.pages)
+        )
+
 
 def write_index(folder: Path, asked_for: Sequence[Asked]) -> Path:
     """Writes README.md beside the pages; returns its path."""
@@ -32,20 +43,24 @@ def write_index(folder: Path, asked_for: Sequence[Asked]) -> Path:
         "# The book",
         "",
         "Figures and tables of the papers, run by this project's simulator, each beside the paper's numbers.",
-        "`qclimb figures` makes this list from the first sentence of each page's verdict; the page has the others.",
+        "`qclimb figures` makes this list from the first sentence of each page's verdict; the page has the others, and",
+        "the command that made it (`qclimb figures NAME --scale medium`, or full).",
         "[The simulator](../../lab/sim/README.md) says how they are run.",
         "",
         "CPU time: of the page as it stands here (its engines'), and of `--quick` with nothing kept from before (all",
         "of it, Python's start and the plot included; 22 November 2026, build 5b64d05).",
         "",
-        "| page | what it found | made by | CPU time | quick |",
-        "|---|---|---|---|---|",
+        "| page | what it found | CPU time | quick |",
+        "|---|---|---|---|",
     ]
     for name, parts in found.items():
-        cells = [f"[{parts['title']}]({name}.md)", short(parts["verdict"]), f"`{parts['command']}`", parts["cost"]]
+        cells = [f"[{parts['title']}]({name}.md)", short(parts["verdict"]), parts["cost"]]
         lines.append("| " + " | ".join([*cells, f"{quick[name]:.0f} s" if name in quick else ""]) + " |")
-    lines += ["", "## What was asked for, and where it is", "", "| asked | page | |", "|---|---|---|"]
+    lines += ["", "## Figures that stand on pages of other names, or with something to say", ""]
+    lines += ["| asked | page | |", "|---|---|---|"]
     for asked in asked_for:
+        if not asked.said and asked.is_named and all(name in found for name in asked.pages):
+            continue
         pages = ", ".join(f"[{name}]({name}.md)" for name in asked.pages if name in found)
         lines.append(f"| {asked.what} | {pages or ('(not made here)' if asked.pages else '')} | {asked.said} |")
     index = folder / "README.md"

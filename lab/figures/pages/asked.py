@@ -49,6 +49,9 @@ ASKED = (
     Asked("pFabric Fig. 17b", ("pfabric-17b",)),
     Asked("pFabric Fig. 17c", ("pfabric-17c",)),
     Asked(
+        "pFabric section 7", ("pfabric-linear", "pfabric-groups"), "words without figures: stability, weighted classes"
+    ),
+    Asked(
         "PIAS with both of its threshold sets and with ours",
         ("qclimb-24", "qclimb-23-why", "thresholds"),
         "three traces in jobs; PageRank's, independent and in jobs; nine workloads",

@@ -15,7 +15,7 @@ from lab.figures.pages.pdq import (
     workloads,
 )
 from lab.figures.pages.pdq.settings import unloaded
-from lab.figures.pages.pfabric import fig16, fig17
+from lab.figures.pages.pfabric import fig16, fig17, section7
 from lab.figures.pages.product import thresholds
 from lab.figures.pages.qclimb import (
     beside,
@@ -46,7 +46,7 @@ QCLIMB = (
     known.PAGE,
 )
 BIGSPINE = (fluid.PAGE_A, fluid.PAGE_C, fluid.PAGE_VARIANTS, packets.PAGE, with_qclimb.PAGE)
-PFABRIC = (fig16.PAGE, fig17.A, fig17.B, fig17.C)
+PFABRIC = (fig16.PAGE, fig17.A, fig17.B, fig17.C, section7.STABILITY, *unloaded(section7.GROUPS))
 PDQ = (
     *aggregation.PAGES,
     *unloaded(
