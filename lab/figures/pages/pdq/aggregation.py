@@ -188,10 +188,10 @@ TITLES = {
     "e": "mean FCT by size, three flows",
 }
 NOTES = (
-    "PDQ here is not as near to the optimum as in its paper. What it lacks, by a trace of one link, is order: a paused "
-    "flow hears of its turn by the next packet that it sends, up to a round trip late, and whoever asks first then "
-    "goes, until a more critical one asks. The paper leaves open what decides that: the dampening period, and what it "
-    "takes for a round trip (some 150 us, it says; 201 us over these links, whose 25 us hosts pay too).",
+    "PDQ here is not as near to the optimum as in its paper. A paused flow hears of its turn by the next packet that "
+    "it sends, up to a round trip late, and a link accepts one such flow a dampening period. The paper leaves open "
+    "what decides that: the period, and what it takes for a round trip (some 150 us, it says; 201 us over these links, "
+    "whose 25 us hosts pay too).",
 )
 PAGES = tuple(
     Page(f"pdq-3{letter}", f"PDQ Fig. 3{letter}: {TITLES[letter]}", SETTINGS, SCALES, figure.runs, figure.tell, NOTES)
