@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
@@ -22,6 +23,9 @@ from lab.workload.programs import build_applications
 from lab.workload.schemes import SCHEMES, schemes_of
 from lab.workload.testbed import RECORDING_SEED, Testbed, calibrate, up
 from lab.workload.trace import Trace, describe, make_trace
+
+TOLD_PAUSE_S, TOLD_DEADLINE_S = 3.0, 20.0
+"""From one look at the daemons' status to the next, and until the last."""
 
 
 def describe_trace(trace: Trace) -> str:
@@ -84,6 +88,16 @@ def run_demo(settings: Demo, console: Console) -> Path:
 
 
 def sizes_known(fabric: Fabric) -> dict[str, int]:
+    """What told flows' sizes, once no more records come: of the last flows libraries tell later."""
+    found, until = _sizes_told(fabric), time.monotonic() + TOLD_DEADLINE_S
+    while True:
+        time.sleep(TOLD_PAUSE_S)
+        before, found = found, _sizes_told(fabric)
+        if found == before or time.monotonic() > until:
+            return found
+
+
+def _sizes_told(fabric: Fabric) -> dict[str, int]:
     """What the hosts' daemons say told flows' sizes, summed: fields of hostd's Known."""
     found = dict.fromkeys(asdict(Known()), 0)
     for host in fabric.hosts:
