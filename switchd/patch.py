@@ -1,12 +1,13 @@
-"""An intent and all that follows from it as one JSON patch for SONiC's own door: `config apply-patch`.
+"""An intent as a JSON patch for SONiC's own door: `config apply-patch`.
 
-`plan` is pure, so it may run before the intent is written: the patcher then writes the intent and its rows, finds in
-the end what it wrote, and switchd has nothing to do. Objects that nothing refers to any more are left to switchd.
+The patch has the intent's rows alone, and switchd writes what follows: the patcher takes a port down and up around any
+change of its PORT_QOS_MAP, QUEUE or BUFFER_QUEUE (sonic-utilities, patch_sorter.py, RequiredValueIdentifier). With
+`--with-rows` the patch has these, too, as `plan` is pure: for switches that carry no traffic.
 """
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ with named():
     from switchd.intents import intent_changes, intent_of
     from switchd.names import Tags
     from switchd.plan import plan
-    from switchd.rows import EMPTY, Row, Rows, applied
+    from switchd.rows import EMPTY, Change, Row, Rows, applied
     from switchd.wanted import PathBackend
 
 URL = "unix:///PATH or redis://ADDR:PORT."
@@ -34,7 +35,17 @@ Changed = Mapping[tuple[str, str], Row | None]
 def with_what_follows(intent: SwitchIntent | None, rows: Rows, backend: PathBackend = "acl") -> Changed:
     """What has to change for the intent and its rows. Raises Refused where no port can take it."""
     planned = plan(intent, rows, tag=Tags().next(), backend=backend)
-    changes = [*intent_changes(intent, rows), *(planned.transactions[0] if planned.transactions else ())]
+    return changed((*intent_changes(intent, rows), *(planned.transactions[0] if planned.transactions else ())), rows)
+
+
+def intent_alone(intent: SwitchIntent | None, rows: Rows, backend: PathBackend = "acl") -> Changed:
+    """What has to change for the intent's own rows. Raises Refused where no port can take it."""
+    plan(intent, rows, tag=Tags().next(), backend=backend)
+    return changed(intent_changes(intent, rows), rows)
+
+
+def changed(changes: Sequence[Change], rows: Rows) -> Changed:
+    """The rows that differ after the changes. Objects that nothing refers to any more are left to switchd."""
     after = applied(rows, changes)
     keys = sorted({(one.table, one.key) for one in changes})
     return {
@@ -104,9 +115,18 @@ def admitted(rows: Rows, state: str) -> SwitchIntent:
 @click.option(
     "--paths", type=click.Choice(["acl", "none"]), default="acl", show_default=True, help="As switchd has it."
 )
+@click.option("--with-rows", is_flag=True, help="All that follows, too: the patcher then takes ports down and up.")
 @named()
-def main(file: str | None, admin_state: str | None, url: str, namespace: str, backend: str, paths: PathBackend) -> None:
-    """Print the JSON patch that writes an intent, and all rows that follow from it, into CONFIG_DB.
+def main(
+    file: str | None,
+    admin_state: str | None,
+    url: str,
+    namespace: str,
+    backend: str,
+    paths: PathBackend,
+    with_rows: bool,
+) -> None:
+    """Print the JSON patch that writes an intent into CONFIG_DB; an intent that no port can take is refused.
 
     FILE has the intent as JSON of qclimb.yang or as rows of CONFIG_DB; - is standard input. Nothing is written here.
     """
@@ -121,8 +141,8 @@ def main(file: str | None, admin_state: str | None, url: str, namespace: str, ba
         else:
             text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
             intent = intent_of_file(text, file)
-        changed = with_what_follows(intent, rows, paths)
-        click.echo(json.dumps(json_patch(changed, rows, namespace), indent=4))
+        found = (with_what_follows if with_rows else intent_alone)(intent, rows, paths)
+        click.echo(json.dumps(json_patch(found, rows, namespace), indent=4))
     except (OSError, UnicodeDecodeError, QclimbError) as error:
         raise click.UsageError(str(error)) from error
 

@@ -1,7 +1,7 @@
 """`config qclimb` for SONiC's `config`: copied onto the host (config/plugins/qclimb.py) and run by its Python.
 
-So: only the standard library and click. What follows from an intent is computed in the container (`switchd.patch`);
-SONiC's own patcher writes it, checks it by YANG, and finds in the end what it wrote.
+So: only the standard library and click. The patch is made in the container (`switchd.patch`), which refuses an intent
+that no port can take; SONiC's own patcher checks it by YANG and writes it. Then switchd writes what follows.
 """
 
 import subprocess
@@ -12,15 +12,24 @@ from typing import IO
 import click
 
 CONTAINER = "qclimb"
+WRITTEN = """\
+The intent is written. switchd follows once CONFIG_DB has been left alone for some seconds (10 by default).
+See `show qclimb`.\
+"""
 help_names = {"help_option_names": ["-h", "--help"]}
 
 
 namespace_option = click.option("-n", "--namespace", metavar="NAME", help="Of several ASICs: asic0, asic1, ...")
+rows_option = click.option(
+    "--with-rows",
+    is_flag=True,
+    help="Patch in all that follows, too, at once. SONiC's patcher then takes every port that changes down and up.",
+)
 
 
-def apply_patch(words: list[str], namespace: str | None, given: bytes = b"") -> None:
+def apply_patch(words: list[str], namespace: str | None, with_rows: bool, given: bytes = b"") -> None:
     """Patch CONFIG_DB with what the container makes of `words`; what went wrong is said, and the status 2."""
-    words = [*words, *(["--namespace", namespace] if namespace else [])]
+    words = [*words, *(["--namespace", namespace] if namespace else []), *(["--with-rows"] if with_rows else [])]
     try:
         made = subprocess.run(
             ["docker", "exec", "-i", CONTAINER, "python3", "-m", "switchd.patch", *words],
@@ -44,6 +53,8 @@ def apply_patch(words: list[str], namespace: str | None, given: bytes = b"") -> 
         sys.exit(2)
     if done.returncode:
         sys.exit(done.returncode)
+    if not with_rows:
+        click.echo(WRITTEN)
 
 
 @click.group(name="qclimb", context_settings=help_names, epilog="Example: config qclimb apply intent.json")
@@ -54,26 +65,29 @@ def qclimb() -> None:
 @qclimb.command(context_settings=help_names, epilog="Example: config qclimb apply intent.json")
 @click.argument("file", type=click.File("rb"))
 @namespace_option
-def apply(file: IO[bytes], namespace: str | None) -> None:
-    """Write an intent, and what follows from it, in one patch.
+@rows_option
+def apply(file: IO[bytes], namespace: str | None, with_rows: bool) -> None:
+    """Write an intent in one patch; switchd follows.
 
     FILE has it as JSON of qclimb.yang or as rows of CONFIG_DB; - is standard input.
     """
-    apply_patch(["-"], namespace, file.read())
+    apply_patch(["-"], namespace, with_rows, file.read())
 
 
 @qclimb.command(context_settings=help_names, epilog="Example: config qclimb enable")
 @namespace_option
-def enable(namespace: str | None) -> None:
+@rows_option
+def enable(namespace: str | None, with_rows: bool) -> None:
     """Lay the present intent over the switch's queues."""
-    apply_patch(["--admin-state", "enabled"], namespace)
+    apply_patch(["--admin-state", "enabled"], namespace, with_rows)
 
 
 @qclimb.command(context_settings=help_names, epilog="Example: config qclimb disable")
 @namespace_option
-def disable(namespace: str | None) -> None:
+@rows_option
+def disable(namespace: str | None, with_rows: bool) -> None:
     """Give back what stood before; the intent's rows stay."""
-    apply_patch(["--admin-state", "disabled"], namespace)
+    apply_patch(["--admin-state", "disabled"], namespace, with_rows)
 
 
 def register(cli: click.Group) -> None:

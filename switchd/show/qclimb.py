@@ -120,6 +120,16 @@ def daemon(row: dict[str, str]) -> str:
     )
 
 
+def commit(row: dict[str, str]) -> str:
+    """What became of the last commit that had to be confirmed; while it is pending, until when."""
+    told = f"{row['commit']} is {row.get('commit_status', 'N/A')}"
+    until_s = number(row.get("commit_until"))
+    if until_s is None or until_s > 253402300799:  # year 9999
+        return told
+    until = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(until_s))
+    return f"{told}: unless it is confirmed, it is undone at {until}"
+
+
 def number(text: Any) -> int | None:
     """A whole number of 64 bits; None for whatever else a database may hold."""
     return int(text) if re.fullmatch("[0-9]{1,20}", str(text)) and int(text) < 2**64 else None
@@ -308,6 +318,8 @@ def status(db: Any, as_json: bool) -> None:
     row = status_row(db)
     refused = [port for port, one in port_rows(db).items() if "reason" in one]
     table = [[title, row.get(name, "N/A")] for title, name in STATUS_FIELDS]
+    if row.get("commit"):
+        table.append(["Commit", commit(row)])
     alarms = [priority for priority, one in class_rows(db).items() if "alarm" in one]
     if refused:
         table.append(["Ports not applied", f"{len(refused)}: {', '.join(refused)} (show qclimb ports)"])

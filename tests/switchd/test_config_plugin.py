@@ -15,6 +15,7 @@ from switchd.show import config_qclimb as plugin
 from tests.switchd.stand import Redis
 
 INTENT = SwitchIntent(4, "enabled", (QueueClass(0, 47, 7), QueueClass(1, 43, 6)), ports=("Ethernet0",))
+NOWHERE = SwitchIntent(4, "enabled", INTENT.classes, ports=("Ethernet99",))
 
 
 @pytest.fixture
@@ -40,8 +41,18 @@ def run(*words: str, text: str = "") -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("form", [INTENT.to_gnmi(), INTENT.to_config_db()], ids=["gnmi", "rows"])
-def test_an_intent_is_patched_in_with_its_rows(given: Path, form: object) -> None:
-    assert run("apply", "-", text=json.dumps(form)) == (0, "")
+def test_an_intent_is_patched_in_alone_for_the_patcher_takes_ports_down(given: Path, form: object) -> None:
+    status, said = run("apply", "-", text=json.dumps(form))
+    assert status == 0
+    assert "switchd follows" in said
+    patch = {one["path"]: one["value"] for one in json.loads(given.read_text())}
+    assert set(patch) == {"/QCLIMB", "/QCLIMB_CLASS"}
+    assert patch["/QCLIMB"]["global"]["ports"] == "Ethernet0"
+
+
+@pytest.mark.parametrize("form", [INTENT.to_gnmi(), INTENT.to_config_db()], ids=["gnmi", "rows"])
+def test_an_intent_is_patched_in_with_its_rows_where_that_is_asked_for(given: Path, form: object) -> None:
+    assert run("apply", "-", "--with-rows", text=json.dumps(form)) == (0, "")
     patch = {one["path"]: one["value"] for one in json.loads(given.read_text())}
     assert patch["/QCLIMB"]["global"]["ports"] == "Ethernet0"
     assert set(patch["/QUEUE"]) == {"Ethernet0|7", "Ethernet0|6"}
@@ -50,7 +61,7 @@ def test_an_intent_is_patched_in_with_its_rows(given: Path, form: object) -> Non
 
 def test_disable_gives_back_in_one_patch(given: Path, server: Redis) -> None:
     server.load(INTENT.to_config_db())
-    assert run("disable") == (0, "")
+    assert run("disable")[0] == 0
     (one,) = json.loads(given.read_text())
     assert (one["path"], one["value"]["admin_state"], one["value"]["generation"]) == ("/QCLIMB/global", "disabled", "5")
 
@@ -60,6 +71,7 @@ def test_disable_gives_back_in_one_patch(given: Path, server: Redis) -> None:
     [
         (("apply", "-"), "{", "no JSON"),
         (("apply", "-"), '{"QCLIMB": {"global": {"generation": "x"}}}', "QCLIMB|global generation is 'x'"),
+        (("apply", "-"), json.dumps(NOWHERE.to_gnmi()), "Ethernet99"),
         (("enable",), "", "there is no intent to make enabled"),
     ],
 )
