@@ -91,7 +91,8 @@ class SwsscommonWatch(Watch):
             self._subscribers = {table: swsscommon.SubscriberStateTable(self._db, table) for table in tables}
             for subscriber in self._subscribers.values():
                 self._select.addSelectable(subscriber)
-            self._all = connector("CONFIG_DB", namespace).pubsub()
+            self._heard = connector("CONFIG_DB", namespace)  # the library's PubSub has a bare pointer to it
+            self._all = self._heard.pubsub()
             self._all.psubscribe(f"{PREFIX}*")
 
     def poll(self, timeout_s: float) -> list[Event]:
