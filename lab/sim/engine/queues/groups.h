@@ -3,8 +3,9 @@
  * the flow with the least left goes first and the one with the most is dropped.
  *
  * Deficit round robin between groups: one that has its turn gets `weight` quanta of bytes, and sends while it has any
- * left; what it overdraws counts against its next turn, what an empty group has left is lost. So a group that is not busy
- * leaves its share to the others. A group has a pFabric buffer of its own: no group's packets push out another's.
+ * left; what it overdraws counts against its next turn. An empty group's credit and debt are forgotten. So a group that
+ * is not busy leaves its share to the others. A group has a pFabric buffer of its own: no group's packets push out
+ * another's.
  * ACKs and probes (rank 0) go ahead of all groups, in order of arrival.
  */
 #ifndef QCLIMB_SIM_QUEUES_GROUPS_H
