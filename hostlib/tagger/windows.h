@@ -116,7 +116,7 @@ static __always_inline int waits_in_line(struct stream *stream, uint64_t receive
 /* Whether receive windows are the kernel mode's to set. */
 static __always_inline int sets_windows(const struct stream *stream, const struct qclimb_policy *policy)
 {
-	return !stream->is_within && policy->mode >= QCLIMB_PIAS && policy->flags & QCLIMB_OPTAX;
+	return !stream->is_within && !stream->is_told && policy->mode >= QCLIMB_PIAS && policy->flags & QCLIMB_OPTAX;
 }
 
 /* A packet is about to leave for the peer: the window that it will tell. */
