@@ -39,6 +39,8 @@ COUNTS = ("flows", "dropped", "sockets")
 ANY_PORT = 0
 RECORDS_BYTES = 4 << 20
 PREFIX_BYTES = 20
+LIFT_S = 0.3
+"""Longer than a connection that is held back takes for a round trip."""
 V4_MAPPED = bytes(10) + b"\xff\xff"
 
 
@@ -224,8 +226,15 @@ def prefix_key(network: Network) -> bytes:
 
 
 def remove(root: Path) -> bool:
-    """Takes what a hostd left of the kernel mode in the BPF file system at `root`; whether there was anything."""
+    """Takes what a hostd left of the kernel mode in the BPF file system at `root`; whether there was anything.
+
+    Receive windows are given back first: what still comes in on a connection has it send ACKs, and the first of them
+    lifts its window.
+    """
     programs = list(root.glob("kernel-*"))
+    if (root / "host_policy").exists():
+        bpf.put(root / "host_policy", bytes(4), bytes(POLICY.size))
+        time.sleep(LIFT_S)
     for link in root.glob("links/[wc]*-*"):
         link.unlink()
     for name in MAPS:

@@ -11,6 +11,8 @@ from qclimb.policy import Mode
 from scoped import PROGRAMS, kernel_mode
 from stand import B, policy, wait_until
 
+from hostlib.hostd.kernel import remove
+
 pytestmark = pytest.mark.fabric
 FLOW_BYTES = 1_000_000
 FIRST, SECOND = 2, 8
@@ -101,4 +103,11 @@ def test_windows_are_the_kernels_again_once_the_policy_no_longer_asks(pair):
     with kernel_mode(pair[0], optax()) as a, two_tasks(a, pair[1]) as (_, second):
         wait_until(lambda: is_held(windows(a, pair[1], second.pid)))
         a.follow(policy(generation=2))
+        wait_until(lambda: is_free(windows(a, pair[1], second.pid)))
+
+
+def test_windows_are_the_kernels_again_once_the_mode_is_taken_away(pair):
+    with kernel_mode(pair[0], optax()) as a, two_tasks(a, pair[1]) as (_, second):
+        wait_until(lambda: is_held(windows(a, pair[1], second.pid)))
+        assert remove(a.host.run_dir / "bpf")
         wait_until(lambda: is_free(windows(a, pair[1], second.pid)))
