@@ -25,7 +25,7 @@ from switchd import status as state
 from switchd.asic import AsicView
 from switchd.board import Board, Snapshot
 from switchd.confirming import Confirming
-from switchd.db import Database, DatabaseLost, RowsChanged
+from switchd.db import Database, DatabaseLost, NotHolder, RowsChanged
 from switchd.elections import Elections
 from switchd.guard import WINDOW_S, Guard
 from switchd.holder import Holder
@@ -85,7 +85,7 @@ class Switch:
         self.host = host or db
         self.quiet = Quiet(quiet_s)
         self._known: Rows | None = None  # CONFIG_DB as we last read or wrote it
-        self._is_held = self._is_half = False
+        self._is_held = self._is_half = self._has_left = False
         self._now_s = now_s
         self._lock = threading.RLock()
         self._holder = Holder(db)
@@ -248,8 +248,10 @@ class Switch:
             self.board.beat()
 
     def leave(self) -> None:
-        """Let another daemon write. Raises DatabaseLost."""
-        self._holder.release()
+        """Let another daemon write, and write no more. Raises DatabaseLost."""
+        with self._lock:
+            self._has_left = True
+            self._holder.release()
 
     def lost(self, error: DatabaseLost) -> None:
         """Redis went away, or another daemon writes: readers see the last state, with this error.
@@ -260,6 +262,8 @@ class Switch:
             self.board.lost(error)
 
     def _begin(self) -> None:
+        if self._has_left:
+            raise NotHolder("this switchd has left")
         self._holder.hold()
         self.board.load()
 

@@ -17,10 +17,16 @@ NO_ACCESS = frozenset({"gnmi_noaccess", "gnmi_config_db_noaccess"})
 
 @dataclass(frozen=True)
 class Client:
-    """Who is calling."""
+    """Who is calling. `is_plain`: over plain loopback, without a certificate."""
 
     name: str
     may_write: bool
+    is_plain: bool = False
+
+    @property
+    def key(self) -> tuple[bool, str]:
+        """Whose places it takes: no certificate's name takes those of plain loopback."""
+        return self.is_plain, self.name
 
     def check_write(self) -> None:
         """Raises RpcError PERMISSION_DENIED without the right to write."""
@@ -36,7 +42,7 @@ def client_of(names: Sequence[bytes] | None, db: Database) -> Client:
     Raises RpcError, or DatabaseLost.
     """
     if names is None:
-        return Client("loopback", True)
+        return Client("loopback", True, is_plain=True)
     if len(names) != 1:
         raise RpcError(UNAUTHENTICATED, f"the client certificate has {len(names)} common names, expected one")
     return known(names[0].decode("utf-8", "replace"), db)

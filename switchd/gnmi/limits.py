@@ -24,10 +24,12 @@ class Limits:
 
     streams         open subscriptions
     streams_of_one  of one client
+    unary_of_one    Capabilities, Get and Set under way of one client
     """
 
     streams: int = 1200
     streams_of_one: int = 1000
+    unary_of_one: int = 64
     first_message_s: float = 10.0
     """from the start of a Subscribe to its SubscriptionList"""
     poll_idle_s: float = 600.0
@@ -40,28 +42,43 @@ class Limits:
 
 
 class Places:
-    """The open subscriptions, by client. The gNMI loop alone touches it."""
+    """The open subscriptions and the other calls under way, by client. The gNMI loop alone touches it."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._open: Counter[str] = Counter()
+        self._open: Counter[tuple[bool, str]] = Counter()
+        self._unary: Counter[tuple[bool, str]] = Counter()
 
     @contextmanager
     def place(self, client: Client) -> Iterator[None]:
         """One subscription of this client while it lasts. Raises RpcError RESOURCE_EXHAUSTED where there is no room."""
-        own, of_all = self._open[client.name], self._open.total()
+        own, of_all = self._open[client.key], self._open.total()
         most = self._limits.streams if client.may_write else self._limits.streams_of_readers
         if own >= self._limits.streams_of_one:
             raise RpcError(RESOURCE_EXHAUSTED, f"{client.name} has {own} subscriptions open, the most for one client")
         if of_all >= most:
             raise RpcError(RESOURCE_EXHAUSTED, f"{of_all} subscriptions are open already, the most for all clients")
-        self._open[client.name] += 1
-        try:
+        with _counted(self._open, client):
             yield
-        finally:
-            self._open[client.name] -= 1
-            if not self._open[client.name]:
-                del self._open[client.name]
+
+    @contextmanager
+    def call(self, client: Client) -> Iterator[None]:
+        """One call of this client beside subscriptions. Raises RpcError RESOURCE_EXHAUSTED where it has too many."""
+        if (own := self._unary[client.key]) >= self._limits.unary_of_one:
+            raise RpcError(RESOURCE_EXHAUSTED, f"{client.name} has {own} calls under way, the most for one client")
+        with _counted(self._unary, client):
+            yield
+
+
+@contextmanager
+def _counted(places: Counter[tuple[bool, str]], client: Client) -> Iterator[None]:
+    places[client.key] += 1
+    try:
+        yield
+    finally:
+        places[client.key] -= 1
+        if not places[client.key]:
+            del places[client.key]
 
 
 @dataclass

@@ -2,7 +2,8 @@
 
 The daemon follows redis in its main thread and calls in here; whatever waits for redis or computes for long runs in a
 thread, so that one request never keeps the streams of others waiting. Sets have a thread of their own: they are done
-one after the other anyhow, and Gets need not wait behind them.
+one after the other anyhow, and Gets need not wait behind them. What is short and many wait for (who is calling, what
+a subscription asks for, a snapshot) has two, so that it waits behind no Get.
 """
 
 import asyncio
@@ -13,7 +14,10 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 READERS = 8
-"""threads for all but Sets"""
+"""threads for Gets, and for what else takes long"""
+LOOKERS = 2
+CLOSE_S = 3.0
+"""how long the end waits for what threads are at"""
 Result = TypeVar("Result")
 
 
@@ -23,6 +27,7 @@ class Loop:
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="gnmi-reader")
+        self._lookers = ThreadPoolExecutor(LOOKERS, thread_name_prefix="gnmi-looker")
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="gnmi-writer")
         self._thread = threading.Thread(target=self._loop.run_forever, name="gnmi", daemon=True)
         self._thread.start()
@@ -40,13 +45,25 @@ class Loop:
         """What `act` answers, from a thread. Who no longer waits for it is not told, but it goes on."""
         return await self._loop.run_in_executor(self._readers, act)
 
+    async def look(self, act: Callable[[], Result]) -> Result:
+        """The same for what is short, behind nothing that is long."""
+        return await self._loop.run_in_executor(self._lookers, act)
+
     async def write(self, act: Callable[[], Result]) -> Result:
         """The same, one after the other."""
         return await self._loop.run_in_executor(self._writer, act)
 
     def close(self) -> None:
-        """End it; its servers have been stopped."""
+        """End it; its servers have been stopped. What waits for a thread is not begun any more."""
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
-        for threads in (self._readers, self._writer):
-            threads.shutdown(wait=False)
+        waiting = threading.Thread(target=self._end_threads, name="gnmi-end", daemon=True)
+        waiting.start()
+        waiting.join(CLOSE_S)
+
+    def _end_threads(self) -> None:
+        pools = (self._writer, self._readers, self._lookers)
+        for threads in pools:
+            threads.shutdown(wait=False, cancel_futures=True)
+        for threads in pools:
+            threads.shutdown(wait=True)

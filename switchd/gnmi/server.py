@@ -5,6 +5,7 @@ import logging
 import socket
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import NoReturn
 
 import grpc
@@ -13,6 +14,7 @@ from switchd.apply import Switch
 from switchd.commits import CommitError, OtherCommit
 from switchd.db import DatabaseLost, RowsChanged
 from switchd.elections import NotMaster
+from switchd.gnmi.access import Client
 from switchd.gnmi.errors import (
     ABORTED,
     FAILED_PRECONDITION,
@@ -24,7 +26,7 @@ from switchd.gnmi.errors import (
     details,
     sendable,
 )
-from switchd.gnmi.limits import Call, Limits
+from switchd.gnmi.limits import Call, Limits, Places
 from switchd.gnmi.loop import Loop
 from switchd.gnmi.service import Names, Service
 from switchd.gnmi.streams import Open, Streams, Wire
@@ -44,6 +46,8 @@ OPTIONS = {
     "grpc.max_connection_idle_ms": 600_000,
 }
 """A peer that is silent, or gone without a word, keeps nothing."""
+ABORT_S = 3.0
+"""until an error is left to gRPC to bring: a client that reads nothing keeps its call no longer"""
 ENDS = "this server ends"
 
 
@@ -54,20 +58,23 @@ class Servers:
         self.limits = limits or Limits()
         self.service = Service(switch)
         self._loop = Loop()
+        self._places = Places(self.limits)
         self._streams = self._loop.do(self._made())
 
     async def _made(self) -> Streams:
-        return Streams(self.service, self._loop, self.limits)
+        return Streams(self.service, self._loop, self.limits, self._places)
 
     def start(self, address: str, credentials: grpc.ServerCredentials | None) -> "Listening":
         """Serve at ADDR:PORT, without credentials for all who come. Raises OSError where it can't."""
         return self._loop.do(self._start(address, credentials))
 
     async def _start(self, address: str, credentials: grpc.ServerCredentials | None) -> "Listening":
+        if why := _why_not(address):  # before a server is made: grpcio keeps each that was never started
+            raise OSError(f"can't listen at {address}: {why}")
         most = self.limits.streams + UNARY_MOST
         options = {**OPTIONS, "grpc.max_concurrent_streams": most}
         server = grpc.aio.server(options=list(options.items()), maximum_concurrent_rpcs=most)
-        face = Face(self.service, self._streams, self._loop, credentials is None)
+        face = Face(self.service, self._streams, self._places, self._loop, credentials is None)
         server.add_generic_rpc_handlers((face.handlers(),))
         try:
             if credentials is None:
@@ -75,7 +82,7 @@ class Servers:
             else:
                 port = server.add_secure_port(address, credentials)
         except RuntimeError as error:
-            raise OSError(f"can't listen at {address}: {_why_not(address) or error}") from error
+            raise OSError(f"can't listen at {address}: {error}") from error
         if not port:
             raise OSError(f"can't listen at {address}")
         await server.start()
@@ -105,8 +112,9 @@ class Listening:
 class Face:
     """The RPCs as gRPC calls them, of one address."""
 
-    def __init__(self, service: Service, streams: Streams, loop: Loop, plain: bool) -> None:
+    def __init__(self, service: Service, streams: Streams, places: Places, loop: Loop, plain: bool) -> None:
         self._service, self._streams, self._loop, self._plain = service, streams, loop, plain
+        self._places = places
         self._own: set[Open] = set()
 
     def handlers(self) -> grpc.GenericRpcHandler:
@@ -123,33 +131,35 @@ class Face:
 
     async def capabilities(self, message: bytes, wire: Wire) -> bytes:
         """Capabilities."""
-        names = self._names(wire)
-        return await _answered(
-            wire, lambda call: self._loop.read(lambda: self._service.capabilities(message, names, call))
+        return await self._answered(
+            wire, lambda _, call: self._loop.read(lambda: self._service.capabilities(message, call))
         )
 
     async def get(self, message: bytes, wire: Wire) -> bytes:
         """Get."""
-        names = self._names(wire)
-        return await _answered(wire, lambda call: self._loop.read(lambda: self._service.get(message, names, call)))
+        return await self._answered(wire, lambda _, call: self._loop.read(lambda: self._service.get(message, call)))
 
     async def set(self, message: bytes, wire: Wire) -> bytes:
         """Set: whoever may not do it waits behind nobody who may."""
-        names = self._names(wire)
 
-        async def answer(call: Call) -> bytes:
-            client, wanted = await self._loop.read(lambda: self._service.wanted(message, names))
+        async def answer(client: Client, call: Call) -> bytes:
+            client.check_write()
+            wanted = await self._loop.read(lambda: self._service.wanted(message))
             return await self._loop.write(lambda: self._service.set(client, wanted, call))
 
-        return await _answered(wire, answer)
+        return await self._answered(wire, answer)
 
     async def subscribe(self, _: object, wire: Wire) -> None:
         """Subscribe."""
         names = self._names(wire)
-        one = Open("" if names is None else b"".join(names).decode("utf-8", "replace"), wire)
+        one = Open(None if names is None else b"".join(names).decode("utf-8", "replace"), wire)
         self._own.add(one)
         try:
-            await self._streams.serve(await self._loop.read(lambda: self._service.client(names)), one, wire)
+            await self._streams.serve(await self._client(names), one, wire)
+        except asyncio.CancelledError:
+            if one.why is None:
+                raise
+            await _abort(wire, one.why)
         except Exception as error:
             await _abort(wire, error)
         finally:
@@ -163,17 +173,21 @@ class Face:
     def _names(self, wire: Wire) -> Names:
         return None if self._plain else tuple(wire.auth_context().get("x509_common_name", ()))
 
+    async def _client(self, names: Names) -> Client:
+        return await self._loop.look(lambda: self._service.client(names))
 
-async def _answered(wire: Wire, answer: Callable[[Call], Awaitable[bytes]]) -> bytes:
-    left_s = wire.time_remaining()
-    call = Call(None if left_s is None else time.monotonic() + left_s)
-    try:
-        return await answer(call)
-    except asyncio.CancelledError:
-        call.is_gone = True
-        raise
-    except Exception as error:
-        await _abort(wire, error)
+    async def _answered(self, wire: Wire, answer: Callable[[Client, Call], Awaitable[bytes]]) -> bytes:
+        left_s = wire.time_remaining()
+        call = Call(None if left_s is None else time.monotonic() + left_s)
+        try:
+            client = await self._client(self._names(wire))
+            with self._places.call(client):
+                return await answer(client, call)
+        except asyncio.CancelledError:
+            call.is_gone = True
+            raise
+        except Exception as error:
+            await _abort(wire, error)
 
 
 def status_of(error: Exception) -> tuple[grpc.StatusCode, str]:
@@ -199,19 +213,28 @@ async def _abort(wire: Wire, error: Exception) -> NoReturn:
     """End the RPC with the error's status; where nobody is there to be told, it ends without a word in the log."""
     if isinstance(error, grpc.aio.AbortError):
         raise error
-    if not wire.done():
+    if isinstance(error, grpc.aio.BaseError) and not isinstance(error, grpc.aio.UsageError):
+        log.debug("client left error=%r", error)
+    elif not wire.done():
         code, text = status_of(error)
         text = sendable(text)
-        await wire.abort(code, text, (details(code, text),))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(ABORT_S):
+                await wire.abort(code, text, (details(code, text),))
     raise asyncio.CancelledError from error
 
 
 def _why_not(address: str) -> str | None:
-    """What the kernel says to a socket at ADDR:PORT, since gRPC keeps that to itself; None where it takes it."""
+    """What the kernel says to a socket at ADDR:PORT, since gRPC keeps that to itself; None where it takes it.
+
+    None, too, for what is no number to it: that is left to gRPC.
+    """
     host, _, port = address.rpartition(":")
     family = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
     try:
         socket.create_server((host.strip("[]"), int(port)), family=family).close()
+    except (socket.gaierror, ValueError):
+        return None
     except OSError as error:
         return error.strerror
     return None

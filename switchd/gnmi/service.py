@@ -20,7 +20,7 @@ from switchd.counters import rule_totals, totals
 from switchd.db import RowsChanged
 from switchd.elections import NotMaster
 from switchd.gnmi import get, set, subscribe
-from switchd.gnmi.access import Client, client_of
+from switchd.gnmi.access import Client, client_of, known
 from switchd.gnmi.errors import RpcError, invalid
 from switchd.gnmi.extensions import check_fields, extensions_of
 from switchd.gnmi.limits import Call
@@ -51,9 +51,8 @@ class Service:
         """Who is calling."""
         return client_of(names, self.switch.host)
 
-    def capabilities(self, message: bytes, names: Names, _call: Call) -> bytes:
-        """What is served; needs a known client, as all RPCs do."""
-        self.client(names)
+    def capabilities(self, message: bytes, _call: Call) -> bytes:
+        """What is served."""
         request = parsed(pb.CapabilityRequest, message)
         extensions_of(request)
         check_fields(request)
@@ -63,22 +62,24 @@ class Service:
             pb.CapabilityResponse(supported_models=[model], supported_encodings=ENCODINGS, gNMI_version=GNMI_VERSION)
         )
 
-    def get(self, message: bytes, names: Names, call: Call) -> bytes:
+    def get(self, message: bytes, call: Call) -> bytes:
         """Configuration and state of the last committed moment."""
-        self.client(names)
         request = parsed(pb.GetRequest, message)
         return serialized(get.answer(self.model, request, lambda counted: self.moment(counted).tree, call.check))
 
-    def wanted(self, message: bytes, names: Names) -> tuple[Client, Wanted]:
-        """Of a Set: who asks for what, if it may be asked for at all."""
-        client = self.client(names)
-        client.check_write()
-        return client, set.checked(parsed(pb.SetRequest, message))
+    def wanted(self, message: bytes) -> Wanted:
+        """What a Set asks for, if it may be asked for at all."""
+        return set.checked(parsed(pb.SetRequest, message))
 
     def set(self, client: Client, wanted: Wanted, call: Call) -> bytes:
-        """Answers when the rows are written and applied, or with nothing changed."""
+        """Answers when the rows are written and applied, or with nothing changed.
+
+        Its client may have lost the right to write while it waited.
+        """
         try:
             with self.switch.writing(wanted.extensions.election):
+                if not client.is_plain:
+                    known(client.name, self.switch.host).check_write()
                 self._set(client, wanted, call)
         except (RpcError, Refused, RowsChanged, CommitError, NotMaster) as error:
             log.warning("set refused client=%s error=%r", client.name, str(error))

@@ -30,6 +30,8 @@ log = logging.getLogger("switchd.gnmi")
 
 KNOWN_FOR_S = 2.0
 """how long streams go on before their clients' rows are read again"""
+END_GRACE_S = 3.0
+"""for what is on its way to a client whose stream is to end; who reads nothing is cut off then"""
 Wire: TypeAlias = grpc.aio.ServicerContext
 
 
@@ -65,22 +67,36 @@ class Moments:
         if before is not None:
             await asyncio.wait([before])
         self._reading[counted] = self._next.pop(counted)
-        return await self._loop.read(lambda: self._service.moment(counted))
+        where = self._loop.read if counted else self._loop.look
+        return await where(lambda: self._service.moment(counted))
 
 
 class Open:
-    """One open subscription. `why`: it is to end, with this error."""
+    """One open subscription, made in its own task.
 
-    def __init__(self, name: str, wire: Wire) -> None:
+    name  its client's, None over plain loopback
+    why   it is to end, with this error
+    """
+
+    def __init__(self, name: str | None, wire: Wire) -> None:
         self.name, self._wire = name, wire
         self.woken = asyncio.Event()
         self.why: Exception | None = None
         self._next: asyncio.Task[Any] | None = None
+        self._task = asyncio.current_task()
+        self._cut: asyncio.TimerHandle | None = None
 
     def end(self, why: Exception) -> None:
-        """End it, as soon as its client has taken what is on its way."""
+        """End it, as soon as its client has taken what is on its way, or after a grace."""
         self.why = self.why or why
         self.woken.set()
+        if self._cut is None and self._task is not None:
+            self._cut = asyncio.get_running_loop().call_later(END_GRACE_S, self._task.cancel)
+
+    def ended(self) -> None:
+        """It has ended: nobody needs to cut it off."""
+        if self._cut is not None:
+            self._cut.cancel()
 
     def listen(self) -> None:
         """Begin to wait for the client's next message."""
@@ -121,10 +137,10 @@ class Open:
 class Streams:
     """All of a daemon's subscriptions. Lives on the loop."""
 
-    def __init__(self, service: Service, loop: Loop, limits: Limits) -> None:
+    def __init__(self, service: Service, loop: Loop, limits: Limits, places: Places) -> None:
         self._service, self._loop, self._limits = service, loop, limits
         self._moments, self._round = Moments(service, loop), Round()
-        self._places = Places(limits)
+        self._places = places
         self._open: set[Open] = set()
         self._watching: asyncio.Task[None] | None = None
         service.switch.board.listen(lambda: loop.tell(self._wake))
@@ -137,18 +153,19 @@ class Streams:
         """ONCE, POLL, STREAM: from the first message to the end."""
         with self._places.place(client):
             self._open.add(one)
-            if self._watching is None and one.name:
+            if self._watching is None and one.name is not None:
                 self._watching = asyncio.create_task(self._watch())
             try:
                 await self._serve(one, wire)
             finally:
                 self._open.discard(one)
+                one.ended()
 
     async def _serve(self, one: Open, wire: Wire) -> None:
         first = await one.next(self._limits.first_message_s, "SubscriptionList")
         if first is None:
             return
-        wanted = await self._loop.read(lambda: self._service.subscription(first))
+        wanted = await self._loop.look(lambda: self._service.subscription(first))
         if wanted.mode == pb.SubscriptionList.STREAM:
             await self._stream(one, wire, subscribe.Telling(self._service.model, wanted, self._round))
             return
@@ -191,11 +208,11 @@ class Streams:
 
     async def _watch(self) -> None:
         """End the streams of clients that may no longer read; nobody is sent away because redis is."""
-        while names := {one.name for one in self._open} - {""}:
+        while names := {one.name for one in self._open if one.name is not None}:
             await asyncio.sleep(KNOWN_FOR_S)
-            refused = await self._loop.read(partial(self._refused, names))
+            refused = await self._loop.look(partial(self._refused, names))
             for one in self._open:
-                if one.name in refused:
+                if one.name is not None and one.name in refused:
                     one.end(refused[one.name])
         self._watching = None
 
@@ -206,9 +223,11 @@ class Streams:
                 known(name, self._service.switch.host)
             except RpcError as error:
                 refused[name] = error
-            except Exception as error:  # whatever it is, the watch goes on
+            except DatabaseLost as error:
                 log.debug("watch error=%r", error)
                 break
+            except Exception as error:  # whatever one row has, the others are looked at
+                log.debug("watch client=%s error=%r", name, error)
         return refused
 
 
