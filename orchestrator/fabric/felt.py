@@ -42,14 +42,16 @@ class _Host:
 
     def close(self) -> None:
         """The open window is whole."""
-        if self.open is None:
+        whole, self.open = self.open, None
+        if whole is None:
             return
-        mean = self.open.mean
+        mean = whole.mean
         self.last = (*self.last[-1:], (self.window, mean))
         self.turn(self.window // PART_WINDOWS)
         self.worst[1] = max(self.worst[1], mean)
         self.windows[1] += 1
-        self.open = None
+        if sum(self.windows) >= FRESH_LEAST:
+            self.earlier = 0.0
 
     def turn(self, part: int) -> None:
         """That part begins."""
@@ -66,29 +68,40 @@ class Felt:
     def __init__(self, window_s: float = WINDOW_S) -> None:
         self.window_s = window_s
         self._hosts: dict[str, _Host] = {}
+        self._begun = -1  # the window in which the revision in force came
 
     def add(self, name: str, stretch: Stretch, now_s: float) -> None:
         """A host looked."""
         host = self._hosts.setdefault(name, _Host())
         window = int(now_s // self.window_s)
         if window != host.window:
+            if host.window <= self._begun:  # another revision's in part
+                host.open = None
             host.close()
             host.window = window
-        host.open = stretch if host.open is None else host.open + stretch
+        so_far = host.open
+        host.open = stretch if so_far is None else so_far + stretch
 
     def worst(self, name: str, now_s: float) -> float:
         """The worst window's mean stretch of late; 0 where too little is known."""
         host = self._hosts.get(name)
         if host is None:
             return 0.0
-        host.turn(int(now_s // self.window_s) // PART_WINDOWS)
+        window = int(now_s // self.window_s)
+        host.turn(window // PART_WINDOWS)
         known = sum(host.windows)
-        if host.earlier and known < FRESH_LEAST:
+        if window - self._begun > 2 * PART_WINDOWS:
+            host.earlier = 0.0
+        if host.earlier:
             return host.earlier
         return max(host.worst) if known >= WINDOWS_LEAST else 0.0
 
-    def begin(self, before: Mapping[str, float]) -> None:
-        """Another revision is in force, or one was undone: baselines begin anew; `before`: those from before it."""
+    def begin(self, before: Mapping[str, float], now_s: float) -> None:
+        """Another revision is in force, or one was undone: baselines begin anew; `before`: those from before it.
+
+        They begin with the next window, as this one's flows were another revision's in part.
+        """
+        self._begun = int(now_s // self.window_s)
         for name, host in list(self._hosts.items()):
             host.worst, host.windows, host.earlier = [0.0, 0.0], [0, 0], before.get(name, 0.0)
 

@@ -243,7 +243,7 @@ class Runner:
             self._ledger.take(rollout.generation, lambda now: replace(now, phase=Phase.FAILED, error=reason))
         finally:
             if revision_id != replaced:
-                self.felt.begin(self._rollout.felt_before)
+                self.felt.begin(self._rollout.felt_before, time.monotonic())
             rollout = self._ledger.close()
             log.info("rollout id=%d event=ended phase=%s error=%r", number, rollout.phase, rollout.error)
 

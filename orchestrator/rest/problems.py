@@ -87,7 +87,8 @@ def answer_refusals(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     async def wrong_field(request: Request, error: RequestValidationError) -> JSONResponse:
         found = {
-            _described(each, request): _place(each) for each in _nearest(error.errors())
+            _described(each, request, error.body): _place(each, error.body)
+            for each in _nearest(error.errors(), error.body)
         }  # some are asked for twice
         errors = [{"field": place, "detail": said} for said, place in found.items()]
         return problem(422, "; ".join(found), errors)
@@ -125,14 +126,28 @@ def _field_of(said: str, request: Request) -> str | None:
     return None
 
 
-def _place(error: Any) -> str:
-    """Where, without pydantic's names of the kinds that a field may have (`list[constrained-int]`)."""
-    return ".".join(str(part) for part in error["loc"] if not (isinstance(part, str) and "[" in part))
+def _place(error: Any, body: Any) -> str:
+    """Where, without pydantic's names of the kinds that a field may have (`list[constrained-int]`).
+
+    What the body itself calls so is no such name.
+    """
+    parts: list[str] = []
+    at: Any = {"body": body}
+    for part in error["loc"]:
+        is_there = isinstance(at, dict) and part in at
+        if not is_there and isinstance(part, str) and "[" in part:
+            continue
+        parts.append(str(part))
+        if is_there or (isinstance(at, list) and isinstance(part, int) and part < len(at)):
+            at = at[part]
+        else:
+            at = None
+    return ".".join(parts)
 
 
-def _nearest(errors: Sequence[Any]) -> list[Any]:
+def _nearest(errors: Sequence[Any], body: Any) -> list[Any]:
     """Without findings for a kind that was not meant: where a list has a wrong number, it need not be a word."""
-    places = [_place(each) for each in errors]
+    places = [_place(each, body) for each in errors]
     return [
         each
         for each, place in zip(errors, places, strict=True)
@@ -140,9 +155,9 @@ def _nearest(errors: Sequence[Any]) -> list[Any]:
     ]
 
 
-def _described(error: Any, request: Request) -> str:
+def _described(error: Any, request: Request, body: Any) -> str:
     """One of pydantic's findings as place, value, expectation."""
-    place = _place(error)
+    place = _place(error, body)
     if error["type"] == "extra_forbidden":
         return f"{place}: unknown field"
     if error["type"] == "missing":

@@ -26,7 +26,7 @@ class Refusals:
 
     def came(self, actor: str, status: int, asked: str) -> None:
         """One was refused: `actor` is a token's name, or an address; `asked` a method and a path."""
-        kind = (actor[:LONGEST], status, asked[:LONGEST])
+        kind = (_kept(actor), status, _kept(asked))
         if kind not in self._counted and len(self._counted) >= KINDS:
             kind = ("others", status, "")
         self._counted[kind] += 1
@@ -51,3 +51,10 @@ class Refusals:
                     log.warning("refused actor=%r status=%d asked=%r count=%d", actor, status, asked, count)
         except StoreError as error:
             log.error("refused count=%d event=unstored reason=%r", counted.total(), str(error))
+        except Exception:  # no refusal may end the writing of later ones, or what comes after it at the end
+            log.exception("refused count=%d event=unstored", counted.total())
+
+
+def _kept(said: str) -> str:
+    """Not too long, and without NUL, which PostgreSQL's text can't have."""
+    return said.replace("\0", "\\0")[:LONGEST]

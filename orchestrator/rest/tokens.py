@@ -120,6 +120,7 @@ def _finish(store: Store, file: Path) -> None:
 
 
 def _write_first(store: Store, file: Path) -> None:
+    """Where the store fails, it may have the token all the same: then the next start's `_finish` decides."""
     token, unfinished = _new(), _unfinished(file)
     try:
         with contextlib.suppress(FileNotFoundError):
@@ -133,10 +134,9 @@ def _write_first(store: Store, file: Path) -> None:
         try:
             unfinished.rename(file)
         except OSError:
-            store.revoke_tokens("bootstrap")  # nobody has it, and it must not pass for an admin's
+            store.revoke_token(digest(token))  # nobody has it, and it must not pass for an admin's
             raise
     except OSError as error:
-        raise StoreError(f"{file}: {error.strerror}, expected a place for the first admin token") from error
-    finally:
         with contextlib.suppress(OSError):
             unfinished.unlink()
+        raise StoreError(f"{file}: {error.strerror}, expected a place for the first admin token") from error

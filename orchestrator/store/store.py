@@ -223,6 +223,12 @@ class Store(Database):
         with self.writing() as connection:
             return int(connection.execute(change.values(revoked=True)).rowcount)
 
+    def revoke_token(self, digest: str) -> None:
+        """Revokes the one token of this digest."""
+        change = update(tables.tokens).where(tables.tokens.c.digest == digest)
+        with self.writing() as connection:
+            connection.execute(change.values(revoked=True))
+
     # models, revisions, rollouts
 
     def reserve_model(self) -> int:

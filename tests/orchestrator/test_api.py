@@ -457,6 +457,37 @@ def test_a_first_start_that_was_killed_once_the_store_had_the_token_is_finished(
     assert [each.role for each in store.tokens(0)] == [Role.ADMIN]
 
 
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_a_first_start_whose_database_gave_no_answer_is_made_again_whether_or_not_it_has_the_token(
+    store, tmp_path, monkeypatch, is_kept
+):
+    file, add = tmp_path / "token", store.add_token
+
+    def cut(*values):
+        if is_kept:
+            add(*values)
+        raise StoreError("the connection is lost")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(store, "add_token", cut)
+        with pytest.raises(StoreError, match="the connection is lost"):
+            tokens.bootstrap(store, file)
+    assert tokens.bootstrap(store, file) is not is_kept
+    assert tokens.identify(store, f"Bearer {file.read_text().strip()}") is not None
+    assert [each.role for each in store.tokens(0)] == [Role.ADMIN]
+    assert not (tmp_path / ".token.new").exists()
+
+
+def test_a_first_token_that_gets_no_file_takes_no_other_of_its_name_along(store, tmp_path, monkeypatch):
+    theirs = tokens.issue(store, "bootstrap", Role.VIEWER)
+    with monkeypatch.context() as broken:
+        broken.setattr(type(tmp_path), "rename", lambda *_: (_ for _ in ()).throw(OSError(errno.EIO, "I/O error")))
+        with pytest.raises(StoreError, match="I/O error"):
+            tokens.bootstrap(store, tmp_path / "token")
+    assert tokens.identify(store, f"Bearer {theirs}") is not None
+    assert [each.role for each in store.tokens(0)] == [Role.VIEWER]
+
+
 def test_what_was_done_by_whom_is_in_the_audit_log_without_secrets(admin):
     token = admin.post("/v1/tokens", json={"role": "viewer", "name": "eve"}).json()["token"]
     notes = admin.get("/v1/audit").json()

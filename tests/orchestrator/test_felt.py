@@ -68,8 +68,8 @@ def test_small_flows_that_wait_ten_times_as_long_trip_it_and_one_host_of_many_do
 
 def test_what_another_revision_did_to_flows_excuses_nothing():
     fabric = Fabric(Felt())
-    fabric.pass_time(120, 20)  # no priorities: small flows wait behind large ones
-    fabric.felt.begin(fabric.baseline())
+    fabric.pass_time(125, 20)  # no priorities: small flows wait behind large ones, in a window that is open still, too
+    fabric.felt.begin(fabric.baseline(), fabric.now_s)
     fabric.pass_time(70, 0.5)
     before, since = fabric.baseline(), fabric.now_s
     fabric.pass_time(30, 20)
@@ -80,17 +80,37 @@ def test_until_enough_is_known_of_a_new_revision_the_earlier_baseline_holds():
     fabric = Fabric(Felt())
     fabric.pass_time(120, 2)
     earlier = fabric.baseline()
-    fabric.felt.begin(earlier)
+    fabric.felt.begin(earlier, fabric.now_s)
     fabric.pass_time(40, 0.5)
     assert fabric.baseline() == earlier
     fabric.pass_time(30, 0.5)
     assert all(fabric.baseline()[host] < earlier[host] for host in HOSTS)
-    fabric.felt.begin({})
+    fabric.felt.begin({}, fabric.now_s)
     fabric.pass_time(20, 0.5)
     assert set(fabric.baseline().values()) == {0.0}
-    fabric.felt.begin(earlier)
+    fabric.felt.begin(earlier, fabric.now_s)
     fabric.now_s += 3600
     assert set(fabric.baseline().values()) == {0.0}  # of an hour ago
+
+
+def looks(felt: Felt, mean: float, *at_s: int) -> None:
+    for each in at_s:
+        felt.add("h1", Stretch(1, math.log(mean)), each)
+
+
+def test_an_earlier_baseline_is_gone_once_enough_is_known_and_after_some_minutes_in_any_case():
+    felt = Felt()
+    looks(felt, 9, *range(150, 220, 5))
+    felt.begin({"h1": 9.0}, 220)
+    looks(felt, 2, *range(230, 300, 10))
+    assert felt.worst("h1", 299) == pytest.approx(2)
+    looks(felt, 2, 440, 460)
+    assert felt.worst("h1", 461) == 0, "little is known of late"
+    felt.begin({"h1": 9.0}, 470)
+    looks(felt, 2, *range(500, 800, 140))
+    assert felt.worst("h1", 770) == 9
+    looks(felt, 2, 790)
+    assert felt.worst("h1", 791) == 0
 
 
 def test_one_bad_window_trips_nothing_and_what_was_felt_before_does_not_count():
@@ -167,6 +187,7 @@ def test_a_revision_that_makes_small_flows_slow_is_rolled_back_by_itself(store, 
     rolled_out(store, runner, good)
     for host in ("h1", "h2"):
         store.put_host(host)
+    clock[0] += 110
     felt(runner, 1.5, clock[0] - 100, clock[0])
     number = runner.start(bad, "test")
     while (store.setting("policy") or {})["generation"] != number:

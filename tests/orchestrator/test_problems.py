@@ -19,6 +19,7 @@ KIND = "application/problem+json"
         ("POST", "/v1/revisions", {"thresholds": [5, 3], "priorities": 3}, 422, "body.thresholds[1]"),
         ("POST", "/v1/revisions", {"label": "never"}, 404, "body.label"),
         ("POST", "/v1/revisions", {"ecn_bytes": [9]}, 422, "body.ecn_bytes.1"),
+        ("POST", "/v1/revisions", {"list[int]": [9]}, 422, "body.list[int]"),
         ("GET", "/v1/audit?last=0", None, 422, "query.last"),
         ("GET", "/v1/models/0", None, 422, "path.generation"),
         ("PUT", "/v1/switches/s1", {"address": "here"}, 422, "body.address"),

@@ -51,6 +51,17 @@ def test_many_refusals_make_few_notes_that_count_them(admin, service):
     assert any(note["subject"].endswith(f", {150 - KINDS} times") for note in found)
 
 
+def test_no_path_and_no_fault_ends_the_writing_of_refusals(admin, service, monkeypatch):
+    service.refusals._every_s = 0.01
+    nobody = {"Authorization": "Bearer guessed"}
+    with monkeypatch.context() as broken:
+        broken.setattr(service.store, "note", lambda *_: (_ for _ in ()).throw(ValueError("not for a database")))
+        admin.get("/v1/state", headers=nobody)
+        service.refusals.close()
+    admin.get("/v1/switches/a%00b", headers=nobody)
+    assert [note["subject"] for note in refused(admin, 1)] == ["GET /v1/switches/a\\0b"]
+
+
 def test_a_database_is_for_its_owner_alone(tmp_path):
     path = tmp_path / "store.db"
     Store(f"sqlite:///{path}").close()

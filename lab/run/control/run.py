@@ -132,6 +132,11 @@ class Operator:
         self._ends.set()
         self._thread.join(timeout=30)
 
+    def check(self) -> None:
+        """WorkloadError where the program failed."""
+        if self.failed:
+            raise WorkloadError(f"the operator's program failed: {self.failed!r}") from self.failed
+
     @property
     def now_s(self) -> float:
         """Since time 0."""
@@ -236,13 +241,13 @@ def run_control(settings: Settings, console: Console) -> Seen:
         operator = Operator(control, rest, settings, seen, say)
 
         def look(_: float) -> None:
-            if operator.failed:
-                raise WorkloadError(f"the operator's program failed: {operator.failed!r}") from operator.failed
+            operator.check()
 
         result = run_pass(
             ground, trace, "control", settings.folder / "pass", {}, SERVICES, look, beside=operator.begins
         )
         operator.ends()
+        operator.check()  # it may have failed after the last look
         _take(seen, result)
         epoch = time.time() - operator.now_s
         seen.felt = [(round(each["at"] - epoch, 2), each["stretch"]) for each in rest.get("/v1/felt")]

@@ -14,6 +14,7 @@ const sum = (told, leaf) => {
 };
 
 // Of a link: all that its interfaces sent and dropped, or what is pinned to its spine where ports are not counted.
+// `now`: when the leaf told it, s; the same as before where it was not asked again since.
 function linkRates(leaf, spine, seen, now) {
   const key = `${leaf} ${spine}`;
   const carried = seen.link_bytes ?? seen.bytes;
@@ -64,8 +65,8 @@ function topology({ overview, traffic, spines }, priorities) {
   const along = (index, count) => (WIDE * (index + 1)) / (count + 1); // where a link meets a box
   for (const [spine, told] of Object.entries(spines.spines))
     for (const [leaf, seen] of Object.entries(told.leaves)) {
-      if (!place[spine] || !place[leaf]) continue;
-      const { bytes: rate, drops } = linkRates(leaf, spine, seen, overview.now);
+      if (!place[spine] || !place[leaf] || !spines.leaves[leaf]) continue;
+      const { bytes: rate, drops } = linkRates(leaf, spine, seen, spines.leaves[leaf].seen_at);
       const what = seen.link_bytes === null ? " of pinned priorities" : "";
       const [a, b] = [place[spine], place[leaf]];
       const order = tiers.map((tier, row) => tier.findIndex((each) => each.name === [spine, leaf][row]));

@@ -28,8 +28,8 @@ async function ask() {
     const load = byId("load").value;
     const changes = seen.events?.changes;
     const isNew = changes === undefined || changes !== seen.changes; // of what only an operator's doing changes
-    seen.overview = await get("/v1/overview");
-    const last = seen.overview.last_rollout;
+    const overview = await get("/v1/overview");
+    const last = overview.last_rollout;
     const all = {
       rollouts: get(`/v1/rollouts?after=${Math.max((last || 0) - ROLLOUTS, 0)}`),
       last: last === null ? null : get(`/v1/rollouts/${last}`),
@@ -45,8 +45,9 @@ async function ask() {
       audit: caller.role === "admin" ? get("/v1/audit?last=100") : null,
     };
     const names = Object.keys(all);
-    (await Promise.all(Object.values(all))).forEach((value, index) => (seen[names[index]] = value));
-    seen.changes = changes;
+    const told = await Promise.all(Object.values(all));
+    // All at once, as others draw what was seen in the meantime.
+    Object.assign(seen, { overview, changes }, Object.fromEntries(names.map((name, index) => [name, told[index]])));
     draw();
   } catch (error) {
     if (error.status === 404 && byId("label").value) { // the recording that was chosen is gone

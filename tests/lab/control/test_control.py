@@ -12,9 +12,10 @@ from qclimb.schema import validate_gnmi
 
 from lab.cli import lab
 from lab.run.control.report import followed, judged, load, phases, plot, table, write
-from lab.run.control.run import PIAS, Seen, difference, mistakes
+from lab.run.control.run import PIAS, Operator, Seen, difference, mistakes
 from lab.run.control.traffic import changing
 from lab.run.settings import Control
+from lab.workload.programs import WorkloadError
 from orchestrator.plan.revision import compose
 from orchestrator.rest.bodies import RevisionBody, RolloutBody
 
@@ -43,6 +44,19 @@ def test_histograms_differ_where_traffic_does_and_hardly_elsewhere():
     assert difference(web[0], mining) > 2 * Control.differs
     assert difference(mining, mining) == 0
     assert difference(SizeHistogram.of([1]), SizeHistogram.of([10])) == 1
+
+
+def test_an_operator_whose_program_failed_after_the_last_look_is_seen_once_it_ends():
+    class Gone:
+        def statistics(self, label):
+            raise OSError("connection refused")
+
+    operator = Operator(Gone(), None, None, Seen({}), print)
+    operator.check()
+    operator.begins(0)
+    operator.ends()
+    with pytest.raises(WorkloadError, match="connection refused"):
+        operator.check()
 
 
 def seen_of(slow_when_bad: float) -> Seen:
