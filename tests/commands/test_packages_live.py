@@ -60,12 +60,12 @@ def clean(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def root(clean: Path, packages: Path, tmp_path: Path) -> Iterator[Path]:
-    """A copy of it, with the packages in /root."""
+    """A copy of it, with the packages in /srv."""
     place = tmp_path / "root"
     run("cp", "-a", "--reflink=auto", clean, place)
     for deb in packages.glob("*.deb"):
         if "dbgsym" not in deb.name:
-            shutil.copy(deb, place / "root")
+            shutil.copy(deb, place / "srv")
     yield place
     run("rm", "-rf", "--one-file-system", place)
 
@@ -78,26 +78,26 @@ def within(place: Path, *words: object) -> str:
 
 def booted(place: Path, script: str) -> str:
     """What a script prints under the root's own systemd; it must succeed. Skips where none boots here."""
-    (place / "root/check.sh").write_text(script)
+    (place / "srv/check.sh").write_text(script)
     (place / "etc/systemd/system/check.service").write_text(
         "[Unit]\nDescription=check\nAfter=basic.target\nFailureAction=poweroff-force\nSuccessAction=poweroff-force\n"
-        "[Service]\nType=oneshot\nWorkingDirectory=/root\nStandardOutput=append:/root/check.log\n"
-        "StandardError=append:/root/check.log\nTimeoutStartSec=600\n"
-        "ExecStartPre=/bin/touch /root/booted\nExecStart=/bin/bash -euxo pipefail /root/check.sh\n"
-        "ExecStart=/bin/touch /root/good\nExecStopPost=-/bin/journalctl -u qclimb-* -o cat --no-pager\n"
+        "[Service]\nType=oneshot\nWorkingDirectory=/srv\nStandardOutput=append:/srv/check.log\n"
+        "StandardError=append:/srv/check.log\nTimeoutStartSec=600\n"
+        "ExecStartPre=/bin/touch /srv/booted\nExecStart=/bin/bash -euxo pipefail /srv/check.sh\n"
+        "ExecStart=/bin/touch /srv/good\nExecStopPost=-/bin/journalctl -u qclimb-* -o cat --no-pager\n"
         "[Install]\nWantedBy=multi-user.target\n"
     )
     for name in ("booted", "good", "check.log"):
-        (place / "root" / name).unlink(missing_ok=True)
+        (place / "srv" / name).unlink(missing_ok=True)
     within(place, "systemctl", "enable", "check.service")
     flags = ["--quiet", "--register=no", "--keep-unit", "--private-network", "-D", place, "--boot"]
     done = subprocess.run(
         ["systemd-nspawn", *map(str, flags)], stdin=subprocess.DEVNULL, capture_output=True, timeout=1200, check=False
     )
-    if not (place / "root/booted").exists():
+    if not (place / "srv/booted").exists():
         pytest.skip(f"systemd does not boot in a container here: {done.stderr.decode(errors='replace')[-300:]}")
-    log = (place / "root/check.log").read_text(errors="replace")
-    assert (place / "root/good").exists(), log[-6000:]
+    log = (place / "srv/check.log").read_text(errors="replace")
+    assert (place / "srv/good").exists(), log[-6000:]
     return log
 
 
@@ -171,14 +171,14 @@ def test_the_guides_steps_start_all_services_and_purge_leaves_nothing(root: Path
     for unit, port in (("redis-server", 8001), ("other", 8002)):
         (root / f"etc/systemd/system/{unit}.service").write_text(SERVICE.format(port=port))
     settings = BLOCKS["toml hostd"].replace("192.0.2.1", "127.0.0.1")
-    (root / "root/hostd.toml").write_text(f"{settings}poll_interval_s = 1\n")
+    (root / "srv/hostd.toml").write_text(f"{settings}poll_interval_s = 1\n")
     booted(root, HEAD + INSTALL)
     said = within(root, "systemd-analyze", "verify", "qclimb-hostd.service", "qclimb-orchestrator.service")
     assert "qclimb" not in said, said
-    newer = root / "root/newer"
+    newer = root / "srv/newer"
     newer.mkdir()
     for name in ("libqclimb", "qclimb-host"):
-        (deb,) = (root / "root").glob(f"{name}_*.deb")
+        (deb,) = (root / "srv").glob(f"{name}_*.deb")
         run("dpkg-deb", "-R", deb, newer / name)
         control = newer / name / "DEBIAN/control"
         control.write_text(control.read_text().replace("0.1.0", "0.1.1"))
@@ -199,7 +199,7 @@ def test_the_steps_of_a_container_file_run_in_a_plain_root(root: Path, name: str
             *patterns, target = rest.split()
             (root / target.strip("/")).mkdir(parents=True, exist_ok=True)
             for pattern in patterns:
-                (found,) = (root / "root").glob(pattern)
+                (found,) = (root / "srv").glob(pattern)
                 shutil.copy(found, root / target.strip("/"))
         elif step == "RUN":
             # Its sources were asked when the root was made; there is no network now.

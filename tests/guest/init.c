@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #define SHARE "trans=virtio,version=9p2000.L,msize=262144,cache=loose"
-#define OUT "/root/run/out"
+#define OUT "/machine/run/out"
 
 static void mounted(const char *from, const char *at, const char *type, unsigned long flags, const char *words)
 {
@@ -52,17 +52,17 @@ static void mount_root(void)
 	mounted("upper", "/upper", "tmpfs", 0, "");
 	mkdir("/upper/files", 0755);
 	mkdir("/upper/work", 0755);
-	mounted("overlay", "/root", "overlay", 0, "lowerdir=/lower,upperdir=/upper/files,workdir=/upper/work");
-	mounted("proc", "/root/proc", "proc", 0, "");
-	mounted("sys", "/root/sys", "sysfs", 0, "");
-	mounted("dev", "/root/dev", "devtmpfs", 0, "");
-	mounted("pts", "/root/dev/pts", "devpts", 0, "");
-	mounted("shm", "/root/dev/shm", "tmpfs", 0, "");
-	mounted("run", "/root/run", "tmpfs", 0, "");
-	mounted("cgroup", "/root/sys/fs/cgroup", "cgroup2", 0, "");
-	mounted("bpf", "/root/sys/fs/bpf", "bpf", 0, "");
-	mounted("debug", "/root/sys/kernel/debug", "debugfs", 0, "");
-	mounted("trace", "/root/sys/kernel/tracing", "tracefs", 0, "");
+	mounted("overlay", "/machine", "overlay", 0, "lowerdir=/lower,upperdir=/upper/files,workdir=/upper/work");
+	mounted("proc", "/machine/proc", "proc", 0, "");
+	mounted("sys", "/machine/sys", "sysfs", 0, "");
+	mounted("dev", "/machine/dev", "devtmpfs", 0, "");
+	mounted("pts", "/machine/dev/pts", "devpts", 0, "");
+	mounted("shm", "/machine/dev/shm", "tmpfs", 0, "");
+	mounted("run", "/machine/run", "tmpfs", 0, "");
+	mounted("cgroup", "/machine/sys/fs/cgroup", "cgroup2", 0, "");
+	mounted("bpf", "/machine/sys/fs/bpf", "bpf", 0, "");
+	mounted("debug", "/machine/sys/kernel/debug", "debugfs", 0, "");
+	mounted("trace", "/machine/sys/kernel/tracing", "tracefs", 0, "");
 	mounted("out", OUT, "9p", 0, "trans=virtio,version=9p2000.L,cache=none");
 }
 
@@ -78,7 +78,7 @@ static int run_command(void)
 			dup2(out, 1);
 			dup2(out, 2);
 		}
-		if (chroot("/root") || chdir("/"))
+		if (chroot("/machine") || chdir("/"))
 			_exit(126);
 		execl("/bin/sh", "sh", "/run/command", (char *)NULL);
 		_exit(127);
@@ -114,7 +114,7 @@ int main(void)
 	setvbuf(stdout, NULL, _IONBF, 0);
 	load_modules();
 	mount_root();
-	copy("/command", "/root/run/command");
+	copy("/command", "/machine/run/command");
 	status = run_command();
 	fd = open(OUT "/status", O_WRONLY | O_CREAT | O_TRUNC, 0644);
 	snprintf(said, sizeof(said), "%d\n", status);

@@ -52,7 +52,7 @@ def command() -> str:
     tests = " ".join(f"'tests/{file}::{test}'" for file, names in named for test in names)
     return "\n".join(
         (
-            "export HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+            "export HOME=/run PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
             f"cd {ROOT}; ip link set lo up; export PYTHONPATH={ROOT}/tests/tagger:{ROOT}/tests/shim",
             f"{sys.executable} tests/guest/features.py > /run/out/features.json",
             "export PYTEST_DISABLE_PLUGIN_AUTOLOAD=1",
