@@ -8,13 +8,16 @@ import numpy as np
 import pytest
 import trustme
 from fastapi.testclient import TestClient
+from qclimb.policy import Mode
 from qclimb.record import FlowRecord
 
+from orchestrator.fabric import runner
 from orchestrator.fabric.runner import Runner
 from orchestrator.fabric.switches import Fleet
 from orchestrator.ingest.recordings import Recordings
 from orchestrator.metrics import Metrics
 from orchestrator.models.trainer import Trainer
+from orchestrator.plan.revision import compose
 from orchestrator.rest import tokens
 from orchestrator.rest.app import make_app
 from orchestrator.rest.service import Service
@@ -145,3 +148,10 @@ def admin(anonymous: TestClient, service: Service) -> TestClient:
     anonymous.headers["Authorization"] = f"Bearer {token}"
     assert anonymous.put("/v1/hosts/h1").status_code == 200
     return anonymous
+
+
+@pytest.fixture
+def revision(store, monkeypatch):
+    monkeypatch.setattr(runner, "UNSTORED_RETRY_S", 0.01)
+    made = compose(Mode.PIAS, (5000,), 2, slack_bytes=0)
+    return store.add_revision("test", made.to_json())

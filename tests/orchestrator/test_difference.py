@@ -7,7 +7,7 @@ from qclimb.policy import Mode
 from orchestrator.errors import FleetError
 from orchestrator.fabric.difference import Change, difference, would_change
 from orchestrator.plan.revision import compose
-from tests.orchestrator.test_runner import Switches
+from tests.orchestrator.fleet import Switches
 
 
 def made(first_bytes: int = 5000, queues: tuple[int, ...] = (1, 0)):

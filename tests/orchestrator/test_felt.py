@@ -15,7 +15,7 @@ from orchestrator.fabric.rollout import Pace
 from orchestrator.fabric.runner import Runner
 from orchestrator.plan.revision import compose
 from orchestrator.watch.health import ACTOR, HealthWatch
-from tests.orchestrator.test_runner import Switches, ended, kept
+from tests.orchestrator.fleet import Switches, ended, kept
 
 HOSTS = [f"h{number}" for number in range(20)]
 

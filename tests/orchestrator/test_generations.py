@@ -11,7 +11,7 @@ from orchestrator.rest import tokens
 from orchestrator.rest.app import make_app
 from orchestrator.store import generations
 from orchestrator.store.store import Store
-from tests.orchestrator.test_runner import Switches
+from tests.orchestrator.fleet import Switches
 
 pytestmark = pytest.mark.epochs
 

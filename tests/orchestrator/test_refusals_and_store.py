@@ -7,7 +7,7 @@ import pytest
 from orchestrator.errors import StoreError
 from orchestrator.rest.refusals import KINDS
 from orchestrator.store.store import Store
-from tests.orchestrator.test_api import detail
+from tests.orchestrator.asking import detail
 
 
 def refused(admin, count: int) -> list[dict[str, str]]:
