@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,9 +9,6 @@ from pathlib import Path
 
 PARTS = {"title": r"^# (.+)$", "command": r"^`(qclimb figures [^`]+)`", "verdict": r"^\*\*Verdict\*\*: (.+)$|^- (.+)$"}
 """How lab.figures.render writes them; a page without a verdict of one line is shown by its first claim's."""
-COST = re.compile(r"^`qclimb figures [^`]+`:.*?([\d.]+ CPU (?:minutes|seconds))\.$", re.MULTILINE)
-QUICK = "quick.json"
-"""CPU seconds of `--quick` with nothing kept, by page, measured on 22 November 2026 (build 5b64d05)."""
 
 
 @dataclass(frozen=True)
@@ -38,24 +34,20 @@ class Asked:
 def write_index(folder: Path, asked_for: Sequence[Asked]) -> Path:
     """Writes README.md beside the pages; returns its path."""
     found = {path.stem: parts for path in sorted(folder.glob("*.md")) if (parts := _parts(path))}
-    quick = json.loads((folder / QUICK).read_text(encoding="utf-8")) if (folder / QUICK).exists() else {}
     lines = [
         "# The book",
         "",
         "Figures and tables of the papers, run by this project's simulator, each beside the paper's numbers.",
         "`qclimb figures` makes this list from the first sentence of each page's verdict; the page has the others, and",
-        "the command that made it (`qclimb figures NAME --scale medium`, or full).",
+        "the command that made it (`qclimb figures NAME --scale medium`, or full) with the CPU time that it took;",
+        "`--quick` takes seconds.",
         "[The simulator](../../lab/sim/README.md) says how they are run.",
         "",
-        "CPU time: of the page as it stands here (its engines'), and of `--quick` with nothing kept from before (all",
-        "of it, Python's start and the plot included; 22 November 2026, build 5b64d05).",
-        "",
-        "| page | what it found | CPU time | quick |",
-        "|---|---|---|---|",
+        "| page | what it found |",
+        "|---|---|",
     ]
     for name, parts in found.items():
-        cells = [f"[{parts['title']}]({name}.md)", short(parts["verdict"]), parts["cost"]]
-        lines.append("| " + " | ".join([*cells, f"{quick[name]:.0f} s" if name in quick else ""]) + " |")
+        lines.append(f"| [{parts['title']}]({name}.md) | {short(parts['verdict'])} |")
     lines += ["", "## Figures that stand on pages of other names, or with something to say", ""]
     lines += ["| asked | page | |", "|---|---|---|"]
     for asked in asked_for:
@@ -78,8 +70,7 @@ def _parts(path: Path) -> dict[str, str] | None:
     if path.name == "README.md":
         return None
     text = path.read_text(encoding="utf-8")
-    cost = COST.search(text)
-    found = {"cost": cost[1] if cost else ""}
+    found = {}
     for name, pattern in PARTS.items():
         match = re.search(pattern, text, re.MULTILINE)
         if match is None:

@@ -72,19 +72,18 @@ def test_the_fluid_page_is_written_with_its_verdicts(tmp_path):
     assert (tmp_path / "page/bigspine-5a.svg").read_text().startswith("<?xml")
 
 
-def test_the_index_has_a_line_a_page_with_its_verdict_command_and_cost(tmp_path):
+def test_the_index_has_a_line_a_page_with_its_verdict(tmp_path):
     (tmp_path / "one.md").write_text(
         "# One\n\n`qclimb figures one`: 5 flows; 3 points, 1.5 CPU minutes.\n\n"
         "**Verdict**: Fig. 1 as | printed (by us); to 0.93. More of it.\n\n- Claim.\n"
     )
     (tmp_path / "two.md").write_text("# Two\n\n`qclimb figures two`: 5 flows.\n\n- First claim.\n- Second.\n")
     (tmp_path / "notes.md").write_text("# Something else\n")
-    (tmp_path / "quick.json").write_text('{"two": 3.2}')
     for _again in range(2):
         rows = [line for line in write_index(tmp_path, ASKED).read_text().splitlines() if line.startswith("| [")]
         assert rows == [
-            "| [One](one.md) | Fig. 1 as / printed | 1.5 CPU minutes |  |",
-            "| [Two](two.md) | First claim |  | 3 s |",
+            "| [One](one.md) | Fig. 1 as / printed |",
+            "| [Two](two.md) | First claim |",
         ]
 
 
@@ -100,7 +99,7 @@ def test_every_figure_that_was_asked_for_has_a_page_of_the_book(tmp_path):
 def test_the_shipped_book_has_every_page_and_is_of_its_own_index(tmp_path):
     book = Path(__file__).parents[3] / "docs/figures"
     assert {path.stem for path in book.glob("*.md")} == {*PAGES, "README"}
-    for path in (*book.glob("*.md"), *book.glob("*.json")):
+    for path in book.glob("*.md"):
         shutil.copy(path, tmp_path)
     assert write_index(tmp_path, ASKED).read_text() == (book / "README.md").read_text()
 
