@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -15,3 +16,11 @@ def parted(text: str, begin: str, end: str) -> tuple[str, str, str]:
     before, found, rest = text.partition(begin)
     between, ended, after = rest.partition(end)
     return (before, between, after) if found and ended else (text, "", "")
+
+
+def rewrite(path: Path, title: str, begin: str, end: str, made: str) -> None:
+    """Puts what was made between a page's marks; what stands around them stays. A page that is not there begins with
+    `title`."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    before, _, after = parted(path.read_text(encoding="utf-8") if path.exists() else f"# {title}\n\n", begin, end)
+    path.write_text(f"{before}{begin}\n\n{made.strip()}\n\n{end}{after or chr(10)}", encoding="utf-8")

@@ -16,7 +16,7 @@ from statistics import median
 
 from lab.control.plane import start_control
 from lab.control.spines import class_states, pin
-from lab.experiment.page import parted, table
+from lab.experiment.page import rewrite, table
 from lab.experiment.store import Lines
 from lab.experiment.terminal import Teller, console_for_tables
 from lab.fabric import Fabric, FabricError, Topology
@@ -87,9 +87,7 @@ def main(settings: SpineLoss) -> int:
         text += f"\n\n![over time]({place.name})\n\n{timeline.told(over_time)}"
     say.console.print(text, markup=False, highlight=False, soft_wrap=True)
     if settings.document is not None:
-        old = settings.document.read_text(encoding="utf-8") if settings.document.is_file() else "# A spine dies\n\n"
-        before, _, after = parted(old, BEGIN, END)
-        settings.document.write_text(f"{before}{BEGIN}\n{text}\n{END}{after or chr(10)}", encoding="utf-8")
+        rewrite(settings.document, "A spine dies", BEGIN, END, text)
     return 0
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from lab.experiment.intervals import Interval, over_blocks
-from lab.experiment.page import parted, table
+from lab.experiment.page import rewrite, table
 from lab.run.bigspine import simulated
 from lab.run.bigspine.traffic import MEDIUM_BYTES, SCHEMES, SMALL_BYTES, alone_us
 from lab.run.settings import BigSpine
@@ -201,6 +201,4 @@ def report(settings: BigSpine, found: Results, console: Console) -> None:
     text = "\n".join(lines(settings, found))
     console.print(text, markup=False, highlight=False, soft_wrap=True)
     if settings.document is not None:
-        old = settings.document.read_text(encoding="utf-8") if settings.document.is_file() else "# Big-Spine\n\n"
-        before, _, after = parted(old, BEGIN, END)
-        settings.document.write_text(f"{before}{BEGIN}\n{text}{END}{after or chr(10)}", encoding="utf-8")
+        rewrite(settings.document, "Big-Spine", BEGIN, END, text)

@@ -223,10 +223,8 @@ def write(seen: Seen, to: Path) -> str:
     to.parent.mkdir(parents=True, exist_ok=True)
     picture = to.with_suffix(".svg")
     picture.write_text(plot(seen) + "\n", encoding="utf-8")
-    text = to.read_text(encoding="utf-8") if to.exists() else f"# The control loop, live\n\n{BEGIN}{END}\n"
-    before, _, after = page.parted(text, BEGIN, END)
     made = measured(seen, picture.name)
-    to.write_text(f"{before}{BEGIN}\n\n{made}\n\n{END}{after}", encoding="utf-8")
+    page.rewrite(to, "The control loop, live", BEGIN, END, made)
     return made
 
 
