@@ -7,16 +7,17 @@ from pygnmi.create_gnmi_path import gnmi_path_generator as path
 from pygnmi.spec.v080 import gnmi_pb2 as pb
 from pygnmi.spec.v080 import gnmi_pb2_grpc
 
+from switchd.apply import Switch
+from switchd.db_redis import RedisDatabase
 from tests.switchd.gnmi.client import channel
-from tests.switchd.stand import CONFIG, Daemon, Pki, Redis, running_daemon, running_redis
-from tests.switchd.stand import PLATFORM as PLATFORM_ROWS
+from tests.switchd.stand import CONFIG, PLATFORM, Daemon, Pki, Redis, running_daemon, running_redis
 
 
 @pytest.fixture(scope="module")
 def shared(pki: Pki, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Redis, Daemon]]:
     """One redis and one daemon for a file: each test begins from an empty configuration."""
     with running_redis() as server:
-        server.load(PLATFORM_ROWS)
+        server.load(PLATFORM)
         with running_daemon(server.url, pki, tmp_path_factory.mktemp("log") / "switchd.log") as daemon:
             yield server, daemon
 
@@ -39,3 +40,18 @@ def daemon(shared: tuple[Redis, Daemon], server: Redis) -> Daemon:
 def stub(shared: tuple[Redis, Daemon]) -> Iterator[gnmi_pb2_grpc.gNMIStub]:
     with channel(shared[1], "orchestrator") as found:
         yield gnmi_pb2_grpc.gNMIStub(found)
+
+
+@pytest.fixture
+def alone() -> Iterator[Redis]:
+    """A redis that no daemon holds."""
+    with running_redis() as found:
+        found.load(PLATFORM)
+        yield found
+
+
+@pytest.fixture
+def switch(alone: Redis) -> Iterator[Switch]:
+    db = RedisDatabase(alone.url)
+    yield Switch(db)
+    db.close()

@@ -4,7 +4,6 @@ import asyncio
 import logging
 import socket
 import threading
-from collections.abc import Iterator
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -18,7 +17,6 @@ from pygnmi.spec.v080 import gnmi_pb2_grpc
 
 from switchd.apply import Switch
 from switchd.db import DatabaseLost, NotHolder
-from switchd.db_redis import RedisDatabase
 from switchd.gnmi import server as gnmi_server
 from switchd.gnmi import streams
 from switchd.gnmi.access import Client, client_of
@@ -29,23 +27,9 @@ from switchd.gnmi.server import Servers
 from switchd.gnmi.service import Service
 from tests.switchd.gnmi.client import BASE, STREAM, channel, failure, give, got, intent, stored, subscription
 from tests.switchd.gnmi.test_subscribe import iter_open
-from tests.switchd.stand import CONFIG, PLATFORM, Pki, Redis, running_daemon, running_redis, wait_until
+from tests.switchd.stand import CONFIG, Pki, Redis, running_daemon, wait_until
 
 WAIT_S = 30
-
-
-@pytest.fixture
-def alone() -> Iterator[Redis]:
-    with running_redis() as found:
-        found.load(PLATFORM)
-        yield found
-
-
-@pytest.fixture
-def switch(alone: Redis) -> Iterator[Switch]:
-    db = RedisDatabase(alone.url)
-    yield Switch(db)
-    db.close()
 
 
 def test_a_revoked_client_that_reads_nothing_loses_its_place(alone: Redis, pki: Pki, tmp_path: Path) -> None:

@@ -31,24 +31,9 @@ from tests.switchd.gnmi.client import (
     update,
 )
 from tests.switchd.gnmi.test_subscribe import iter_open
-from tests.switchd.stand import CONFIG, PLATFORM, Daemon, Pki, Redis, running_daemon, running_redis, wait_until
+from tests.switchd.stand import CONFIG, Daemon, Pki, Redis, running_daemon, wait_until
 
 WAIT_S = 120
-
-
-@pytest.fixture
-def alone() -> Iterator[Redis]:
-    """A redis that no daemon holds."""
-    with running_redis() as found:
-        found.load(PLATFORM)
-        yield found
-
-
-@pytest.fixture
-def switch(alone: Redis) -> Iterator[Switch]:
-    db = RedisDatabase(alone.url)
-    yield Switch(db)
-    db.close()
 
 
 @contextmanager
