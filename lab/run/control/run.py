@@ -56,13 +56,13 @@ class Mistake:
 
 def mistakes(soak_s: float) -> tuple[Mistake, ...]:
     """The operator's, in order."""
-    as_kib = [2**30 + number for number in range(PIAS.priorities - 1)]
+    past_all_flows = [2**30 + number for number in range(PIAS.priorities - 1)]
     starved = [0.02, *[None] * (PIAS.priorities - 1)]
     return (
         Mistake(
             "thresholds of 1 GiB",
             "thresholds are too large by far: no flow is ever served later, small flows wait behind large ones",
-            {"thresholds": as_kib},
+            {"thresholds": past_all_flows},
             {},
         ),
         Mistake(
