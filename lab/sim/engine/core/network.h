@@ -33,9 +33,6 @@ struct NoLinks {
 	template <class Queue> void pass(const Packet *, uint32_t, Time, const Queue &)
 	{
 	}
-	void fetch(uint32_t) const
-	{
-	}
 };
 
 /* `Stored` is the scheme's kind of packet, `Links` what its switches do. */
@@ -94,7 +91,6 @@ template <class Queue, class Stored = Packet, class Links = NoLinks> class Netwo
 	{
 		__builtin_prefetch(&ports_[at]);
 		__builtin_prefetch(reinterpret_cast<const char *>(&ports_[at]) + 64);
-		links.fetch(at);
 	}
 
 	/* The same of a port that is near and will serve its queue. */

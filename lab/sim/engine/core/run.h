@@ -173,12 +173,8 @@ template <class Scheme> class Run
 	{
 		if (event.kind == Kind::PACKET) {
 			const auto &packet = static_cast<const sim::Packet &>(event);
-			for (size_t i = 64; i < sizeof(Packet); i += 64) /* its first line is there */
-				__builtin_prefetch(reinterpret_cast<const char *>(&packet) + i);
 			if (packet.hop < packet.hops) {
 				network_.fetch(topology_.next_port(packet));
-				if constexpr (!std::is_same_v<typename LinksOf<Scheme>::Type, NoLinks>)
-					fetch_flow(packet.flow); /* links look at it */
 				return;
 			}
 			fetch_flow(packet.flow);

@@ -27,7 +27,7 @@
 namespace sim
 {
 
-class alignas(64) PdqRule
+class PdqRule
 {
       public:
 	using Part = RatedPart;

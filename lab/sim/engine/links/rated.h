@@ -118,13 +118,6 @@ template <class Rule> class RatedLinks
 		}
 	}
 
-	/* Brings near what a packet that will stand at a port needs there. */
-	void fetch(uint32_t at) const
-	{
-		for (size_t i = 0; i < sizeof(Rule); i += 64)
-			__builtin_prefetch(reinterpret_cast<const char *>(&rules_[at]) + i);
-	}
-
 	/* An ACK has come to its sender, whose own link is the first of the path. */
 	void home(RatedPacket &packet)
 	{
