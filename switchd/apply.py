@@ -10,13 +10,11 @@ wrote to QCLIMB_* (`follow`), and our gNMI servers (`edit`), which plan before t
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
-from typing import TypeVar
+from dataclasses import replace
 
-from qclimb.config_db import TABLES as INTENT_TABLES
-from qclimb.errors import HalfIntent, IntentError
+from qclimb.errors import IntentError
 from qclimb.gnmi_ext import Commit, Election
 from qclimb.intent import SwitchIntent
 
@@ -24,45 +22,25 @@ from switchd import commits
 from switchd import status as state
 from switchd.asic import AsicView
 from switchd.board import Board, Snapshot
+from switchd.configuration import Configuration
 from switchd.confirming import Confirming
 from switchd.db import Database, DatabaseLost, NotHolder, RowsChanged
+from switchd.decide import Go, Hold, No, Written, decide, forgotten, judge, remembering
 from switchd.elections import Elections
 from switchd.guard import WINDOW_S, Guard
 from switchd.holder import Holder
-from switchd.intents import intent_changes, intent_of, may_be_half
+from switchd.intents import intent_changes, intent_of
 from switchd.names import Tags
-from switchd.plan import READ_TABLES, Plan, Refused, plan
+from switchd.plan import Plan, Refused, plan
 from switchd.ports import ports_meant
 from switchd.previous import PREVIOUS
 from switchd.quiet import Quiet
-from switchd.rows import Change, Delete, Put, Row, Rows, applied, described
-from switchd.schedulers import digest
+from switchd.rows import Change, Row, Rows, applied, described
 from switchd.status import Status
 from switchd.steering import Steerer
 from switchd.wanted import PathBackend, ours
 
 log = logging.getLogger("switchd")
-
-WATCHED_TABLES = (*INTENT_TABLES, commits.COMMIT_TABLE, *READ_TABLES)
-TRIES = 10
-"""readings of the rows before a change of them is given up: others write faster than we can"""
-Result = TypeVar("Result")
-
-
-@dataclass
-class Written:
-    """What was laid over the rows last: by it the ASIC is judged.
-
-    planned  what was written for it, and what could not be
-    is_new   not seen in the ASIC since it was written
-    """
-
-    intent: SwitchIntent | None
-    status: Status
-    rows: Rows
-    ports: list[str]
-    planned: Plan
-    is_new: bool
 
 
 class Switch:
@@ -84,17 +62,17 @@ class Switch:
         self.db = db
         self.host = host or db
         self.quiet = Quiet(quiet_s)
-        self._known: Rows | None = None  # CONFIG_DB as we last read or wrote it
         self._is_held = self._is_half = self._has_left = False
         self._now_s = now_s
         self._lock = threading.RLock()
         self._holder = Holder(db)
+        self._configuration = Configuration(db, self._holder, self.quiet)
         self.board = Board(db, self._holder, now_s, backend)
         self._backend: PathBackend = backend
         self._steerer = Steerer(db, self._holder) if backend == "acl" else None
         self._guard = Guard(db, guard_s)
         self.edits = 0
-        self._confirming = Confirming(self.board, self.quiet, now_s, self._write, self._lay)
+        self._confirming = Confirming(self.board, self.quiet, now_s, self._configuration.write, self._lay)
         self._elections = Elections(db, self._holder)
         self._tags = Tags()
         self._memory: dict[str, Row] = {}
@@ -118,7 +96,7 @@ class Switch:
         with self._lock:
             self._begin()
             try:
-                return self._on_rows(self._follow)
+                return self._configuration.on_rows(self._follow)
             except RowsChanged as error:
                 log.info("rows change too often error=%r", str(error))
                 return True
@@ -126,43 +104,35 @@ class Switch:
     def _follow(self, rows: Rows) -> bool:
         if self._confirming.rolls_back(rows):
             return True
-        status = self.board.snapshot.status
-        try:
-            intent, left_s = intent_of(rows), self.quiet.left_s()
-            if left_s and may_be_half(rows):
-                return self._hold(status, "waiting for a whole intent")
-            status = status.wants(intent)
-            planned = self._plan(intent, rows)
-            self._is_refused = False
-            if left_s and all(isinstance(change, Delete) for change in planned.changes):
-                planned = replace(planned, transactions=())  # what is left over can go later
-            if left_s and planned.changes:
-                return self._hold(status, f"waiting with {len(planned.changes)} changes")
-        except HalfIntent as error:
-            return self._hold(status, f"waiting for a whole intent: {error}", is_half=True)
-        except (IntentError, Refused) as error:
-            self._is_refused = True
-            if str(error) != status.last_error:
-                log.warning("refused generation=%s error=%r", status.desired_generation, str(error))
-            now = self.board.snapshot
-            kept, ports, classes = now.intent, now.ports, now.classes
-            if isinstance(error, Refused):
-                kept, ports = intent, state.port_rows((), error.ports) or ports
-                classes = state.refused_class_rows(intent, classes, str(error)) if intent is not None else classes
-            self._publish(kept, status.failed(error), classes, ports)
-            return False
-        return self._apply(intent, status, planned, rows)
-
-    def _hold(self, status: Status, reason: str, is_half: bool = False) -> bool:
-        """Write nothing now, and say why; `look` goes on when it is quiet, unless rows are still to come."""
-        if not is_half:
-            reason = f"{reason}: {self.quiet.why}"
-        if not self._is_held:
-            log.info("held reason=%r", reason)
-        self._is_held, self._is_half = True, is_half
-        now = self.board.snapshot
-        self._publish(now.intent, status.held(reason), now.classes, now.ports)
+        match decide(rows, self.board.snapshot.status, self.quiet, self._plan):
+            case Go(status, intent, planned):
+                self._is_refused = False
+                return self._apply(intent, status, planned, rows)
+            case Hold() as hold:
+                self._hold(hold)
+            case No() as no:
+                self._refuse(no)
         return False
+
+    def _hold(self, hold: Hold) -> None:
+        """Write nothing now, and say why; `look` goes on when it is quiet, unless rows are still to come."""
+        if not self._is_held:
+            log.info("held reason=%r", hold.reason)
+        self._is_held, self._is_half = True, hold.is_half
+        now = self.board.snapshot
+        self._publish(now.intent, hold.status.held(hold.reason), now.classes, now.ports)
+
+    def _refuse(self, no: No) -> None:
+        """Change nothing, and say why."""
+        self._is_refused = True
+        if str(no.error) != no.status.last_error:
+            log.warning("refused generation=%s error=%r", no.status.desired_generation, str(no.error))
+        now = self.board.snapshot
+        kept, ports, classes = now.intent, now.ports, now.classes
+        if isinstance(no.error, Refused):
+            kept, ports = no.intent, state.port_rows((), no.error.ports) or ports
+            classes = state.refused_class_rows(no.intent, classes, str(no.error)) if no.intent is not None else classes
+        self._publish(kept, no.status.failed(no.error), classes, ports)
 
     @contextmanager
     def writing(self, election: Election | None = None) -> Iterator[None]:
@@ -202,7 +172,7 @@ class Switch:
             return intent
 
         with self.writing():
-            found = self._on_rows(once)
+            found = self._configuration.on_rows(once)
             if commit is None:  # else it may not last
                 self.edits += 1
             return found
@@ -210,7 +180,7 @@ class Switch:
     def settle(self, commit: Commit) -> None:
         """Confirm or cancel the pending commit, or give it more time. Raises CommitError, OtherCommit, DatabaseLost."""
         with self.writing():
-            self._on_rows(lambda rows: self._confirming.settle(commit, rows))
+            self._configuration.on_rows(lambda rows: self._confirming.settle(commit, rows))
             if commit.action == "confirm":
                 self.edits += 1
 
@@ -220,22 +190,17 @@ class Switch:
             intent = intent_of(applied(rows, changes), must_be_whole=False)
             status, planned = self.board.snapshot.status.wants(intent), self._plan(intent, rows)
         except (IntentError, Refused):
-            self._write(changes, rows)
+            self._configuration.write(changes, rows)
         else:
             self._apply(intent, status, planned, rows, changes)
-
-    def _on_rows(self, act: Callable[[Rows], Result]) -> Result:
-        """What `act` makes of the rows now, of newer ones where somebody changed them before it could write."""
-        for _ in range(TRIES - 1):
-            with suppress(RowsChanged):
-                return act(self._whole_tables(WATCHED_TABLES))
-        return act(self._whole_tables(WATCHED_TABLES))
 
     def give_back(self) -> None:
         """Restore what stood before qclimb, as for a disabled intent; the intent's rows stay. Raises DatabaseLost."""
         with self._lock:
             self._begin()
-            self._on_rows(lambda rows: self._apply(None, Status().wants(None), self._plan(None, rows), rows))
+            self._configuration.on_rows(
+                lambda rows: self._apply(None, Status().wants(None), self._plan(None, rows), rows)
+            )
             if self._steerer is not None:
                 self._steerer.look_if_due()
             kept = sorted(port for port, row in self.board.snapshot.ports.items() if "reason" in row)
@@ -268,21 +233,12 @@ class Switch:
         self.board.load()
 
     def _plan(self, intent: SwitchIntent | None, rows: Rows) -> Plan:
-        """What to do about these rows; previous references that somebody removed while ours stand are there again.
-
-        Uninstalling takes the table of our memory away under a daemon that still runs.
-        """
-        known, standing = rows.get(PREVIOUS, {}), {key for _, key in ours(rows)}
-        gone = {key: row for key, row in self._memory.items() if key in standing and key not in known}
+        """What to do about these rows; previous references that somebody removed while ours stand are there again."""
+        gone = forgotten(rows, self._memory, {key for _, key in ours(rows)})
         if self._asic.progress.is_fresh:
             self._asic.begin(rows, self.board.snapshot.status.schedulers)
-        merged, bound = {**rows, PREVIOUS: {**known, **gone}}, self._asic.bound(rows)
-        planned = plan(intent, merged, bound, self._tags.next(), self._backend)
-        if gone:
-            first, *others = planned.transactions or ((),)
-            again = tuple(Put(PREVIOUS, key, row) for key, row in gone.items())
-            planned = replace(planned, transactions=((*again, *first), *others))
-        return planned
+        merged, bound = {**rows, PREVIOUS: {**rows.get(PREVIOUS, {}), **gone}}, self._asic.bound(rows)
+        return remembering(plan(intent, merged, bound, self._tags.next(), self._backend), gone)
 
     def _apply(
         self, intent: SwitchIntent | None, status: Status, planned: Plan, rows: Rows, before: tuple[Change, ...] = ()
@@ -294,11 +250,11 @@ class Switch:
         self._is_held = False
         first, *others = planned.transactions or ((),)
         self._asic.before(rows, first)
-        now = self._write((*before, *first), rows)
+        now = self._configuration.write((*before, *first), rows)
         self._memory = now.get(PREVIOUS, {})
         with suppress(RowsChanged):  # the intent is written; the rest comes with the next look
             for one in others if self._asic.reason else ():  # else when the ASIC refers to it no more
-                now = self._write(one, now)
+                now = self._configuration.write(one, now)
         if planned.warning not in ("", status.warning):
             log.warning("guard warning=%r", planned.warning)
         status = replace(status, warning=planned.warning)
@@ -358,27 +314,17 @@ class Switch:
         if done is None:
             return
         refused, waiting = self._asic.ports()
-        refused |= done.planned.refused
-        waiting = {port: told for port, told in waiting.items() if port not in refused and port in done.ports}
-        held = state.NOT_VERIFIED if self._asic.reason else state.APPLIED
-        ports = state.port_rows(done.ports, refused, waiting, held, done.planned.unshared, done.planned.unlimited)
-        self._log_new(self._asic.lasting() | refused.keys() - done.planned.refused.keys(), ports)
-        if waiting:
-            port, (_, reason) = next(iter(waiting.items()))
-            status = done.status.waits(f"{port}: {reason}" + (f" ({len(waiting)} ports)" if len(waiting) > 1 else ""))
-            self._publish(done.intent, status, state.class_rows(done.intent, state.PENDING), ports)
-            return
-        verified = state.NOT_VERIFIED if self._asic.reason else "seen"
-        status = done.status.applied(self._now_s() if done.is_new else None, verified)
-        if not (self._asic.reason or self._asic.progress.waits):
-            status = replace(status, schedulers=digest(done.rows))
-        if (status.applied_generation, verified) != (done.status.applied_generation, done.status.verified):
-            log.info(
-                "%s generation=%s ports=%d", verified.partition(",")[0], status.applied_generation, len(done.ports)
-            )
-        done.is_new = bool(self._asic.progress.waits)
-        done.status = status
-        self._publish(done.intent, status, state.class_rows(done.intent), ports)
+        has_rest = bool(self._asic.progress.waits)
+        told = judge(done, refused, waiting, self._asic.reason, has_rest, self._now_s())
+        self._log_new(self._asic.lasting() | refused.keys() - done.planned.refused.keys(), told.ports)
+        if not told.waiting:
+            now, before = told.status, done.status
+            if (now.applied_generation, now.verified) != (before.applied_generation, before.verified):
+                log.info(
+                    "%s generation=%s ports=%d", now.verified.partition(",")[0], now.applied_generation, len(done.ports)
+                )
+            done.is_new, done.status = has_rest, now
+        self._publish(done.intent, told.status, told.classes, told.ports)
 
     def _log_new(self, lasting: set[str], ports: Mapping[str, Row]) -> None:
         """One line where ports wait for longer than orchagent takes, or are refused by somebody else's row."""
@@ -388,32 +334,6 @@ class Switch:
             told = ports[first]
             log.warning("%s ports=%d first=%s reason=%r", told["status"], len(new), first, told["reason"])
         self._logged = (self._logged | new) & lasting
-
-    def _write(self, changes: tuple[Change, ...], rows: Rows) -> Rows:
-        """One transaction onto these rows; answers the rows after it."""
-        read = {(table, key): row for table in INTENT_TABLES for key, row in rows.get(table, {}).items()}
-        touched = {(one.table, one.key): rows.get(one.table, {}).get(one.key, {}) for one in changes}
-        self._holder.holding(lambda: self.db.write(changes, self._holder.name, read | touched))
-        self._known = {**{table: {} for table in rows}, **applied(rows, changes)}
-        return self._known
-
-    def _whole_tables(self, tables: Iterable[str]) -> Rows:
-        """The rows of a whole configuration.
-
-        `config reload` takes the mark away first and sets it last: it may begin after one look at the mark, and what is
-        read then is missing rows that nobody removed.
-        """
-        self._check_ready()
-        rows = self.db.get_tables(tables)
-        self._check_ready()
-        if self._known is not None and rows != self._known:
-            self.quiet.disturbed()
-        self._known = rows
-        return rows
-
-    def _check_ready(self) -> None:
-        if not self.db.ready():
-            raise DatabaseLost("redis: CONFIG_DB is not initialised yet (no CONFIG_DB_INITIALIZED)")
 
     def _publish(
         self, intent: SwitchIntent | None, status: Status, classes: Mapping[str, Row], ports: Mapping[str, Row]

@@ -5,7 +5,8 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from switchd.apply import WATCHED_TABLES, Switch
+from switchd.apply import Switch
+from switchd.configuration import WATCHED_TABLES
 from switchd.db import Database, DatabaseLost, Watch
 from switchd.holder import BEAT_S
 

@@ -18,8 +18,8 @@ from qclimb.extras import named
 from qclimb.intent import SwitchIntent
 
 with named():
-    from switchd.apply import WATCHED_TABLES
     from switchd.backend import open_database
+    from switchd.configuration import WATCHED_TABLES
     from switchd.intents import intent_changes, intent_of
     from switchd.names import Tags
     from switchd.plan import plan

@@ -11,11 +11,14 @@ import click
 
 if TYPE_CHECKING:
     from switchd.show import qclimb as show
+    from switchd.show import qclimb_counters as counted
 else:
     try:
         from show.plugins import qclimb as show
+        from show.plugins import qclimb_1 as counted
     except ImportError:  # not a switch
         from switchd.show import qclimb as show
+        from switchd.show import qclimb_counters as counted
 
 
 @click.group(name="qclimb", context_settings=show.help_names, epilog="Example: sonic-clear qclimb counters")
@@ -32,10 +35,10 @@ def counters(namespace: str | None) -> None:
     """
     with show.database(namespace) as db:
         oids = set(dict(db.get_all(db.COUNTERS_DB, "COUNTERS_QUEUE_NAME_MAP") or {}).values())
-        names = [sai for _, _, sai in show.COUNTER_FIELDS]
+        names = [sai for _, _, sai in counted.COUNTER_FIELDS]
         rows = {oid: dict(db.get_all(db.COUNTERS_DB, f"COUNTERS:{oid}") or {}) for oid in sorted(oids)}
     kept = {oid: {name: row[name] for name in names if name in row} for oid, row in rows.items()}
-    file = show.cleared_file(namespace)
+    file = counted.cleared_file(namespace)
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps(kept))

@@ -6,7 +6,7 @@ from typing import Any
 import click
 import redis
 
-from switchd.show import clear_qclimb, qclimb, qclimb_queues
+from switchd.show import clear_qclimb, qclimb, qclimb_counters, qclimb_queues
 
 
 class PlainDb:
@@ -42,6 +42,7 @@ def plain(context: click.Context, url: str) -> None:
 
 for _name, _command in {**qclimb.qclimb.commands, "clear": clear_qclimb.counters}.items():
     plain.add_command(_command, _name)
+qclimb_counters.register(plain)
 qclimb_queues.register(plain)
 
 

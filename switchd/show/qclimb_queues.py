@@ -1,4 +1,4 @@
-"""More of `show qclimb`: queues and policy. Copied beside the first file (show/plugins/qclimb_1.py), loaded after it.
+"""More of `show qclimb`: queues and policy. Copied beside the first file (show/plugins/qclimb_2.py), loaded after it.
 
 What holds for the first file (`qclimb`) holds here.
 """

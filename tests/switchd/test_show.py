@@ -12,7 +12,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from switchd.show import clear_qclimb, plain, qclimb_queues
+from switchd.show import clear_qclimb, plain, qclimb_counters, qclimb_queues
 from switchd.show import qclimb as plugin
 from tests.switchd.stand import COUNTERS, STATE, Redis
 
@@ -158,7 +158,7 @@ def test_counters_are_told_since_this_user_cleared_them(
     server: Redis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        plugin, "cleared_file", lambda namespace: tmp_path / "cache" / f"counters{namespace or ''}.json"
+        qclimb_counters, "cleared_file", lambda namespace: tmp_path / "cache" / f"counters{namespace or ''}.json"
     )
     ran(server)
     clear = click.Group("sonic-clear")
@@ -229,7 +229,7 @@ def test_every_command_takes_a_namespace_and_json() -> None:
         assert {"-n", "--namespace", "-j", "--json"} <= options, name
 
 
-@pytest.mark.parametrize("module", [plugin, qclimb_queues, clear_qclimb])
+@pytest.mark.parametrize("module", [plugin, qclimb_counters, qclimb_queues, clear_qclimb])
 def test_the_plug_ins_import_only_what_a_sonic_host_has(module: Any) -> None:
     tree = ast.parse(Path(module.__file__).read_text())
     names = {n.name for node in ast.walk(tree) if isinstance(node, ast.Import) for n in node.names}
