@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 
-from qclimb.errors import IntentError
+from qclimb.errors import IntentError, NewerRows
 from qclimb.gnmi_ext import Commit, Election
 from qclimb.intent import SwitchIntent
 
@@ -30,6 +30,7 @@ from switchd.elections import Elections
 from switchd.guard import WINDOW_S, Guard
 from switchd.holder import Holder
 from switchd.intents import intent_changes, intent_of
+from switchd.migrations import migration
 from switchd.names import Tags
 from switchd.plan import Plan, Refused, plan
 from switchd.ports import ports_meant
@@ -62,7 +63,7 @@ class Switch:
         self.db = db
         self.host = host or db
         self.quiet = Quiet(quiet_s)
-        self._is_held = self._is_half = self._has_left = False
+        self._is_held = self._is_half = self._is_old = self._has_left = False
         self._now_s = now_s
         self._lock = threading.RLock()
         self._holder = Holder(db)
@@ -100,10 +101,14 @@ class Switch:
             except RowsChanged as error:
                 log.info("rows change too often error=%r", str(error))
                 return True
+            except NewerRows as error:
+                self._refuse(No(self.board.snapshot.status, error))
+                return False
 
     def _follow(self, rows: Rows) -> bool:
         if self._confirming.rolls_back(rows):
             return True
+        rows = self._migrate(rows)
         match decide(rows, self.board.snapshot.status, self.quiet, self._plan):
             case Go(status, intent, planned):
                 self._is_refused = False
@@ -113,6 +118,16 @@ class Switch:
             case No() as no:
                 self._refuse(no)
         return False
+
+    def _migrate(self, rows: Rows) -> Rows:
+        """Rewrite rows of an earlier version, once nobody else patches CONFIG_DB; until then they count as they are."""
+        changes = migration(rows)
+        self._is_old = bool(changes) and self.quiet.left_s() > 0
+        if not changes or self._is_old:
+            return rows
+        now = self._configuration.write(changes, rows)
+        log.info("migrated rows=%d: %s", len(changes), "; ".join(described(change) for change in changes))
+        return now
 
     def _hold(self, hold: Hold) -> None:
         """Write nothing now, and say why; `look` goes on when it is quiet, unless rows are still to come."""
@@ -282,7 +297,8 @@ class Switch:
             left_s = self.quiet.left_s()
             if self._confirming.is_due and self.board.is_known:
                 self.follow()
-            if self._is_held and self.board.is_known and not (self._is_half or left_s):
+            waits = (self._is_held and not self._is_half) or self._is_old
+            if waits and self.board.is_known and not left_s:
                 self.follow()
             if self._written is None or not self.board.is_known:
                 return self._asic.due_in_s() if self._is_half or not left_s else left_s

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import click
 from qclimb.config_db import TABLES as INTENT_TABLES
-from qclimb.errors import QclimbError
+from qclimb.errors import NewerRows, QclimbError
 from qclimb.extras import named
 from qclimb.options import Finite, version_option
 
@@ -256,7 +256,7 @@ def main(
         if is_leaving(host) or not any(db.get_tables(INTENT_TABLES).values()):  # nobody may be there to do it later
             try:
                 switch.give_back()
-            except RowsChanged as error:
+            except (RowsChanged, NewerRows) as error:
                 log.warning("gave nothing back error=%r", str(error))
         switch.leave()
     db.close()
@@ -279,7 +279,7 @@ def gone(switch: Switch) -> None:
         switch.give_back()
         kept = {port: row["reason"] for port, row in switch.snapshot.ports.items() if "reason" in row}
         switch.leave()
-    except (DatabaseLost, RowsChanged) as error:
+    except (DatabaseLost, RowsChanged, NewerRows) as error:
         raise click.UsageError(str(error)) from error
     if kept:
         port, reason = next(iter(kept.items()))

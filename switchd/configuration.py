@@ -9,6 +9,7 @@ from qclimb.config_db import TABLES as INTENT_TABLES
 from switchd import commits
 from switchd.db import Database, DatabaseLost, RowsChanged
 from switchd.holder import Holder
+from switchd.migrations import check_not_newer
 from switchd.plan import READ_TABLES
 from switchd.quiet import Quiet
 from switchd.rows import Change, Rows, applied
@@ -29,7 +30,7 @@ class Configuration:
     def on_rows(self, act: Callable[[Rows], Result]) -> Result:
         """What `act` makes of the rows now, of newer ones where somebody changed them before it could write.
 
-        Raises RowsChanged where others write without a pause, DatabaseLost.
+        Raises RowsChanged where others write without a pause, NewerRows where a newer qclimb wrote them, DatabaseLost.
         """
         for _ in range(TRIES - 1):
             with suppress(RowsChanged):
@@ -56,6 +57,7 @@ class Configuration:
         if self._known is not None and rows != self._known:
             self._quiet.disturbed()
         self._known = rows
+        check_not_newer(rows)
         return rows
 
     def _check_ready(self) -> None:

@@ -21,6 +21,7 @@ with named():
     from switchd.backend import open_database
     from switchd.configuration import WATCHED_TABLES
     from switchd.intents import intent_changes, intent_of
+    from switchd.migrations import check_not_newer
     from switchd.names import Tags
     from switchd.plan import plan
     from switchd.rows import EMPTY, Change, Row, Rows, applied
@@ -135,6 +136,7 @@ def main(
     try:
         db = open_database(backend, url, namespace)
         rows = db.get_tables(WATCHED_TABLES)
+        check_not_newer(rows)
         db.close()
         if file is None:
             intent = admitted(rows, str(admin_state))

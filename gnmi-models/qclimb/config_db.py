@@ -1,11 +1,13 @@
 """A switch intent as CONFIG_DB rows of sonic-qclimb.yang: every value a string, ports joined by commas.
 
-QCLIMB|global            generation, admin_state, ports, ecn_min_bytes, ecn_max_bytes, unpinned_dscp, tier, digest
+QCLIMB|global            generation, admin_state, ports, ecn_min_bytes, ecn_max_bytes, unpinned_dscp, tier, digest,
+                         version
 QCLIMB_CLASS|<priority>  dscp, queue, path, threshold_bytes, dynamic_th, max_share, foretold_share
 QCLIMB_PATH|<spine>      share
 
 SONiC's patcher writes one row after another, seconds apart. `digest`, where it is there, is that of all rows of a whole
-intent: until they make it, some are still to come.
+intent: until they make it, some are still to come. `version` is that of the rows' shape; without it they are of version
+2 or older. Whoever changes the shape raises VERSION and writes it, so that an older switchd leaves such rows alone.
 """
 
 import hashlib
@@ -14,7 +16,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .checks import mapping, only_known, required, shown
-from .errors import HalfIntent, IntentError
+from .errors import HalfIntent, IntentError, NewerRows
 from .gnmi import LEAF, dynamic_th, number, share_of_text, share_text, share_texts, shares_of
 from .policy import MAX_PRIORITIES
 from .switch import BALANCED, LAST_QUEUE, SHARES, IntentFields, PathWeights, QueueClass
@@ -23,6 +25,8 @@ GLOBAL_TABLE, GLOBAL_KEY = "QCLIMB", "global"
 CLASS_TABLE = "QCLIMB_CLASS"
 PATH_TABLE = "QCLIMB_PATH"
 TABLES = (GLOBAL_TABLE, CLASS_TABLE, PATH_TABLE)
+VERSION = 2
+"""of the rows' shape: 1 had the ports as a leaf-list, `ports@`"""
 
 Rows = dict[str, dict[str, dict[str, str]]]
 
@@ -73,6 +77,20 @@ def digest_of(rows: Mapping[str, Mapping[str, Mapping[str, object]]]) -> str:
     return hashlib.sha256(json.dumps(sorted(found)).encode()).hexdigest()[:16]
 
 
+def version_of(rows: Mapping[str, Mapping[str, Mapping[str, object]]]) -> int | None:
+    """The version that the rows tell of themselves; None: 2 or older. Raises NewerRows, IntentError."""
+    text = rows.get(GLOBAL_TABLE, {}).get(GLOBAL_KEY, {}).get("version")
+    if text is None:
+        return None
+    found = number(text, f"{GLOBAL_TABLE}|{GLOBAL_KEY} version", 255)
+    if found > VERSION:
+        raise NewerRows(
+            f"{GLOBAL_TABLE}|{GLOBAL_KEY} version is {found}, expected at most {VERSION}: a newer qclimb wrote these "
+            "rows, so nothing is changed; upgrade this one"
+        )
+    return found
+
+
 def is_marked(rows: Mapping[str, Mapping[str, Mapping[str, object]]]) -> bool:
     """Whether the rows carry a digest."""
     return "digest" in rows.get(GLOBAL_TABLE, {}).get(GLOBAL_KEY, {})
@@ -90,12 +108,13 @@ def check_whole(rows: Mapping[str, Mapping[str, Mapping[str, object]]]) -> None:
 
 def fields_of_rows(rows: Mapping[str, Mapping[str, Mapping[str, object]]]) -> dict[str, Any]:
     """The arguments of SwitchIntent; raises IntentError with table, key and field."""
+    version_of(rows)
     table = rows.get(GLOBAL_TABLE, {})
     only_known(table, [GLOBAL_KEY], GLOBAL_TABLE, IntentError)
     place = f"{GLOBAL_TABLE}|{GLOBAL_KEY}"
     row = _row(required(table, GLOBAL_KEY, GLOBAL_TABLE, IntentError), place)
     known = ["generation", "admin_state", "ports", "ecn_min_bytes", "ecn_max_bytes", "unpinned_dscp", "tier"]
-    only_known(row, [*known, "digest"], place, IntentError)
+    only_known(row, [*known, "digest", "version"], place, IntentError)
     fields: dict[str, Any] = {
         "generation": number(required(row, "generation", place, IntentError), f"{place} generation"),
         "admin_state": row.get("admin_state", "disabled"),
@@ -145,7 +164,8 @@ def _paths(table: Mapping[str, Mapping[str, object]]) -> PathWeights | None:
 def _row(fields: object, place: str) -> dict[str, Any]:
     """Fields by name: `name@` is a list's name in redis; NULL is what redis keeps of a row without fields."""
     found = mapping(fields, place, IntentError)
-    return {name.removesuffix("@"): value for name, value in found.items() if name != "NULL"}
+    lists = {name.removesuffix("@"): value for name, value in found.items() if name.endswith("@")}
+    return lists | {name: value for name, value in found.items() if name != "NULL" and not name.endswith("@")}
 
 
 def _names(value: object, place: str) -> tuple[str, ...]:

@@ -28,6 +28,10 @@ class HalfIntent(IntentError):
     """Rows of an intent of which some are still to come, by its digest."""
 
 
+class NewerRows(IntentError):
+    """Rows that a newer qclimb wrote: nobody here can tell what they mean."""
+
+
 class RecordError(QclimbError):
     """A flow record or size histogram that no flow could have left behind."""
 

@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import NoReturn
 
 import grpc
+from qclimb.errors import NewerRows
 
 from switchd.apply import Switch
 from switchd.commits import CommitError, OtherCommit
@@ -197,7 +198,7 @@ def status_of(error: Exception) -> tuple[grpc.StatusCode, str]:
             return error.code, error.text
         case OtherCommit():
             return INVALID_ARGUMENT, str(error)
-        case Refused() | CommitError():
+        case Refused() | CommitError() | NewerRows():
             return FAILED_PRECONDITION, str(error)
         case NotMaster():
             return PERMISSION_DENIED, str(error)

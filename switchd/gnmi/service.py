@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from google.protobuf.message import DecodeError, Message
 from pygnmi.spec.v080 import gnmi_pb2 as pb
+from qclimb.errors import NewerRows
 from qclimb.intent import SwitchIntent
 
 from switchd.apply import Switch
@@ -81,7 +82,7 @@ class Service:
                 if not client.is_plain:
                     known(client.name, self.switch.host).check_write()
                 self._set(client, wanted, call)
-        except (RpcError, Refused, RowsChanged, CommitError, NotMaster) as error:
+        except (RpcError, Refused, NewerRows, RowsChanged, CommitError, NotMaster) as error:
             log.warning("set refused client=%s error=%r", client.name, str(error))
             raise
         prefix = wanted.request.prefix
