@@ -5,6 +5,8 @@ BIN := .venv/bin
 WORKERS := $(shell n=$$(nproc); echo $$((n < 4 ? 2 * n : 8)))
 # A machine that others use too may be late once: what fails is asked again, and named in the summary. AGAIN= asks once.
 AGAIN := --reruns 2 --reruns-delay 2
+# Tests start Python hundreds of times: it keeps what it has compiled, even where a container's environment forbids it.
+unexport PYTHONDONTWRITEBYTECODE
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo -E)
 
 help:  ## what can be said here

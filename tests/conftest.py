@@ -2,9 +2,18 @@
 
 A run of the tests is to say whether a change broke something; it is no search. `pytest --hypothesis-profile=search`
 searches: 50 times as many examples, other ones each time.
+
+Python keeps what it has compiled, even where the environment forbids it, as many a container's does: tests start Python
+hundreds of times, and half of a daemon's start is compiling.
 """
 
+import os
+import sys
+
 from hypothesis import HealthCheck, settings
+
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 SLOW_IS_NOT_WRONG = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 
