@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from lab.fabric import bpf, detect, netns, plan, state
+from lab.fabric import bpf, congestion, detect, netns, plan, state
 from lab.fabric.commands import Command, Tc, run_all
 from lab.fabric.machine import library
 from lab.fabric.queues import Buffer, QueueProgram, reshape, u32_filters
@@ -31,7 +31,8 @@ class Fabric(AbstractContextManager["Fabric"]):
 
     As a context manager it lives as long as the `with` block; also on Ctrl-C, SIGTERM and exceptions it is taken down.
     What a killed owner left behind under the same prefix is removed first. `control` starts daemons in it once it is
-    built (`lab.control.plane.start_control`); None: links only.
+    built (`lab.control.plane.start_control`); None: links only. `congestion_control` of all hosts: "cubic" (the
+    kernel's default where it has none), or "dctcp" (the kernel's own, else by BPF).
 
     Raises:
         FabricError: no root, a missing tool, a prefix in use; nothing is left half built.
@@ -43,12 +44,14 @@ class Fabric(AbstractContextManager["Fabric"]):
         prefix: str = "qc",
         control: Callable[[Fabric, Progress], None] | None = None,
         progress: Progress = _silent,
+        congestion_control: str = "cubic",
     ) -> None:
         self.topology = topology or Topology()
         self.prefix = prefix
         self.directory = state.directory_of(prefix)
         self._start_control = control
         self._progress = progress
+        self._congestion_control = congestion.checked(congestion_control)
         self._state: state.State | None = None
         self._buffer: bpf.SharedBuffer | None = None
         self._sigterm = ExitStack()
@@ -121,13 +124,23 @@ class Fabric(AbstractContextManager["Fabric"]):
         record.save()
 
     def _choose_congestion_control(self) -> None:
+        record = self.record
+        if self._congestion_control == "dctcp":
+            record.congestion_control = "dctcp"
+            if not congestion.has("dctcp"):
+                record.congestion_control = record.registered = congestion.own_name(os.getpid())
+                record.notes.append("this kernel has no DCTCP: hosts use the fabric's own, by BPF")
+                record.save()
+                congestion.register(record.registered, self.directory)
+            run_all(plan.congestion_control(self.topology, self.prefix, record.congestion_control))
+            return
         try:
             run_all(plan.congestion_control(self.topology, self.prefix, "cubic"))
-            self.record.congestion_control = "cubic"
+            record.congestion_control = "cubic"
         except FabricError:
             default = Path("/proc/sys/net/ipv4/tcp_congestion_control").read_text().strip()
-            self.record.congestion_control = default
-            self.record.notes.append(f"this kernel has no cubic: hosts use its default congestion control, {default}")
+            record.congestion_control = default
+            record.notes.append(f"this kernel has no cubic: hosts use its default congestion control, {default}")
 
     def _load_shared_buffer(self) -> None:
         record, directory = self.record, self.directory / "bpf"

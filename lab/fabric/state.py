@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from lab.fabric import netns
+from lab.fabric.congestion import unregister
 from lab.fabric.queues import Shaper
 from lab.fabric.topology import FabricError, Topology
 
@@ -39,6 +40,8 @@ class State:
     shared_buffer: bool = False
     """Whether BPF holds the ports' buffers."""
     congestion_control: str = ""
+    registered: str = ""
+    """The congestion control that this fabric brought by BPF."""
     notes: list[str] = field(default_factory=list)
     """What is missing on this machine and what is used instead."""
     control: dict[str, str] = field(default_factory=dict)
@@ -131,6 +134,8 @@ def take_down(prefix: str) -> bool:
         return False
     netns.end_processes(state.namespaces)
     netns.remove(state.namespaces)
+    if state.registered:
+        unregister(state.registered)
     unmount(state.directory / "bpf")
     shutil.rmtree(state.directory)
     return True

@@ -159,6 +159,7 @@ class Bounds:
         True, "Also by the orchestrator's thresholds, beside the published ones.", option="--own/--no-own"
     )
     sources: bool = setting(False, "Also what forest, footprint and announced lengths give, each by itself.")
+    dctcp: bool = setting(False, "Hosts use DCTCP, and queues mark, as in the paper; else cubic, unmarked.")
     seconds: float = limit()
     stored: bool = stored()
     document: Path | None = document()

@@ -32,6 +32,9 @@ RECORDING_SEED = 1000
 
 SETTLE_DEADLINE_S = 120.0
 
+DCTCP_MARK_BYTES = (20 * 1514, 20 * 1514)
+"""DCTCP's K at a slow port: 20 packets, its authors' and PIAS's choice at 1 Gb/s."""
+
 Say = Callable[[str], None]
 
 
@@ -52,6 +55,8 @@ class Testbed:
     """The recording in use."""
     port: Mapping[str, Any] | None = None
     """A host's, as a revision's `port`; None: shares of its buffer are not chosen."""
+    ecn_bytes: tuple[int, int] | None = None
+    """Length of a queue at which switches begin to mark, and from which on they mark all; None: none marks."""
     services: Sequence[Endpoint] = SERVICES
     limits: Limits = SCALED
 
@@ -97,7 +102,8 @@ class Testbed:
         """A revision of the scheme, rolled out to every switch and host; returns what is in force."""
         # Before anything is recorded there are no sizes to decide by: any ascending thresholds do for `observe`.
         chosen = thresholds or [5_000 * 4**n for n in range(scheme.priorities - 1)]
-        revision = self.control.revise(scheme.revision(chosen, load, self.label or None, model, self.port))
+        body = scheme.revision(chosen, load, self.label or None, model, self.port)
+        revision = self.control.revise(body | {"ecn_bytes": self.ecn_bytes})
         rollout = self.control.roll_out(int(revision["id"]))
         until = time.monotonic() + SETTLE_DEADLINE_S
         while not self.settled():
@@ -139,20 +145,32 @@ class Testbed:
 
 @contextmanager
 def up(
-    topology: Topology, prefix: str, folder: Path, say: Say, serve: Sequence[str] = AS_ROLLED_OUT
+    topology: Topology,
+    prefix: str,
+    folder: Path,
+    say: Say,
+    serve: Sequence[str] = AS_ROLLED_OUT,
+    congestion_control: str = "cubic",
 ) -> Iterator[tuple[Testbed, Fabric, Rest]]:
     """A fabric with its control plane while the block runs, unless it is told to `keep`; and its operator's client.
+    With "dctcp" its queues mark from DCTCP_MARK_BYTES on.
 
     Raises: FabricError.
     """
     control_plane = partial(start_control, serve=serve)
-    with Fabric(topology, prefix, control=control_plane, progress=say) as fabric, operator_client(fabric) as rest:
+    made = Fabric(topology, prefix, control=control_plane, progress=say, congestion_control=congestion_control)
+    with made as fabric, operator_client(fabric) as rest:
         for note in fabric.notes:
             say(f"note: {note}")
         port = {"buffer_bytes": topology.buffer_bytes, "gbps": topology.host_rate_bps / 1e9}
         port["dynamic_th"] = topology.dynamic_th
         ground, control = FabricGround(fabric), Control(rest)
-        yield Testbed(ground, control, folder, say, lambda: asics_follow(fabric), port=port), fabric, rest
+        ecn = DCTCP_MARK_BYTES if congestion_control == "dctcp" else None
+        yield (
+            Testbed(ground, control, folder, say, lambda: asics_follow(fabric), port=port, ecn_bytes=ecn),
+            fabric,
+            rest,
+        )
 
 
 @dataclass(frozen=True)

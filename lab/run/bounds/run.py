@@ -35,7 +35,7 @@ from lab.workload.replay import RECORDINGS, read, replay
 from lab.workload.schemes import Scheme
 from lab.workload.services import PUBLISHED
 from lab.workload.sources import SOURCES, Source
-from lab.workload.testbed import Testbed, calibrate, up
+from lab.workload.testbed import DCTCP_MARK_BYTES, Testbed, calibrate, up
 from lab.workload.trace import Trace
 
 RECORDING_LOAD = 0.6
@@ -114,6 +114,7 @@ def plan_of(settings: Bounds) -> Plan:
             "variant": asdict(VARIANTS[job.variant]),
             "optimised": job.optimised,
             **({"queries": digests([CLIENT])} if job.queries else {}),
+            **({"dctcp": DCTCP_MARK_BYTES} if settings.dctcp else {}),
             "trace": plan.traces[of].digest,
             "topology": asdict(topology),
             "binaries": binaries,
@@ -145,7 +146,8 @@ def session(plan: Plan, say: Teller, missing: Sequence[Job]) -> Iterator[Run[Job
     """The missing passes of one link rate, in a fabric of their own."""
     settings, folder = plan.settings, plan.settings.folder / "running"
     topology = topology_of(SOURCES[missing[0].trace])
-    with up(topology, settings.prefix, folder, say) as (testbed, fabric, _):
+    control = "dctcp" if settings.dctcp else "cubic"
+    with up(topology, settings.prefix, folder, say, congestion_control=control) as (testbed, fabric, _):
         calibration = calibrate(testbed.ground, folder)
         say(calibration.verdict)
         settings.folder.mkdir(parents=True, exist_ok=True)
