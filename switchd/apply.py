@@ -159,11 +159,15 @@ class Switch:
             yield
 
     def edit(
-        self, wanted: Callable[[SwitchIntent | None], SwitchIntent | None], commit: Commit | None = None
+        self,
+        wanted: Callable[[SwitchIntent | None], SwitchIntent | None],
+        commit: Commit | None = None,
+        client: str = "",
     ) -> SwitchIntent | None:
         """Make the desired intent what `wanted` makes of the present one (None: no intent), and apply it.
 
-        With a `commit` it is undone unless that is confirmed in time. Raises CommitError while one is pending.
+        With a `commit`, of this `client`, it is undone unless that is confirmed in time. Raises CommitError while one
+        is pending.
 
         Reading and writing are one step: no other writer's rows are overwritten unseen, and `wanted` is asked again for
         rows that changed meanwhile. What it raises ends the edit. Raises Refused where the intent can't be applied,
@@ -180,7 +184,7 @@ class Switch:
             status, planned = self.board.snapshot.status.wants(intent), self._plan(intent, rows)
             changes, pending = intent_changes(intent, rows), None
             if commit is not None:
-                pending = self._confirming.begun(commit, rows, changes)
+                pending = self._confirming.begun(commit, rows, changes, client)
                 changes = (*changes, commits.put(pending))
             self._apply(intent, status, planned, rows, changes)
             self._confirming.note(pending)

@@ -17,7 +17,7 @@ from switchd.status import Status, Steered
 
 log = logging.getLogger("switchd")
 
-COMMIT_FIELDS = ("commit", "commit_status", "commit_until")
+COMMIT_FIELDS = ("commit", "commit_status", "commit_until", "commit_client")
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,7 @@ class Pending:
     until_s   UNIX time at which it is undone
     digest    of the intent's rows that it wrote: where they are others by then, somebody has decided anew
     previous  the intent's rows before it
+    client    who asked for it: the certificate's name and the address; empty: not known
     """
 
     id: str
@@ -45,6 +46,7 @@ class Pending:
     until_s: float
     digest: str
     previous: Rows
+    client: str = ""
 
     def to_row(self) -> Row:
         """The fields of QCLIMB_COMMIT|pending."""
@@ -54,6 +56,7 @@ class Pending:
             "until": f"{self.until_s:.3f}",
             "digest": self.digest,
             "previous": json.dumps(self.previous, separators=(",", ":")),
+            **({"client": self.client} if self.client else {}),
         }
 
     @classmethod
@@ -63,7 +66,9 @@ class Pending:
             rollback_s, until_s = float(row["rollback_s"]), float(row["until"])
             if not (0 < rollback_s <= ROLLBACK_MOST_S and abs(until_s) < float("inf")):
                 raise ValueError("times out of range")
-            return cls(row["id"], rollback_s, until_s, row["digest"], _rows(json.loads(row["previous"])))
+            return cls(
+                row["id"], rollback_s, until_s, row["digest"], _rows(json.loads(row["previous"])), row.get("client", "")
+            )
         except (KeyError, ValueError, RecursionError) as error:
             raise CommitError(f"{COMMIT_TABLE}|{COMMIT_KEY} can't be read: {error!r}") from error
 
@@ -79,7 +84,8 @@ def check_none(rows: Rows) -> None:
     if rows.get(COMMIT_TABLE, {}).get(COMMIT_KEY) is not None:
         pending = pending_in(rows)
         assert pending is not None
-        raise CommitError(f"commit {pending.id!r} is pending, expected it confirmed or cancelled first")
+        of = f" of {pending.client}" if pending.client else ""
+        raise CommitError(f"commit {pending.id!r}{of} is pending, expected it confirmed or cancelled first")
 
 
 def named(id: str, rows: Rows) -> Pending:
@@ -92,10 +98,11 @@ def named(id: str, rows: Rows) -> Pending:
     return pending
 
 
-def begun(commit: Commit, rows: Rows, changes: tuple[Change, ...], now_s: float) -> Pending:
+def begun(commit: Commit, rows: Rows, changes: tuple[Change, ...], now_s: float, client: str = "") -> Pending:
     """The commit of these changes of the intent's rows."""
     rollback_s = ROLLBACK_S if commit.rollback_s is None else commit.rollback_s
-    return Pending(commit.id, rollback_s, now_s + rollback_s, _digest(applied(rows, changes)), _intent(rows))
+    digest = _digest(applied(rows, changes))
+    return Pending(commit.id, rollback_s, now_s + rollback_s, digest, _intent(rows), client)
 
 
 def put(pending: Pending) -> Change:
@@ -160,6 +167,8 @@ class Clock:
 def told(pending: Pending, status: str) -> Row:
     """What became of a commit, as fields of QCLIMB_STATUS|global."""
     row = {"commit": pending.id, "commit_status": status}
+    if pending.client:
+        row["commit_client"] = pending.client
     return {**row, "commit_until": f"{pending.until_s:.0f}"} if status == PENDING else row
 
 

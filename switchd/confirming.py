@@ -34,9 +34,9 @@ class Confirming:
         """Whether the pending commit is to be undone now."""
         return self._clock.is_due
 
-    def begun(self, commit: Commit, rows: Rows, changes: tuple[Change, ...]) -> Pending:
+    def begun(self, commit: Commit, rows: Rows, changes: tuple[Change, ...], client: str) -> Pending:
         """The commit of these changes; the caller writes it together with them, then calls `note`."""
-        return commits.begun(commit, rows, changes, self._now_s())
+        return commits.begun(commit, rows, changes, self._now_s(), client)
 
     def settle(self, commit: Commit, rows: Rows) -> None:
         """Confirm, cancel or prolong. Raises CommitError, OtherCommit, and what `write` raises."""

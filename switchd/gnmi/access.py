@@ -6,6 +6,7 @@ neither does a row with the role gnmi_noaccess or gnmi_config_db_noaccess, whate
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from urllib.parse import unquote
 
 from switchd.db import Database
 from switchd.gnmi.errors import PERMISSION_DENIED, UNAUTHENTICATED, RpcError
@@ -22,6 +23,12 @@ class Client:
     name: str
     may_write: bool
     is_plain: bool = False
+
+    def at(self, peer: str) -> str:
+        """Its name and address for people, of what gRPC calls its peer: `ipv4:198.18.0.5:40000`."""
+        address = unquote(peer).partition(":")[2].rpartition(":")[0].strip("[]")
+        text = f"{self.name} at {address}" if address else self.name
+        return "".join(each if each.isprintable() else "?" for each in text[:200])  # a certificate may say anything
 
     @property
     def key(self) -> tuple[bool, str]:

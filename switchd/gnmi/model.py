@@ -129,6 +129,8 @@ def _commit_tree(told: Mapping[str, str]) -> dict[str, Any]:
     if not told.get("commit_status"):
         return {}
     commit = {"id": utf8(told.get("commit", "")), "status": utf8(told["commit_status"])}
+    if told.get("commit_client"):
+        commit["client"] = utf8(told["commit_client"])
     if is_number(until := told.get("commit_until", "")) and int(until) < YEAR_10000_S:
         commit["rollback-at"] = timestamp(int(until))
     return {"commit": commit}

@@ -146,7 +146,7 @@ class Face:
         async def answer(client: Client, call: Call) -> bytes:
             client.check_write()
             wanted = await self._loop.read(lambda: self._service.wanted(message))
-            return await self._loop.write(lambda: self._service.set(client, wanted, call))
+            return await self._loop.write(lambda: self._service.set(client, wanted, call, wire.peer()))
 
         return await self._answered(wire, answer)
 

@@ -72,7 +72,7 @@ class Service:
         """What a Set asks for, if it may be asked for at all."""
         return set.checked(parsed(pb.SetRequest, message))
 
-    def set(self, client: Client, wanted: Wanted, call: Call) -> bytes:
+    def set(self, client: Client, wanted: Wanted, call: Call, peer: str) -> bytes:
         """Answers when the rows are written and applied, or with nothing changed.
 
         Its client may have lost the right to write while it waited.
@@ -81,14 +81,14 @@ class Service:
             with self.switch.writing(wanted.extensions.election):
                 if not client.is_plain:
                     known(client.name, self.switch.host).check_write()
-                self._set(client, wanted, call)
+                self._set(client, wanted, call, peer)
         except (RpcError, Refused, NewerRows, RowsChanged, CommitError, NotMaster) as error:
             log.warning("set refused client=%s error=%r", client.name, str(error))
             raise
         prefix = wanted.request.prefix
         return serialized(pb.SetResponse(prefix=prefix, response=wanted.results, timestamp=time.time_ns()))
 
-    def _set(self, client: Client, wanted: Wanted, call: Call) -> None:
+    def _set(self, client: Client, wanted: Wanted, call: Call, peer: str) -> None:
         """Carry it out while nobody else writes."""
         commit = wanted.extensions.commit
         if commit is not None and commit.action != "commit":
@@ -105,7 +105,7 @@ class Service:
             call.check()
             return intent
 
-        intent = self.switch.edit(changed, commit)
+        intent = self.switch.edit(changed, commit, client.at(peer))
         log.info("set client=%s generation=%s", client.name, intent.generation if intent else None)
 
     def subscription(self, message: bytes) -> subscribe.Subscription:

@@ -106,8 +106,9 @@ def daemon(row: dict[str, str]) -> str:
 
 
 def commit(row: dict[str, str]) -> str:
-    """What became of the last commit that had to be confirmed; while it is pending, until when."""
-    told = f"{row['commit']} is {row.get('commit_status', 'N/A')}"
+    """What became of the last commit that had to be confirmed, and whose it is; while it is pending, until when."""
+    of = f" of {row['commit_client']}" if row.get("commit_client") else ""
+    told = f"{row['commit']}{of} is {row.get('commit_status', 'N/A')}"
     until_s = number(row.get("commit_until"))
     if until_s is None or until_s > 253402300799:  # year 9999
         return told

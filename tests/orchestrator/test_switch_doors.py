@@ -124,7 +124,7 @@ def test_somebody_elses_commit_is_not_touched(fleet: Fleet, own: Switch, server:
         ):
             with refused(refused=True, changed=False) as error:
                 say()
-            assert "commit 'a-person' is pending" in str(error.value)
+            assert "commit 'a-person' of " in str(error.value)
     assert stored(server) == BASE
 
 

@@ -54,16 +54,21 @@ def test_a_switch_where_it_never_ran_says_so_in_one_line(server: Redis) -> None:
 def test_status_tells_of_a_commit_that_waits_to_be_confirmed_and_until_when(server: Redis) -> None:
     ran(server)
     assert "Commit" not in shown(server)
-    told = {"commit": "rollout-7", "commit_status": "pending", "commit_until": "1795521600"}
+    told = {
+        "commit": "rollout-7",
+        "commit_status": "pending",
+        "commit_until": "1795521600",
+        "commit_client": "me at ::1",
+    }
     server.db(STATE).hset("QCLIMB_STATUS|global", mapping=told)
     (line,) = [one for one in shown(server).splitlines() if one.startswith("Commit")]
     assert line.split(None, 1)[1] == (
-        "rollout-7 is pending: unless it is confirmed, it is undone at 2026-11-24T12:00:00Z"
+        "rollout-7 of me at ::1 is pending: unless it is confirmed, it is undone at 2026-11-24T12:00:00Z"
     )
     assert json.loads(shown(server, "--json"))["commit_until"] == told["commit_until"]
     server.db(STATE).hdel("QCLIMB_STATUS|global", "commit_until")
     server.db(STATE).hset("QCLIMB_STATUS|global", "commit_status", "rolled-back")
-    assert "rollout-7 is rolled-back\n" in shown(server)
+    assert "rollout-7 of me at ::1 is rolled-back\n" in shown(server)
 
 
 def test_status_tells_what_is_applied_and_why_not(server: Redis) -> None:

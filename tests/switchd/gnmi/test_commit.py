@@ -15,11 +15,13 @@ from qclimb.gnmi_ext import Commit, Election, written
 from qclimb.intent import SwitchIntent
 
 from switchd.commits import Clock, CommitError, Pending
+from switchd.gnmi.access import Client
 from tests.switchd.gnmi.client import BASE, channel, config_rows, failure, give, got, ietf, intent, stored, update
 from tests.switchd.stand import CONFIG, PLATFORM, STATE, Daemon, Pki, Redis, running_daemon, running_redis, wait_until
 
 LATER = intent(2, 7, 6)
 ROW = "QCLIMB_COMMIT|pending"
+WHO = "orchestrator at 127.0.0.1"
 
 
 def extended(*extensions: Commit | Election, wanted: SwitchIntent | None = None) -> pb.SetRequest:
@@ -50,8 +52,9 @@ def test_a_confirmed_commit_stays(stub: gnmi_pb2_grpc.gNMIStub, server: Redis) -
     stub.Set(extended(Commit("one", "commit", 600), wanted=LATER))
     assert stored(server) == LATER
     assert (told(stub)["id"], told(stub)["status"], "rollback-at" in told(stub)) == ("one", "pending", True)
+    assert told(stub)["client"] == server.db(CONFIG).hget(ROW, "client") == WHO
     stub.Set(extended(Commit("one", "confirm")))
-    assert told(stub) == {"id": "one", "status": "confirmed"}
+    assert told(stub) == {"id": "one", "status": "confirmed", "client": WHO}
     assert not server.db(CONFIG).exists(ROW)
     assert stored(server) == LATER
 
@@ -79,7 +82,7 @@ def test_a_cancelled_commit_is_undone_at_once(stub: gnmi_pb2_grpc.gNMIStub, serv
     stub.Set(extended(Commit("one", "commit", 600), wanted=LATER))
     stub.Set(extended(Commit("one", "cancel")))
     assert config_rows(server) == before
-    assert told(stub) == {"id": "one", "status": "cancelled"}
+    assert told(stub) == {"id": "one", "status": "cancelled", "client": WHO}
 
 
 def test_its_time_can_be_set_anew(stub: gnmi_pb2_grpc.gNMIStub, server: Redis) -> None:
@@ -102,7 +105,7 @@ def test_while_one_is_pending_every_other_set_is_refused_and_changes_nothing(
     )
     stub.Set(extended(Commit("one", "commit", 600), wanted=LATER))
     before = config_rows(server)
-    waits = "commit 'one' is pending, expected it confirmed or cancelled first"
+    waits = f"commit 'one' of {WHO} is pending, expected it confirmed or cancelled first"
     assert failure(lambda: give(stub, BASE)) == ("FAILED_PRECONDITION", waits)
     for again in ("one", "two"):
         assert failure(lambda again=again: stub.Set(extended(Commit(again, "commit"), wanted=BASE))) == (
@@ -143,7 +146,7 @@ def test_a_row_that_somebody_takes_away_ends_the_commit(stub: gnmi_pb2_grpc.gNMI
     give(stub, BASE)
     stub.Set(extended(Commit("one", "commit", 600), wanted=LATER))
     server.db(CONFIG).delete(ROW)
-    wait_until(lambda: told(stub) == {"id": "one", "status": "overtaken"}, "it is told")
+    wait_until(lambda: told(stub) == {"id": "one", "status": "overtaken", "client": WHO}, "it is told")
     give(stub, BASE)
 
 
@@ -222,6 +225,18 @@ def test_previous_rows_that_are_none_are_an_error(previous: str) -> None:
     with pytest.raises(CommitError, match=r"QCLIMB_COMMIT\|pending can't be read"):
         Pending.from_row(row)
     assert Pending.from_row({**row, "previous": json.dumps({"OTHER": {}})}).previous == {}
+
+
+@pytest.mark.parametrize(
+    ("peer", "told"),
+    [
+        ("ipv4:198.18.0.5:40000", "me?[2J at 198.18.0.5"),
+        ("ipv6:%5B2001:db8::5%5D:40000", "me?[2J at 2001:db8::5"),
+        ("unix:", "me?[2J"),
+    ],
+)
+def test_whose_a_commit_is_can_be_printed_whatever_a_certificate_says(peer: str, told: str) -> None:
+    assert Client("me\x1b[2J", True).at(peer) == told
 
 
 # Master arbitration
