@@ -85,7 +85,7 @@ def test_a_set_whose_client_lost_its_right_while_it_waited_changes_nothing(switc
     wanted = service.wanted(pb.SetRequest(delete=[pb.Path()]).SerializeToString())
     alone.db(CONFIG).hset("GNMI_CLIENT_CERT|orchestrator", "role@", "gnmi_readonly")
     with pytest.raises(RpcError) as error:
-        service.set(client, wanted, Call())
+        service.set(client, wanted, Call(), "ipv4:192.0.2.1:1")
     assert (error.value.code, stored(alone)) == (PERMISSION_DENIED, BASE)
 
 
