@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Self
 
-from qclimb.gnmi import share_texts
 from qclimb.intent import SwitchIntent
+from qclimb.leaves import SHARES, to_row
 
 from switchd.rows import Row, Rows
 
@@ -136,7 +136,7 @@ def class_rows(intent: SwitchIntent | None, status: str = APPLIED) -> dict[str, 
             "path": one.path,
             "threshold_bytes": str(one.threshold_bytes),
             **({} if one.dynamic_th is None else {"dynamic_th": str(one.dynamic_th)}),
-            **share_texts(one),
+            **to_row(SHARES, one),
             "generation": str(intent.generation),
             "status": status,
         }

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 
 from .checks import integer, text
 from .errors import IntentError, PolicyError
+from .leaves import BALANCED, NAME
 from .policy import MAX_PRIORITIES, default_dscp
-from .switch import BALANCED, NAME, QueueClass
+from .switch import QueueClass
 
 UNPINNED_DSCP = 51
 """Unless told otherwise: pool 2 of RFC 2474 (local use), and by IP precedence before all default DSCPs."""

@@ -12,14 +12,13 @@ intent: until they make it, some are still to come. `version` is that of the row
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from .checks import mapping, only_known, required, shown
 from .errors import HalfIntent, IntentError, NewerRows
-from .gnmi import LEAF, dynamic_th, number, share_of_text, share_text, share_texts, shares_of
-from .policy import MAX_PRIORITIES
-from .switch import BALANCED, LAST_QUEUE, SHARES, IntentFields, PathWeights, QueueClass
+from .leaves import CLASS, INTENT, PATH, PRIORITY, Leaf, from_row, to_row
+from .switch import IntentFields, PathWeights, QueueClass
 
 GLOBAL_TABLE, GLOBAL_KEY = "QCLIMB", "global"
 CLASS_TABLE = "QCLIMB_CLASS"
@@ -33,30 +32,13 @@ Rows = dict[str, dict[str, dict[str, str]]]
 
 def rows_of(intent: IntentFields) -> Rows:
     """Rows by table and key; no empty table, which SONiC's patcher would refuse."""
-    first = {"generation": str(intent.generation), "admin_state": intent.admin_state}
-    if intent.ports:
-        first["ports"] = ",".join(intent.ports)
-    if intent.ecn_min_bytes is not None:
-        first |= {"ecn_min_bytes": str(intent.ecn_min_bytes), "ecn_max_bytes": str(intent.ecn_max_bytes)}
-    if intent.unpinned_dscp is not None:
-        first["unpinned_dscp"] = str(intent.unpinned_dscp)
-    if intent.tier != LEAF:
-        first["tier"] = intent.tier
-    rows: Rows = {GLOBAL_TABLE: {GLOBAL_KEY: first}}
+    rows: Rows = {GLOBAL_TABLE: {GLOBAL_KEY: to_row(INTENT, intent)}}
     if intent.classes:
-        rows[CLASS_TABLE] = {
-            str(each.priority): {
-                "dscp": str(each.dscp),
-                "queue": str(each.queue),
-                "path": each.path,
-                "threshold_bytes": str(each.threshold_bytes),
-                **({} if each.dynamic_th is None else {"dynamic_th": str(each.dynamic_th)}),
-                **share_texts(each),
-            }
-            for each in intent.classes
-        }
+        rows[CLASS_TABLE] = {str(each.priority): to_row(CLASS, each) for each in intent.classes}
     if intent.path_weights:
-        rows[PATH_TABLE] = {name: {"share": share_text(share)} for name, share in intent.path_weights.share.items()}
+        (share,) = PATH
+        told = intent.path_weights.share.items()
+        rows[PATH_TABLE] = {name: {share.field: share.kind.to_text(part)} for name, part in told}
     return rows
 
 
@@ -113,52 +95,28 @@ def fields_of_rows(rows: Mapping[str, Mapping[str, Mapping[str, object]]]) -> di
     only_known(table, [GLOBAL_KEY], GLOBAL_TABLE, IntentError)
     place = f"{GLOBAL_TABLE}|{GLOBAL_KEY}"
     row = _row(required(table, GLOBAL_KEY, GLOBAL_TABLE, IntentError), place)
-    known = ["generation", "admin_state", "ports", "ecn_min_bytes", "ecn_max_bytes", "unpinned_dscp", "tier"]
-    only_known(row, [*known, "digest", "version"], place, IntentError)
-    fields: dict[str, Any] = {
-        "generation": number(required(row, "generation", place, IntentError), f"{place} generation"),
-        "admin_state": row.get("admin_state", "disabled"),
-        "tier": row.get("tier", LEAF),
-        "ports": _names(row.get("ports", []), f"{place} ports"),
-        "classes": _classes(rows.get(CLASS_TABLE, {})),
-        "path_weights": _paths(rows.get(PATH_TABLE, {})),
+    only_known(row, [*(leaf.field for leaf in INTENT), "digest", "version"], place, IntentError)
+    classes = [
+        QueueClass(PRIORITY.kind.from_text(key, f"{CLASS_TABLE} key"), **row)
+        for key, row in _entries(rows, CLASS_TABLE, CLASS)
+    ]
+    share = {name: row["share"] for name, row in _entries(rows, PATH_TABLE, PATH)}
+    return {
+        **from_row(INTENT, row, place),
+        "classes": tuple(sorted(classes, key=lambda each: each.priority)),
+        "path_weights": PathWeights(share) if share else None,
     }
-    for name in ("ecn_min_bytes", "ecn_max_bytes"):
-        if name in row:
-            fields[name] = number(row[name], f"{place} {name}")
-    if "unpinned_dscp" in row:
-        fields["unpinned_dscp"] = number(row["unpinned_dscp"], f"{place} unpinned_dscp", 63)
-    return fields
 
 
-def _classes(table: Mapping[str, Mapping[str, object]]) -> tuple[QueueClass, ...]:
-    found = []
-    for key, fields in table.items():
-        place = f"{CLASS_TABLE}|{key}"
+def _entries(
+    rows: Mapping[str, Mapping[str, Mapping[str, object]]], table: str, leaves: tuple[Leaf, ...]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """(key, fields) of each row of a table."""
+    for key, fields in rows.get(table, {}).items():
+        place = f"{table}|{key}"
         row = _row(fields, place)
-        only_known(row, ["dscp", "queue", "path", "threshold_bytes", "dynamic_th", *SHARES], place, IntentError)
-        found.append(
-            QueueClass(
-                priority=number(key, f"{CLASS_TABLE} key", MAX_PRIORITIES - 1),
-                dscp=number(required(row, "dscp", place, IntentError), f"{place} dscp", 63),
-                queue=number(required(row, "queue", place, IntentError), f"{place} queue", LAST_QUEUE),
-                path=row.get("path", BALANCED),
-                threshold_bytes=number(row.get("threshold_bytes", 0), f"{place} threshold_bytes"),
-                dynamic_th=dynamic_th(row.get("dynamic_th"), f"{place} dynamic_th"),
-                **shares_of(row, place),
-            )
-        )
-    return tuple(sorted(found, key=lambda each: each.priority))
-
-
-def _paths(table: Mapping[str, Mapping[str, object]]) -> PathWeights | None:
-    share = {}
-    for name, fields in table.items():
-        place = f"{PATH_TABLE}|{name}"
-        row = _row(fields, place)
-        only_known(row, ["share"], place, IntentError)
-        share[name] = share_of_text(required(row, "share", place, IntentError), f"{place} share")
-    return PathWeights(share) if share else None
+        only_known(row, [leaf.field for leaf in leaves], place, IntentError)
+        yield key, from_row(leaves, row, place)
 
 
 def _row(fields: object, place: str) -> dict[str, Any]:
@@ -166,12 +124,3 @@ def _row(fields: object, place: str) -> dict[str, Any]:
     found = mapping(fields, place, IntentError)
     lists = {name.removesuffix("@"): value for name, value in found.items() if name.endswith("@")}
     return lists | {name: value for name, value in found.items() if name != "NULL" and not name.endswith("@")}
-
-
-def _names(value: object, place: str) -> tuple[str, ...]:
-    """A list of names: "a,b" in redis, a list from ConfigDBConnector."""
-    if isinstance(value, str):
-        return tuple(value.split(",")) if value else ()
-    if isinstance(value, list | tuple):
-        return tuple(value)
-    raise IntentError(f"{place} is {shown(value)}, expected names joined by commas, or a list of them")

@@ -9,7 +9,8 @@ from typing import Any, Self
 
 from .config_db import Rows, fields_of_rows, rows_of
 from .gnmi import fields_of_tree, tree_of
-from .switch import BALANCED, AdminState, IntentFields, PathWeights, QueueClass, Tier
+from .leaves import BALANCED, AdminState, Tier
+from .switch import IntentFields, PathWeights, QueueClass
 
 __all__ = ["BALANCED", "AdminState", "PathWeights", "QueueClass", "SwitchIntent", "Tier"]
 

@@ -11,7 +11,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from .switch import LARGEST_TH, LEAST_TH
+from .leaves import LARGEST_TH, LEAST_TH
 
 
 class Refused(click.ClickException):

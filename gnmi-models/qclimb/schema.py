@@ -19,7 +19,7 @@ import libyang
 from .checks import UINT64_MAX, mapping, shown
 from .errors import IntentError
 from .gnmi import MODULE, unwrapped
-from .switch import SHARE_DIGITS
+from .leaves import SHARE_DIGITS
 
 SONIC_MODULE = "sonic-qclimb"
 _WIDE = {"uint64", "int64", "decimal64"}  # strings in RFC 7951

@@ -4,24 +4,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from types import MappingProxyType
-from typing import Literal, get_args
 
-from .checks import UINT64_MAX, integer, shown, text
+from .checks import integer, shown
 from .errors import IntentError
+from .leaves import BALANCED, CLASS, INTENT, PATH, PRIORITY, SHARE_DIGITS, SPINE, AdminState, Tier, check
 from .policy import MAX_PRIORITIES
 
-AdminState = Literal["enabled", "disabled"]
-Tier = Literal["leaf", "spine"]
-BALANCED = "balanced"
-NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}"
-PORT = r"[A-Za-z0-9][A-Za-z0-9._/-]{0,127}"
-LAST_QUEUE = 7
-LEAST_TH, LARGEST_TH = -8, 8
-"""of a BUFFER_PROFILE's dynamic_th (sonic-buffer-profile.yang)"""
-SHARES = ("max_share", "foretold_share")
-SHARE_DIGITS = 9
 SHARES_SUM = (0.999999, 1.000001)
-"""of a share on the wire (decimal64)"""
+"""between which the sum of all shares must lie"""
 
 
 @dataclass(frozen=True)
@@ -50,23 +40,8 @@ class QueueClass:
     foretold_share: float | None = None
 
     def __post_init__(self) -> None:
-        integer(self.priority, "priority", 0, MAX_PRIORITIES - 1, IntentError)
-        place = f"class {self.priority}"
-        integer(self.dscp, f"{place} dscp", 0, 63, IntentError)
-        integer(self.queue, f"{place} queue", 0, LAST_QUEUE, IntentError)
-        text(self.path, f"{place} path", NAME, IntentError)
-        integer(self.threshold_bytes, f"{place} threshold_bytes", 0, UINT64_MAX - 1, IntentError)
-        if self.dynamic_th is not None:
-            integer(self.dynamic_th, f"{place} dynamic_th", LEAST_TH, LARGEST_TH, IntentError)
-        for name in SHARES:
-            share = getattr(self, name)
-            if share is None:
-                continue
-            if isinstance(share, bool) or not (isinstance(share, int | float) and 0 <= share <= 1):  # refuses NaN too
-                raise IntentError(f"{place} {name} is {shown(share)}, expected a number in [0, 1]")
-            object.__setattr__(self, name, round(float(share), SHARE_DIGITS))
-        if self.max_share == 0:
-            raise IntentError(f"{place} max_share is 0, expected more: the queue would send nothing")
+        check(self, (PRIORITY,))
+        check(self, CLASS, f"class {self.priority} ")
 
 
 @dataclass(frozen=True)
@@ -77,11 +52,10 @@ class PathWeights:
 
     def __post_init__(self) -> None:
         for name, share in self.share.items():
-            text(name, "path name", NAME, IntentError)
+            SPINE.kind.checked(name, "path name")
             if name == BALANCED:
                 raise IntentError(f"path name is {name!r}, expected a spine's: {name!r} means all of them")
-            if not (isinstance(share, int | float) and 0 <= share <= 1):  # refuses NaN too
-                raise IntentError(f"path {name} share is {shown(share)}, expected a number in [0, 1]")
+            PATH[0].kind.checked(share, f"path {name} share")
         total = round(sum(round(share, SHARE_DIGITS) for share in self.share.values()), SHARE_DIGITS)
         if not SHARES_SUM[0] <= total <= SHARES_SUM[1]:
             raise IntentError(f"path shares sum to {total}, expected 1")
@@ -115,20 +89,11 @@ class IntentFields:
     tier: Tier = "leaf"
 
     def __post_init__(self) -> None:
-        integer(self.generation, "generation", 0, UINT64_MAX, IntentError)
-        if self.admin_state not in get_args(AdminState):
-            raise IntentError(f"admin_state is {shown(self.admin_state)}, expected 'enabled' or 'disabled'")
-        if self.tier not in get_args(Tier):
-            raise IntentError(f"tier is {shown(self.tier)}, expected 'leaf' or 'spine'")
-        for name in ("classes", "ports"):
-            if not isinstance(getattr(self, name), tuple):
-                raise IntentError(f"{name} is {shown(getattr(self, name))}, expected a tuple")
+        check(self, INTENT)
+        if not isinstance(self.classes, tuple):
+            raise IntentError(f"classes is {shown(self.classes)}, expected a tuple")
         if self.admin_state == "enabled" and not self.classes:
             raise IntentError("classes is empty, expected at least one while admin_state is enabled")
-        for index, port in enumerate(self.ports):
-            text(port, f"ports[{index}]", PORT, IntentError)
-            if port in self.ports[:index]:
-                raise IntentError(f"ports[{index}] is {port!r}, expected each port once")
         check_classes(self.classes)
         check_ecn(self.ecn_min_bytes, self.ecn_max_bytes)
         check_paths(self.classes, self.path_weights)
@@ -223,7 +188,6 @@ def check_unpinned(dscp: int | None, classes: tuple[QueueClass, ...]) -> None:
     """Refuses an unpinned DSCP that is a class's, or that no class gives a meaning to."""
     if dscp is None:
         return
-    integer(dscp, "unpinned_dscp", 0, 63, IntentError)
     if all(each.path == BALANCED for each in classes):
         raise IntentError(f"unpinned_dscp is {dscp}, expected none: no class is pinned to a spine")
     for each in classes:
@@ -236,5 +200,4 @@ def check_ecn(least: int | None, most: int | None) -> None:
     if (least is None) != (most is None):
         raise IntentError(f"ecn_min_bytes is {least} and ecn_max_bytes is {most}, expected both or none")
     if least is not None and most is not None:
-        integer(most, "ecn_max_bytes", 1, UINT64_MAX, IntentError)
         integer(least, "ecn_min_bytes", 1, most, IntentError)

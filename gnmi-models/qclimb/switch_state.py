@@ -7,7 +7,7 @@ from typing import Any, Literal, Self, get_args
 from .checks import UINT64_MAX, decimal, mapping, sequence, shown, text
 from .errors import IntentError
 from .gnmi import MODULE, unwrapped
-from .switch import NAME
+from .leaves import NAME
 
 Status = Literal["up", "unresolved", "down"]
 

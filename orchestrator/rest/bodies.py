@@ -16,8 +16,8 @@ from pydantic import (
 )
 from qclimb.bigspine import UNPINNED_DSCP
 from qclimb.layout import Kind, marks_of
+from qclimb.leaves import LARGEST_TH, LEAST_TH
 from qclimb.policy import MAX_PRIORITIES, Mode, Policy
-from qclimb.switch import LARGEST_TH, LEAST_TH
 
 from ..fabric.felt import SLOWDOWN_MOST
 from ..fabric.rollout import DROPS_MOST

@@ -9,8 +9,8 @@ from typing import Any
 
 from qclimb.errors import IntentError
 from qclimb.intent import SwitchIntent
+from qclimb.leaves import SHARES
 from qclimb.schema import validate_gnmi
-from qclimb.switch import SHARES
 
 from switchd.board import Snapshot
 from switchd.counters import Total, Totals
@@ -25,7 +25,7 @@ from switchd.status import NOT_VERIFIED, Status, is_number, timestamp
 MODULE = "qclimb"
 COUNTERS_AT = tuple(("qclimb", *at, "state") for at in (("classes", "class"), ("ports", "port"), ("spines", "spine")))
 COUNTERS = frozenset({"packets", "bytes", "dropped-packets"})
-UNCOUNTED = ("reason", "alarm", "buffers", "limits", *(name.replace("_", "-") for name in SHARES))
+UNCOUNTED = ("reason", "alarm", "buffers", "limits", *(leaf.name for leaf in SHARES))
 SHARE = re.compile(r"[01](\.[0-9]{1,9})?")
 PREFIX = f"{MODULE}:"
 YEAR_10000_S = 253_402_300_800
@@ -166,7 +166,7 @@ def _class_tree(priority: str, row: dict[str, str]) -> dict[str, Any]:
         "path": utf8(row.get("path", "balanced")),
         "threshold-bytes": int(row.get("threshold_bytes", 0)),
         **({"dynamic-th": int(row["dynamic_th"])} if re.fullmatch("-?[0-8]", row.get("dynamic_th", "")) else {}),
-        **{name.replace("_", "-"): row[name] for name in SHARES if SHARE.fullmatch(row.get(name, ""))},
+        **{leaf.name: row[leaf.field] for leaf in SHARES if SHARE.fullmatch(row.get(leaf.field, ""))},
         "status": utf8(row.get("status", "applied")),
         **({"alarm": utf8(row["alarm"])} if row.get("alarm") else {}),
         **({"reason": utf8(row["reason"])} if row.get("reason") else {}),
