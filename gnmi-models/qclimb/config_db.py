@@ -15,7 +15,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from .checks import mapping, only_known, required, shown
+from .checks import decimal, mapping, only_known, required, shown
 from .errors import HalfIntent, IntentError, NewerRows
 from .leaves import CLASS, INTENT, PATH, PRIORITY, Leaf, from_row, to_row
 from .switch import IntentFields, PathWeights, QueueClass
@@ -64,7 +64,7 @@ def version_of(rows: Mapping[str, Mapping[str, Mapping[str, object]]]) -> int | 
     text = rows.get(GLOBAL_TABLE, {}).get(GLOBAL_KEY, {}).get("version")
     if text is None:
         return None
-    found = number(text, f"{GLOBAL_TABLE}|{GLOBAL_KEY} version", 255)
+    found = decimal(text, f"{GLOBAL_TABLE}|{GLOBAL_KEY} version", 0, 255, IntentError)
     if found > VERSION:
         raise NewerRows(
             f"{GLOBAL_TABLE}|{GLOBAL_KEY} version is {found}, expected at most {VERSION}: a newer qclimb wrote these "
@@ -96,16 +96,20 @@ def fields_of_rows(rows: Mapping[str, Mapping[str, Mapping[str, object]]]) -> di
     place = f"{GLOBAL_TABLE}|{GLOBAL_KEY}"
     row = _row(required(table, GLOBAL_KEY, GLOBAL_TABLE, IntentError), place)
     only_known(row, [*(leaf.field for leaf in INTENT), "digest", "version"], place, IntentError)
-    classes = [
-        QueueClass(PRIORITY.kind.from_text(key, f"{CLASS_TABLE} key"), **row)
-        for key, row in _entries(rows, CLASS_TABLE, CLASS)
-    ]
+    classes = [QueueClass(_priority(key), **fields) for key, fields in _entries(rows, CLASS_TABLE, CLASS)]
     share = {name: row["share"] for name, row in _entries(rows, PATH_TABLE, PATH)}
     return {
         **from_row(INTENT, row, place),
         "classes": tuple(sorted(classes, key=lambda each: each.priority)),
         "path_weights": PathWeights(share) if share else None,
     }
+
+
+def _priority(key: str) -> int:
+    priority: int = PRIORITY.kind.from_text(key, f"{CLASS_TABLE} key")
+    if key != str(priority):
+        raise IntentError(f"{CLASS_TABLE} key is {shown(key)}, expected {str(priority)!r}")
+    return priority
 
 
 def _entries(
