@@ -2,13 +2,15 @@
 
 Good messages of all four RPCs are mutated in their bytes, in their fields, or cut off, and sent for FUZZ_S seconds
 (an hour where the environment says FUZZ_S=3600) by several connections, some of which are broken off in the middle.
-A good Set and Get between them must go on working; the log must have no internal error.
+A good Set and Get between them must go on working; the log must have no internal error. FUZZ_LOG names a file in which
+switchd's log is kept.
 """
 
 import asyncio
 import json
 import os
 import random
+import re
 import sys
 import tempfile
 import time
@@ -23,7 +25,7 @@ from pygnmi.spec.v080 import gnmi_pb2_grpc
 
 from bench.gnmi import GENERATION, OPTIONS, Row, leaf, path, resident_kib, started, switch_redis, whole
 
-CONNECTIONS, POINTS = 6, 6
+CONNECTIONS, POINTS = 6, 12
 METHODS = ("Capabilities", "Get", "Set", "Subscribe")
 WORDS = (b"\x00", b"\xff", b"*", b"...", b"qclimb", b"\xe2\x82", b"{}", b"[", b'"', b"-1", b"9" * 30, b"\x7f" * 9)
 
@@ -146,12 +148,28 @@ def run() -> list[Row]:
     """See above."""
     with tempfile.TemporaryDirectory(prefix="qcb") as place, ExitStack() as stack:
         url = stack.enter_context(switch_redis(Path(place)))
-        log = Path(place) / "log"
+        log = Path(os.environ.get("FUZZ_LOG", f"{place}/log"))
         command = [sys.executable, "-m", "switchd.cli", "--redis", url, "--backend", "redis", "--quiet-s", "0"]
         command += ["--plain-loopback", "127.0.0.1:0"]
         ports, process = stack.enter_context(started(command, 1, log))
         found = asyncio.run(watched(ports[0], process, float(os.environ.get("FUZZ_S", "60"))))
         lines = log.read_text().splitlines()
+        found += [{"after s": f"log: {kind}", "calls": count} for kind, count in kinds(lines).most_common()]
         bad = [at for at, line in enumerate(lines) if "internal error" in line or "Traceback" in line]
         first = [{"after s": "\n".join(lines[max(bad[0] - 2, 0) : bad[0] + 40])}] if bad else []
         return [*found, {"after s": "internal errors in the log", "calls": len(bad)}, *first]
+
+
+def kinds(lines: list[str]) -> Counter[str]:
+    """Warnings and errors by level and first words; the last line of each traceback."""
+    found: Counter[str] = Counter()
+    is_inside = False
+    for line in lines:
+        if line.startswith("Traceback"):
+            is_inside = True
+        elif is_inside and line and not line[0].isspace():
+            found[f"raised {line.partition(':')[0]}"] += 1
+            is_inside = False
+        elif any(level in line for level in ("WARNING", "ERROR", "CRITICAL")):
+            found[" ".join(re.sub(r"\S+=.*", "", line).split()[:8])] += 1
+    return found
