@@ -101,6 +101,10 @@ class Database(ABC):
         """The rows of these CONFIG_DB tables, all of one moment; a table without rows is an empty dict."""
         return self._tables(CONFIG, tables)
 
+    def get_whole_tables(self, tables: Iterable[str]) -> Rows:
+        """The same of a whole configuration. Raises DatabaseLost where it is not `ready` in that moment."""
+        return self._tables(CONFIG, tables, must_be_whole=True)
+
     def get_table(self, table: str) -> dict[str, Row]:
         """The rows of one CONFIG_DB table by key."""
         return self.get_tables((table,))[table]
@@ -214,10 +218,13 @@ class Database(ABC):
             if cursor == "0":
                 return
 
-    def _tables(self, number: int, tables: Iterable[str]) -> Rows:
+    def _tables(self, number: int, tables: Iterable[str], must_be_whole: bool = False) -> Rows:
         rows: Rows = {table: {} for table in tables}
-        answer = json.loads(self.run(number, scripts.READ_TABLES, (), (scripts.glob_over(rows), *rows)))
-        for whole, found in sorted(answer):
+        args = ("1" if must_be_whole else "", scripts.glob_over(rows), *rows)
+        answer = self.run(number, scripts.READ_TABLES, (), args)
+        if not answer:
+            raise DatabaseLost("redis: CONFIG_DB is not initialised yet (no CONFIG_DB_INITIALIZED)")
+        for whole, found in sorted(json.loads(answer)):
             table, _, key = whole.partition("|")
             rows[table][key] = _paired(found)
         return rows
@@ -232,7 +239,7 @@ class Database(ABC):
         if not changes:
             return
         commands = [*scripts.conditions(expected), *map(scripts.words_of, changes)]
-        args = (owner, str(STATE), str(number), *scripts.counted(commands))
+        args = (owner, str(STATE), str(number), scripts.packed(commands))
         refusal, _, what = self.run(number, scripts.WRITE, (HOLDER,), args).partition(" ")
         if refusal == "holder":
             raise NotHolder(f"another switchd writes here: {what}; nothing was written")

@@ -196,10 +196,13 @@ def _remember(wanted: Wanted, rows: RowsNow) -> Iterator[Change]:
 
 def _refer(names: dict[tuple[str, str], Row], rows: RowsNow, bound: Bound) -> Iterator[Change]:
     for table in FIELDS:
+        entries = rows.get(table, {})
         for (of_table, key), row in names.items():
-            now = rows.get(table, {}).get(key, {})
+            if of_table != table:
+                continue
+            now = entries.get(key, {})
             missing = {name: value for name, value in row.items() if now.get(name) != value}
-            if of_table == table and (missing or (table, key) in bound.again):
+            if missing or (table, key) in bound.again:
                 yield Merge(table, key, missing or row)
     for table, key in sorted(bound.again):
         standing = rows.get(table, {}).get(key, EMPTY)

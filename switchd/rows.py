@@ -53,20 +53,24 @@ class Delete:
 Change = Merge | Drop | Put | Delete
 
 
-def applied(rows: Mapping[str, Mapping[str, Mapping[str, str]]], changes: Iterable[Change]) -> Rows:
-    """The rows after the changes, as a new value; what redis does, done to dicts. Tables without rows vanish."""
-    after: Rows = {table: {key: dict(row) for key, row in entries.items()} for table, entries in rows.items()}
+def applied(rows: Mapping[str, Mapping[str, Row]], changes: Iterable[Change]) -> Rows:
+    """The rows after the changes, as a new value; what redis does, done to dicts. Tables without rows vanish.
+
+    Rows that do not change are the very same objects in both: rows are values, and nobody writes in one.
+    """
+    after: Rows = {table: dict(entries) for table, entries in rows.items()}
     for change in changes:
         table = after.setdefault(change.table, {})
         match change:
             case Merge():
-                table.setdefault(change.key, {}).update(change.fields)
+                table[change.key] = {**table.get(change.key, {}), **change.fields}
             case Put():
                 table[change.key] = dict(change.row)
             case Drop():
-                for field in change.fields:
-                    table.get(change.key, {}).pop(field, None)
-                if not table.get(change.key):
+                left = {name: value for name, value in table.get(change.key, {}).items() if name not in change.fields}
+                if left:
+                    table[change.key] = left
+                else:
                     table.pop(change.key, None)
             case Delete():
                 table.pop(change.key, None)

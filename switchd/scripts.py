@@ -4,11 +4,12 @@ A script is one transaction: nobody sees half of it. SONiC's subscribers get the
 as those of a MULTI. Every script answers text.
 """
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 
 from switchd.rows import EMPTY, Change, Delete, Drop, Merge, Put, Row
 
-# ARGV: owner of the lock or "", number of STATE_DB, of the database to change; for each command how many words, words.
+# ARGV: owner of the lock or "", number of STATE_DB, of the database to change; the commands (`packed`).
 # PUT makes a hash exactly this without a DEL, which orchagent would park while the row is referenced.
 # EXPECT, which stands before what changes anything, ends it where a hash is not exactly this; READY where CONFIG_DB is
 # not whole. Answers '', "holder NAME", "changed KEY", "odd KEY" where that is no hash.
@@ -19,38 +20,37 @@ if ARGV[1] ~= '' then
   redis.call('SELECT', ARGV[3])
   if holder ~= ARGV[1] then return 'holder ' .. (holder or 'nobody') end
 end
-local at = 4
-while at <= #ARGV do
-  local last = at + tonumber(ARGV[at])
-  if ARGV[at + 1] == 'PUT' then
-    local key, kept = ARGV[at + 2], {}
-    for i = at + 3, last, 2 do kept[ARGV[i]] = true end
-    redis.call('HSET', key, unpack(ARGV, at + 3, last))
+for _, words in ipairs(cjson.decode(ARGV[4])) do
+  local key = words[2]
+  if words[1] == 'PUT' then
+    local kept = {}
+    for i = 3, #words, 2 do kept[words[i]] = true end
+    redis.call('HSET', key, unpack(words, 3))
     for _, field in ipairs(redis.call('HKEYS', key)) do
       if not kept[field] then redis.call('HDEL', key, field) end
     end
-  elseif ARGV[at + 1] == 'EXPECT' then
-    local key = ARGV[at + 2]
+  elseif words[1] == 'EXPECT' then
     local count = redis.pcall('HLEN', key)
     if type(count) ~= 'number' then return 'odd ' .. key end
-    if count * 2 ~= last - at - 2 then return 'changed ' .. key end
-    for i = at + 3, last, 2 do
-      if redis.call('HGET', key, ARGV[i]) ~= ARGV[i + 1] then return 'changed ' .. key end
+    if count * 2 ~= #words - 2 then return 'changed ' .. key end
+    for i = 3, #words, 2 do
+      if redis.call('HGET', key, words[i]) ~= words[i + 1] then return 'changed ' .. key end
     end
-  elseif ARGV[at + 1] == 'READY' then
+  elseif words[1] == 'READY' then
     if redis.call('GET', 'CONFIG_DB_INITIALIZED') ~= '1' then return 'changed CONFIG_DB_INITIALIZED' end
   else
-    redis.call(unpack(ARGV, at + 1, last))
+    redis.call(unpack(words))
   end
-  at = last + 1
 end
 return ''
 """
-# ARGV: a glob that every key of the tables matches, and few others (`glob_over`); tables
+# ARGV: '1' where CONFIG_DB must be whole; a glob that every key of the tables matches, and few others (`glob_over`);
+# tables. Answers '' where it is not whole.
 READ_TABLES = """
+if ARGV[1] == '1' and redis.call('GET', 'CONFIG_DB_INITIALIZED') ~= '1' then return '' end
 local wanted, found = {}, {}
-for at = 2, #ARGV do wanted[ARGV[at]] = true end
-for _, key in ipairs(redis.call('KEYS', ARGV[1])) do
+for at = 3, #ARGV do wanted[ARGV[at]] = true end
+for _, key in ipairs(redis.call('KEYS', ARGV[2])) do
   if wanted[string.match(key, '^[^|]*')] and redis.call('TYPE', key).ok == 'hash' then
     found[#found + 1] = {key, redis.call('HGETALL', key)}
   end
@@ -148,8 +148,13 @@ def conditions(expected: Mapping[tuple[str, str], Row] | None) -> list[list[str]
     return [["READY"], *(["EXPECT", f"{table}|{key}", *flat(row)] for (table, key), row in expected.items())]
 
 
+def packed(commands: Iterable[Sequence[str]]) -> str:
+    """Commands as the last argument of WRITE: one text, which costs both ends a tenth of thousands of arguments."""
+    return json.dumps(list(commands), ensure_ascii=False)  # bytes that are no UTF-8 go as they are
+
+
 def counted(commands: Iterable[Sequence[str]]) -> list[str]:
-    """Commands as the last arguments of WRITE."""
+    """Commands as the last arguments of PRODUCE_ALL."""
     return [text for words in commands for text in (str(len(words)), *words)]
 
 
