@@ -171,5 +171,5 @@ def kinds(lines: list[str]) -> Counter[str]:
             found[f"raised {line.partition(':')[0]}"] += 1
             is_inside = False
         elif any(level in line for level in ("WARNING", "ERROR", "CRITICAL")):
-            found[" ".join(re.sub(r"\S+=.*", "", line).split()[:8])] += 1
+            found[" ".join(re.sub(r"\S+=.*", "", line).split()[2:10])] += 1
     return found

@@ -281,7 +281,7 @@ class Switch:
             log.warning("refused port=%s error=%r", port, planned.refused[port])
         if planned.changes:
             log.info("applied generation=%s changes=%d", status.desired_generation, len(planned.changes))
-            for change in planned.changes:
+            for change in planned.changes if log.isEnabledFor(logging.DEBUG) else ():
                 log.debug("change %s", described(change))
         ports = ports_meant(intent.ports, rows) if intent is not None and intent.admin_state == "enabled" else []
         was_new = self._written is not None and self._written.is_new

@@ -7,7 +7,7 @@ from typing import TypeVar
 from qclimb.config_db import TABLES as INTENT_TABLES
 
 from switchd import commits
-from switchd.db import Database, DatabaseLost, RowsChanged
+from switchd.db import Database, RowsChanged
 from switchd.holder import Holder
 from switchd.migrations import check_not_newer
 from switchd.plan import READ_TABLES
@@ -48,18 +48,12 @@ class Configuration:
     def _whole(self) -> Rows:
         """The rows of a whole configuration.
 
-        `config reload` takes the mark away first and sets it last: it may begin after one look at the mark, and what is
-        read then is missing rows that nobody removed.
+        `config reload` takes the mark away first and sets it last: rows and mark are read in one step, else rows might
+        be missing that nobody removed.
         """
-        self._check_ready()
-        rows = self._db.get_tables(WATCHED_TABLES)
-        self._check_ready()
+        rows = self._db.get_whole_tables(WATCHED_TABLES)
         if self._known is not None and rows != self._known:
             self._quiet.disturbed()
         self._known = rows
         check_not_newer(rows)
         return rows
-
-    def _check_ready(self) -> None:
-        if not self._db.ready():
-            raise DatabaseLost("redis: CONFIG_DB is not initialised yet (no CONFIG_DB_INITIALIZED)")

@@ -90,19 +90,15 @@ class Database(ABC):
     def close(self) -> None:
         """Give the connections back."""
 
-    def ready(self) -> bool:
-        """Whether CONFIG_DB holds a whole configuration (the key CONFIG_DB_INITIALIZED).
-
-        Acting on half of one gives references back.
-        """
-        return self.run(CONFIG, scripts.GET, ("CONFIG_DB_INITIALIZED",), ()) == "1"
-
     def get_tables(self, tables: Iterable[str]) -> Rows:
         """The rows of these CONFIG_DB tables, all of one moment; a table without rows is an empty dict."""
         return self._tables(CONFIG, tables)
 
     def get_whole_tables(self, tables: Iterable[str]) -> Rows:
-        """The same of a whole configuration. Raises DatabaseLost where it is not `ready` in that moment."""
+        """The same of a whole configuration: acting on half of one gives references back.
+
+        Raises DatabaseLost where there is no key CONFIG_DB_INITIALIZED in that moment.
+        """
         return self._tables(CONFIG, tables, must_be_whole=True)
 
     def get_table(self, table: str) -> dict[str, Row]:

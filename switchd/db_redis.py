@@ -99,15 +99,16 @@ class RedisWatch(Watch):
         """What the notifications that have arrived name of these tables, each once, in order."""
         keys: dict[str, None] = {}
         self.has_others = False
-        message = self._pubsub.get_message(timeout=timeout_s)
-        while message is not None:
-            if message["type"] == "pmessage":
-                key = message["channel"].removeprefix(self._prefix)
-                if key.partition("|")[0] in self._wanted:
-                    keys[key] = None
-                else:
-                    self.has_others = True
-            message = self._pubsub.get_message(timeout=0)
+        while self._pubsub.connection.can_read(timeout=timeout_s):
+            timeout_s = 0
+            message = self._pubsub.get_message(timeout=TIMEOUT_S)  # what has come in part comes whole
+            if message is None or message["type"] != "pmessage":
+                continue
+            key = message["channel"].removeprefix(self._prefix)
+            if key.partition("|")[0] in self._wanted:
+                keys[key] = None
+            else:
+                self.has_others = True
         return list(keys)
 
     def close(self) -> None:

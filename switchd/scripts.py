@@ -67,7 +67,6 @@ return cjson.encode(found)
 """
 # ARGV: cursor, pattern
 SCAN = "return cjson.encode(redis.call('SCAN', ARGV[1], 'MATCH', ARGV[2], 'COUNT', 500))"
-GET = "return redis.call('GET', KEYS[1]) or ''"
 # ARGV: owner, milliseconds, whom he may replace. Answers who holds it.
 HOLD = """
 local holder = redis.call('GET', KEYS[1])

@@ -24,21 +24,31 @@ class Limits:
 
     streams         open subscriptions
     streams_of_one  of one client
-    unary_of_one    Capabilities, Get and Set under way of one client
+    unary           Capabilities, Get and Set under way
+    unary_of_one    of one client
     """
 
     streams: int = 1200
     streams_of_one: int = 1000
+    unary: int = 256
     unary_of_one: int = 64
     first_message_s: float = 10.0
-    """from the start of a Subscribe to its SubscriptionList"""
+    """from the start of a call to its request, or to its SubscriptionList"""
     poll_idle_s: float = 600.0
     """between two Polls"""
 
     @property
-    def streams_of_readers(self) -> int:
-        """The rest, a tenth, is kept for clients that may write: the orchestrator gets in whatever readers do."""
-        return self.streams - self.streams // 10
+    def of_one(self) -> int:
+        """Calls of any kind that one client may have open."""
+        return self.streams_of_one + self.unary_of_one
+
+
+def _room(most: int, client: Client) -> int:
+    """How many calls may be open for one more of this client.
+
+    A tenth is kept for clients that may write: the orchestrator gets in whatever readers do.
+    """
+    return most if client.may_write else most - most // 10
 
 
 class Places:
@@ -53,19 +63,20 @@ class Places:
     def place(self, client: Client) -> Iterator[None]:
         """One subscription of this client while it lasts. Raises RpcError RESOURCE_EXHAUSTED where there is no room."""
         own, of_all = self._open[client.key], self._open.total()
-        most = self._limits.streams if client.may_write else self._limits.streams_of_readers
         if own >= self._limits.streams_of_one:
             raise RpcError(RESOURCE_EXHAUSTED, f"{client.name} has {own} subscriptions open, the most for one client")
-        if of_all >= most:
+        if of_all >= _room(self._limits.streams, client):
             raise RpcError(RESOURCE_EXHAUSTED, f"{of_all} subscriptions are open already, the most for all clients")
         with _counted(self._open, client):
             yield
 
     @contextmanager
     def call(self, client: Client) -> Iterator[None]:
-        """One call of this client beside subscriptions. Raises RpcError RESOURCE_EXHAUSTED where it has too many."""
+        """One call of this client beside subscriptions. Raises RpcError RESOURCE_EXHAUSTED where there is no room."""
         if (own := self._unary[client.key]) >= self._limits.unary_of_one:
             raise RpcError(RESOURCE_EXHAUSTED, f"{client.name} has {own} calls under way, the most for one client")
+        if (of_all := self._unary.total()) >= _room(self._limits.unary, client):
+            raise RpcError(RESOURCE_EXHAUSTED, f"{of_all} calls are under way already, the most for all clients")
         with _counted(self._unary, client):
             yield
 

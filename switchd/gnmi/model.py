@@ -67,6 +67,11 @@ class Model:
             self._last = last = Moment(snapshot, self.data(snapshot))
         return last
 
+    def ready(self, snapshot: Snapshot) -> Moment | None:
+        """The same if it is made already."""
+        last = self._last
+        return last if last is not None and last.snapshot is snapshot else None
+
     def data(
         self,
         snapshot: Snapshot,

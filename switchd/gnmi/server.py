@@ -18,6 +18,7 @@ from switchd.elections import NotMaster
 from switchd.gnmi.access import Client
 from switchd.gnmi.errors import (
     ABORTED,
+    DEADLINE_EXCEEDED,
     FAILED_PRECONDITION,
     INTERNAL,
     INVALID_ARGUMENT,
@@ -35,8 +36,9 @@ from switchd.plan import Refused
 
 log = logging.getLogger("switchd.gnmi")
 
-UNARY_MOST = 256
-"""RPCs at once beside subscriptions; what comes beyond is refused (RESOURCE_EXHAUSTED), not queued"""
+UNTOLD_MOST = 2048
+"""RPCs at once at one address beside those that have a place: they are being told so. What comes beyond is refused by
+gRPC (RESOURCE_EXHAUSTED), not queued."""
 OPTIONS = {
     "grpc.so_reuseport": 0,
     "grpc.server_handshake_timeout_ms": 20_000,
@@ -72,10 +74,10 @@ class Servers:
     async def _start(self, address: str, credentials: grpc.ServerCredentials | None) -> "Listening":
         if why := _why_not(address):  # before a server is made: grpcio keeps each that was never started
             raise OSError(f"can't listen at {address}: {why}")
-        most = self.limits.streams + UNARY_MOST
-        options = {**OPTIONS, "grpc.max_concurrent_streams": most}
+        most = self.limits.streams + self.limits.unary + UNTOLD_MOST
+        options = {**OPTIONS, "grpc.max_concurrent_streams": self.limits.of_one}  # of one connection
         server = grpc.aio.server(options=list(options.items()), maximum_concurrent_rpcs=most)
-        face = Face(self.service, self._streams, self._places, self._loop, credentials is None)
+        face = Face(self.service, self._streams, self._places, self._loop, self.limits, credentials is None)
         server.add_generic_rpc_handlers((face.handlers(),))
         try:
             if credentials is None:
@@ -111,11 +113,17 @@ class Listening:
 
 
 class Face:
-    """The RPCs as gRPC calls them, of one address."""
+    """The RPCs as gRPC calls them, of one address.
 
-    def __init__(self, service: Service, streams: Streams, places: Places, loop: Loop, plain: bool) -> None:
+    To gRPC every request is a stream of messages: else it would call us only when the first has come whole, and a
+    client that never sends it would hold a call that nobody counts.
+    """
+
+    def __init__(
+        self, service: Service, streams: Streams, places: Places, loop: Loop, limits: Limits, plain: bool
+    ) -> None:
         self._service, self._streams, self._loop, self._plain = service, streams, loop, plain
-        self._places = places
+        self._places, self._limits = places, limits
         self._own: set[Open] = set()
 
     def handlers(self) -> grpc.GenericRpcHandler:
@@ -123,27 +131,32 @@ class Face:
         return grpc.method_handlers_generic_handler(
             "gnmi.gNMI",
             {
-                "Capabilities": grpc.unary_unary_rpc_method_handler(self.capabilities),
-                "Get": grpc.unary_unary_rpc_method_handler(self.get),
-                "Set": grpc.unary_unary_rpc_method_handler(self.set),
+                "Capabilities": grpc.stream_unary_rpc_method_handler(self.capabilities),
+                "Get": grpc.stream_unary_rpc_method_handler(self.get),
+                "Set": grpc.stream_unary_rpc_method_handler(self.set),
                 "Subscribe": grpc.stream_stream_rpc_method_handler(self.subscribe),
             },
         )
 
-    async def capabilities(self, message: bytes, wire: Wire) -> bytes:
+    async def capabilities(self, _: object, wire: Wire) -> bytes:
         """Capabilities."""
         return await self._answered(
-            wire, lambda _, call: self._loop.read(lambda: self._service.capabilities(message, call))
+            wire, lambda message, _, call: self._loop.read(lambda: self._service.capabilities(message, call))
         )
 
-    async def get(self, message: bytes, wire: Wire) -> bytes:
-        """Get."""
-        return await self._answered(wire, lambda _, call: self._loop.read(lambda: self._service.get(message, call)))
+    async def get(self, _: object, wire: Wire) -> bytes:
+        """Get; what is short is answered here."""
 
-    async def set(self, message: bytes, wire: Wire) -> bytes:
+        async def answer(message: bytes, _: Client, call: Call) -> bytes:
+            found = self._service.get_at_once(message, call)
+            return found if found is not None else await self._loop.read(lambda: self._service.get(message, call))
+
+        return await self._answered(wire, answer)
+
+    async def set(self, _: object, wire: Wire) -> bytes:
         """Set: whoever may not do it waits behind nobody who may."""
 
-        async def answer(client: Client, call: Call) -> bytes:
+        async def answer(message: bytes, client: Client, call: Call) -> bytes:
             client.check_write()
             wanted = await self._loop.read(lambda: self._service.wanted(message))
             return await self._loop.write(lambda: self._service.set(client, wanted, call, wire.peer()))
@@ -175,20 +188,35 @@ class Face:
         return None if self._plain else tuple(wire.auth_context().get("x509_common_name", ()))
 
     async def _client(self, names: Names) -> Client:
+        if names is None:
+            return self._service.client(names)
         return await self._loop.look(lambda: self._service.client(names))
 
-    async def _answered(self, wire: Wire, answer: Callable[[Client, Call], Awaitable[bytes]]) -> bytes:
+    async def _answered(self, wire: Wire, answer: Callable[[bytes, Client, Call], Awaitable[bytes]]) -> bytes:
         left_s = wire.time_remaining()
         call = Call(None if left_s is None else time.monotonic() + left_s)
         try:
             client = await self._client(self._names(wire))
             with self._places.call(client):
-                return await answer(client, call)
+                return await answer(await self._request(wire), client, call)
         except asyncio.CancelledError:
             call.is_gone = True
             raise
         except Exception as error:
             await _abort(wire, error)
+
+    async def _request(self, wire: Wire) -> bytes:
+        """The one message. Raises RpcError where it does not come in time, or never will."""
+        within_s = self._limits.first_message_s
+        try:
+            async with asyncio.timeout(within_s):
+                found = await wire.read()
+        except TimeoutError:
+            raise RpcError(DEADLINE_EXCEEDED, f"no request came within {within_s:g} s") from None
+        if found is grpc.aio.EOF:
+            raise RpcError(INVALID_ARGUMENT, "the call ended without a request")
+        message: bytes = found
+        return message
 
 
 def status_of(error: Exception) -> tuple[grpc.StatusCode, str]:
@@ -219,7 +247,7 @@ async def _abort(wire: Wire, error: Exception) -> NoReturn:
     elif not wire.done():
         code, text = status_of(error)
         text = sendable(text)
-        with suppress(TimeoutError):
+        with suppress(TimeoutError, grpc.aio.InternalError):  # the client has just left
             async with asyncio.timeout(ABORT_S):
                 await wire.abort(code, text, (details(code, text),))
     raise asyncio.CancelledError from error

@@ -305,11 +305,11 @@ def test_a_reload_that_begins_while_rows_are_read_is_not_acted_on(server: Redis)
     class Reloading(RedisDatabase):
         begins = False
 
-        def get_tables(self, tables: Iterable[str]) -> Rows:
+        def get_whole_tables(self, tables: Iterable[str]) -> Rows:
             if self.begins:
                 server.db(CONFIG).delete("CONFIG_DB_INITIALIZED")
                 server.db(CONFIG).delete("QCLIMB|global", "QCLIMB_CLASS|0", "QCLIMB_CLASS|1")
-            return super().get_tables(tables)
+            return super().get_whole_tables(tables)
 
     server.load(intent(3, 7, 6).to_config_db())
     db = Reloading(server.url)

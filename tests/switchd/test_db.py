@@ -1,8 +1,10 @@
 """One set of tests over both backends; swsscommon's run where it can be imported."""
 
+import socket
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 import pytest
 from qclimb.intent import QueueClass, SwitchIntent
@@ -11,6 +13,7 @@ from switchd.apply import Switch
 from switchd.backend import open_database
 from switchd.daemon import run
 from switchd.db import Database, DatabaseLost, Event, NotHolder
+from switchd.db_redis import RedisDatabase
 from switchd.rows import Delete, Drop, Merge, Put
 from tests.switchd.stand import APPL, CONFIG, COUNTERS, STATE, Redis, point_swsscommon_at, wait_until
 
@@ -56,10 +59,13 @@ def test_a_table_is_not_mistaken_for_one_whose_name_begins_alike(db: Database) -
     assert db.get_table("QUEUE") == {"Ethernet0|1": {"x": "1"}}
 
 
-def test_ready_only_when_config_db_is_whole(db: Database, server: Redis) -> None:
-    assert db.ready()
+def test_only_a_whole_configuration_is_read_as_one(db: Database, server: Redis) -> None:
+    db.set_entry("T", "a", {"x": "1"})
+    assert db.get_whole_tables(("T", "U")) == {"T": {"a": {"x": "1"}}, "U": {}}
     server.db(CONFIG).delete("CONFIG_DB_INITIALIZED")
-    assert not db.ready()
+    with pytest.raises(DatabaseLost, match="not initialised"):
+        db.get_whole_tables(("T", "U"))
+    assert db.get_tables(("T",)) == {"T": {"a": {"x": "1"}}}
 
 
 def next_events(watch: object, count: int) -> list[Event]:
@@ -68,6 +74,43 @@ def next_events(watch: object, count: int) -> list[Event]:
     while len(events) < count and time.monotonic() < end:
         events += watch.poll(0.2)  # type: ignore[attr-defined]
     return events
+
+
+@contextmanager
+def in_pieces(server: Redis) -> Iterator[str]:
+    """The address of this redis where all that it says arrives a few bytes at a time."""
+    socket_file = str(server.directory / "pieces.sock")
+
+    def carried(inward: socket.socket, outward: socket.socket, most: int, pause_s: float) -> None:
+        with suppress(OSError):
+            while data := inward.recv(most):
+                outward.sendall(data)
+                time.sleep(pause_s)
+
+    def accepted(listening: socket.socket) -> None:
+        with suppress(OSError):
+            while True:
+                near, far = listening.accept()[0], socket.socket(socket.AF_UNIX)
+                far.connect(str(server.socket))
+                for args in ((near, far, 4096, 0.0), (far, near, 60, 0.002)):
+                    threading.Thread(target=carried, args=args, daemon=True).start()
+
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(socket_file)
+        listening.listen()
+        threading.Thread(target=accepted, args=(listening,), daemon=True).start()
+        yield f"unix://{socket_file}"
+
+
+def test_a_notification_that_comes_in_pieces_is_heard_whole(server: Redis) -> None:
+    with in_pieces(server) as url:
+        db = RedisDatabase(url)
+        with db.watch(["T"]) as watch:
+            watch.poll(0)
+            for n in range(30):
+                server.db(CONFIG).hset(f"T|{n}", "x", "1")
+            assert {one.key for one in next_events(watch, 30)} == {str(n) for n in range(30)}
+        db.close()
 
 
 def test_watch_gives_rows_first_and_then_changes(db: Database) -> None:

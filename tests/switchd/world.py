@@ -78,10 +78,7 @@ class World(Database):
     def close(self) -> None:
         pass
 
-    def ready(self) -> bool:
-        return True
-
-    def get_tables(self, tables: Iterable[str]) -> Rows:
+    def get_whole_tables(self, tables: Iterable[str]) -> Rows:
         return {table: {k: dict(r) for k, r in self.rows.get(table, {}).items()} for table in tables}
 
     def write(

@@ -16,12 +16,15 @@ from qclimb.intent import QueueClass, SwitchIntent
 from tests.switchd.stand import Daemon, Redis
 
 
-def channel(daemon: Daemon, name: str, ca: str = "ca", options: Any = None) -> grpc.Channel:
+def credentials(daemon: Daemon, name: str, ca: str = "ca") -> grpc.ChannelCredentials:
     def read(which: str, kind: str) -> bytes:
         return Path(daemon.pki.file(which, kind)).read_bytes()
 
-    credentials = grpc.ssl_channel_credentials(read(ca, "pem"), read(name, "key"), read(name, "pem"))
-    return grpc.secure_channel(f"127.0.0.1:{daemon.port}", credentials, options)
+    return grpc.ssl_channel_credentials(read(ca, "pem"), read(name, "key"), read(name, "pem"))
+
+
+def channel(daemon: Daemon, name: str, ca: str = "ca", options: Any = None) -> grpc.Channel:
+    return grpc.secure_channel(f"127.0.0.1:{daemon.port}", credentials(daemon, name, ca), options)
 
 
 def intent(generation: int, *queues: int, **more: Any) -> SwitchIntent:

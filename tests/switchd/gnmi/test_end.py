@@ -152,7 +152,7 @@ def test_one_client_has_so_many_calls_under_way_and_gets_hold_up_no_stream(
     listening = servers.start("127.0.0.1:0", None)
     with grpc.insecure_channel(f"127.0.0.1:{listening.port}") as found, ThreadPoolExecutor(most) as at_once:
         stub = gnmi_pb2_grpc.gNMIStub(found)
-        gets = [at_once.submit(got, stub, "/qclimb/config") for _ in range(most)]
+        gets = [at_once.submit(got, stub, "/qclimb/classes") for _ in range(most)]
         try:
             for _ in range(READERS):
                 assert inside.acquire(timeout=WAIT_S)

@@ -1,9 +1,11 @@
 """What one client can't do to the others, and what happens to a request that nobody waits for any more."""
 
+import asyncio
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import AsyncExitStack, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from tests.switchd.gnmi.client import (
     BASE,
     STREAM,
     channel,
+    credentials,
     failure,
     give,
     got,
@@ -80,8 +83,8 @@ class Interrupted(RedisDatabase):
     times = 0
     act: Callable[[Any], None]
 
-    def get_tables(self, tables: Any) -> Any:
-        rows = super().get_tables(tables)
+    def get_whole_tables(self, tables: Any) -> Any:
+        rows = super().get_whole_tables(tables)
         if self.times:
             self.times -= 1
             self.act(self._clients[CONFIG])
@@ -270,6 +273,67 @@ def test_one_client_leaves_room_for_the_others_and_readers_for_writers(narrow: D
         wait_until(is_free_again, "a place is free again")
         for call in calls:
             call.cancel()
+
+
+def wordless(found: grpc.Channel, method: str, end: threading.Event) -> grpc.Future:
+    """A call of one request that never comes."""
+
+    def nothing() -> Iterator[bytes]:
+        end.wait(WAIT_S)
+        yield from ()
+
+    call: grpc.Future = found.stream_unary(f"/gnmi.gNMI/{method}").future(nothing())
+    return call
+
+
+@pytest.mark.parametrize("method", ["Capabilities", "Get", "Set"])
+def test_a_call_whose_request_never_comes_ends_and_makes_room(switch: Switch, method: str) -> None:
+    end = threading.Event()
+    with (
+        serving(switch, Limits(unary_of_one=2, first_message_s=0.3)) as port,
+        grpc.insecure_channel(f"127.0.0.1:{port}") as found,
+    ):
+        calls = [wordless(found, method, end) for _ in range(4)]
+        said = [failure(one.result) for one in calls]
+        assert said.count(("DEADLINE_EXCEEDED", "no request came within 0.3 s")) >= 2
+        assert {code for code, _ in said} <= {"DEADLINE_EXCEEDED", "RESOURCE_EXHAUSTED"}
+        end.set()
+        gnmi_pb2_grpc.gNMIStub(found).Capabilities(pb.CapabilityRequest())
+        assert failure(wordless(found, method, end).result) == (
+            "INVALID_ARGUMENT",
+            "the call ended without a request",
+        )
+
+
+def test_calls_without_a_request_keep_nobody_else_out(narrow: Daemon, alone: Redis) -> None:
+    """More of them than all calls that may be open; their client may only read."""
+    count, most = 600, Limits().unary_of_one
+
+    def set_by_another() -> None:
+        with channel(narrow, "orchestrator") as found:
+            give(gnmi_pb2_grpc.gNMIStub(found), BASE)
+
+    async def flooded() -> Counter[grpc.StatusCode]:
+        async with AsyncExitStack() as opened:
+            own = (("grpc.use_local_subchannel_pool", 1),)
+            channels = [
+                await opened.enter_async_context(
+                    grpc.aio.secure_channel(f"127.0.0.1:{narrow.port}", credentials(narrow, "viewer"), own)
+                )
+                for _ in range(6)
+            ]
+            calls = [channels[n % 6].stream_unary("/gnmi.gNMI/Get")() for n in range(count)]
+            ends = {asyncio.create_task(call.code()) for call in calls}
+            async with asyncio.timeout(WAIT_S):
+                while len(waiting := {one for one in ends if not one.done()}) > most:
+                    await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.to_thread(set_by_another)
+            return Counter(one.result() for one in ends if one.done())
+
+    refused = asyncio.run(flooded())
+    assert refused[grpc.StatusCode.RESOURCE_EXHAUSTED] > 0
+    assert refused.total() >= count - most, "others: refused by HTTP/2, or late on a slow machine"
+    assert stored(alone) == BASE
 
 
 ROLES = {
