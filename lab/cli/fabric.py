@@ -210,12 +210,9 @@ def exec_(prefix: str, bare: bool, node: str, command: tuple[str, ...]) -> None:
     argv = fabric.exec_argv(node, command)
     if fabric.topology.nodes[node].role != "host":
         os.execvp(argv[0], argv)
-    env = fabric.host_env(node)
     if not bare:
-        # Set behind `ip`, so that only the command itself runs under it.
-        shim = fabric.host_env(node, shim=True)["LD_PRELOAD"]
-        argv = fabric.exec_argv(node, ["env", f"LD_PRELOAD={shim}", *argv[4:]])
-    os.execvpe(argv[0], argv, env)
+        argv = fabric.scheduled(node, command)
+    os.execvpe(argv[0], argv, fabric.host_env(node))
 
 
 def after_node(prefix: str, bare: bool, words: tuple[str, ...]) -> tuple[str, bool, tuple[str, ...]]:

@@ -21,6 +21,7 @@ from lab.control.platform_rows import rows_of
 from lab.control.rest import Rest, client
 from lab.control.vasic.rows import CONFIG_DB, STATE_DB, Fields, connect, fingerprint, read
 from lab.fabric.daemons import Daemon, command, start, wait_for
+from lab.fabric.topology import FabricError
 
 if TYPE_CHECKING:
     from lab.fabric.fabric import Fabric
@@ -165,6 +166,10 @@ def _hostd(fabric: Fabric, host: str, token: str) -> Daemon:
         out.write(token)
     argv = [command("qclimb-hostd"), "--name", host, "--orchestrator", fabric.record.control["rest"]]
     argv += ["--ca", fabric.record.control["ca"], "--token-file", str(file), "--run-dir", str(run_directory)]
+    if group := fabric.record.cgroups.get(host):
+        argv += ["--kernel", group]
+        for address in fabric.hosts.values():
+            argv += ["--kernel-climb-to", f"{address}/32"]
     return start(fabric, host, f"hostd-{host}", [*argv, "--poll-interval-s", "1"])
 
 
@@ -224,9 +229,14 @@ def _hosts_seen(fabric: Fabric) -> bool:
     for host in fabric.hosts:
         directory = fabric.run_directory(host)
         try:
-            json.loads((directory / "status.json").read_text())
+            status = json.loads((directory / "status.json").read_text())
         except (OSError, ValueError):
             return False
         if not (directory / "records").exists():
             return False
+        if host in fabric.record.cgroups:
+            if status["kernel"].startswith("off"):
+                raise FabricError(f"the kernel mode of host {host} is {status['kernel']}")
+            if not status["kernel"]:
+                return False
     return True

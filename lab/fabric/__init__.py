@@ -15,10 +15,11 @@
 
     fabric = Fabric.attach("qc")                             # one that another process brought up
 
-`host_env(host, shim=False)` sets QCLIMB_RUN to the host's own directory and, with `shim`, LD_PRELOAD. Programs started
-by `popen` are ended with the fabric at the latest. With `control=start_control` (from lab.control.plane) the daemons
-run in it, `fabric.record.control` holds REST address, token file and CA file, and `lab.control.rest.client(fabric)` is
-an httpx client that reaches the orchestrator from anywhere.
+`host_env(host, shim=False)` sets QCLIMB_RUN to the host's own directory and, with `shim`, LD_PRELOAD. In a fabric that
+is made with `by="kernel"` the hosts' daemons run the kernel mode instead; `popen(..., is_scheduled=True)` fits both.
+Programs started by `popen` are ended with the fabric at the latest. With `control=start_control` (from
+lab.control.plane) the daemons run in it, `fabric.record.control` holds REST address, token file and CA file, and
+`lab.control.rest.client(fabric)` is an httpx client that reaches the orchestrator from anywhere.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Literal
 
-from lab.fabric import bpf, congestion, detect, netns, plan, state
+from lab.fabric import bpf, cgroups, congestion, detect, netns, plan, state
 from lab.fabric.commands import Command, Tc, run_all
 from lab.fabric.machine import library
 from lab.fabric.queues import Buffer, QueueProgram, reshape, u32_filters
@@ -20,6 +20,8 @@ from lab.fabric.sigterm import exits_on_sigterm
 from lab.fabric.topology import FabricError, Port, Topology
 
 Progress = Callable[[str], None]
+By = Literal["library", "kernel"]
+"""What schedules programs' flows: libqclimb.so, or the kernel mode of the host's hostd, without it."""
 
 
 def _silent(_: str) -> None:
@@ -45,6 +47,7 @@ class Fabric(AbstractContextManager["Fabric"]):
         control: Callable[[Fabric, Progress], None] | None = None,
         progress: Progress = _silent,
         congestion_control: str = "cubic",
+        by: By = "library",
     ) -> None:
         self.topology = topology or Topology()
         self.prefix = prefix
@@ -52,6 +55,7 @@ class Fabric(AbstractContextManager["Fabric"]):
         self._start_control = control
         self._progress = progress
         self._congestion_control = congestion.checked(congestion_control)
+        self._by = by
         self._state: state.State | None = None
         self._buffer: bpf.SharedBuffer | None = None
         self._sigterm = ExitStack()
@@ -89,6 +93,11 @@ class Fabric(AbstractContextManager["Fabric"]):
                 )
             me = os.getpid()
             self._state = state.State(self.prefix, self.topology, [*names, probe], me, state.start_of(me))
+            if self._by == "kernel":
+                groups = {host: cgroups.path_of(self.netns(host)) for host in self.hosts}
+                self._state.cgroups = {host: str(group) for host, group in groups.items() if not group.exists()}
+                if taken := groups.keys() - self._state.cgroups.keys():
+                    raise FabricError(f"the cgroup {groups[min(taken)]} is there already; choose another prefix")
             self._state.save()
             try:
                 self._build(probe)
@@ -119,6 +128,8 @@ class Fabric(AbstractContextManager["Fabric"]):
             f"{len(self.hosts)} hosts, {len(self.topology.switches)} switches, {len(self.topology.ports)} ports"
         )
         run_all(plan.build(self.topology, self.prefix, record.shaper))
+        for group in map(Path, record.cgroups.values()):
+            cgroups.make(group)
         self._choose_congestion_control()
         self._load_shared_buffer()
         record.save()
@@ -245,7 +256,17 @@ class Fabric(AbstractContextManager["Fabric"]):
 
     def exec_argv(self, node: str, argv: Sequence[str]) -> list[str]:
         """The command line that runs `argv` in a node; the process keeps its number (ip netns exec becomes it)."""
+        if node in self.record.cgroups:  # which `ip netns exec` would hide, as all below /sys
+            return ["nsenter", f"--net={netns.RUN_NETNS / self.netns(node)}", *argv]
         return ["ip", "netns", "exec", self.netns(node), *argv]
+
+    def scheduled(self, host: str, argv: Sequence[str]) -> list[str]:
+        """The same for a program whose flows are scheduled: under libqclimb.so, or in the host's cgroup without it."""
+        group = self.record.cgroups.get(host)
+        if group:
+            return self.exec_argv(host, cgroups.joined(argv, Path(group)))
+        # Set behind `ip`, so that only the program itself runs under it.
+        return self.exec_argv(host, ["env", f"LD_PRELOAD={self.host_env(host, shim=True)['LD_PRELOAD']}", *argv])
 
     def run_directory(self, host: str) -> Path:
         """A host's QCLIMB_RUN: policy, model, records socket."""
@@ -261,13 +282,16 @@ class Fabric(AbstractContextManager["Fabric"]):
             env["LD_PRELOAD"] = " ".join(filter(None, [env.get("LD_PRELOAD"), str(library())]))
         return env
 
-    def popen(self, node: str, argv: Sequence[str], **options: Any) -> subprocess.Popen[Any]:
+    def popen(
+        self, node: str, argv: Sequence[str], *, is_scheduled: bool = False, **options: Any
+    ) -> subprocess.Popen[Any]:
         """Starts a program in a node, in a session of its own (Ctrl-C reaches only us); ended at the latest with the
         fabric. Options are subprocess.Popen's; `env` defaults to `host_env(node)` on hosts."""
         if self.topology.nodes.get(node) and self.topology.nodes[node].role == "host":
             options.setdefault("env", self.host_env(node))
         options.setdefault("start_new_session", True)
-        self._started.append(subprocess.Popen(self.exec_argv(node, argv), **options))
+        words = self.scheduled(node, argv) if is_scheduled else self.exec_argv(node, argv)
+        self._started.append(subprocess.Popen(words, **options))
         return self._started[-1]
 
     def run(self, node: str, argv: Sequence[str], **options: Any) -> subprocess.CompletedProcess[Any]:

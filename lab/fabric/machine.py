@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from hostlib.hostd.tagger import BUILD
 from hostlib.run import LIBRARY
 from lab.fabric.topology import FabricError
 
@@ -45,6 +46,14 @@ def library() -> Path:
     if set(str(LIBRARY)) & {" ", ":"}:  # ld.so would go on without it, and plain TCP be measured for ours
         raise FabricError(f"{LIBRARY}: LD_PRELOAD can't name a path with a blank or a colon; expected another place")
     return LIBRARY
+
+
+def tagger_objects() -> list[Path]:
+    """The kernel mode's programs as built; FabricError where they are not."""
+    found = sorted(BUILD.glob("*.bpf.o"))
+    if not found:
+        raise FabricError(f"{BUILD} has no *.bpf.o; `make -C hostlib tagger` builds them (it needs clang)")
+    return found
 
 
 def process_cpu_s(pid: int) -> float:

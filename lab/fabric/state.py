@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lab.fabric import netns
+from lab.fabric import cgroups, netns
 from lab.fabric.congestion import unregister
 from lab.fabric.queues import Shaper
 from lab.fabric.topology import FabricError, Topology
@@ -46,6 +46,8 @@ class State:
     """What is missing on this machine and what is used instead."""
     control: dict[str, str] = field(default_factory=dict)
     """Addresses and files of the control plane, when there is one."""
+    cgroups: dict[str, str] = field(default_factory=dict)
+    """By host, where the kernel mode schedules what runs in them; none: libqclimb.so does."""
     kept: bool = False
     """Left up on purpose, without an owner."""
 
@@ -136,7 +138,11 @@ def take_down(prefix: str) -> bool:
     netns.remove(state.namespaces)
     if state.registered:
         unregister(state.registered)
-    unmount(state.directory / "bpf")
+    for place in (state.directory / "bpf", *state.directory.glob("hosts/*/bpf")):
+        unmount(place)
+    for group in map(Path, state.cgroups.values()):
+        if group.exists():
+            cgroups.remove(group)
     shutil.rmtree(state.directory)
     return True
 

@@ -121,7 +121,8 @@ class Site:
             process = self.fabric.popen(
                 host,
                 argv,
-                env=self.fabric.host_env(host, shim=True, extra=extra),
+                is_scheduled=True,
+                env=self.fabric.host_env(host, extra=extra),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -48,7 +48,7 @@ def run_demo(settings: Demo, console: Console) -> Path:
     say = Teller(console)
     build_applications()
     schemes = schemes_of(settings.schemes)
-    with up(Topology(), settings.prefix, folder, say) as (testbed, fabric, _):
+    with up(Topology(), settings.prefix, folder, say, by=settings.by) as (testbed, fabric, _):
         ground = testbed.ground
         say("guard: flows one at a time over the idle fabric")
         calibration = calibrate(ground, folder)

@@ -22,13 +22,14 @@ from lab.experiment.passes import Pass, Run, interleaved, measure
 from lab.experiment.store import Store, digests, key_of
 from lab.experiment.terminal import Progress, Teller, console_for_tables
 from lab.fabric import Topology
-from lab.fabric.machine import library
+from lab.fabric.fabric import By
+from lab.fabric.machine import library, tagger_objects
 from lab.run.report import Comparison, about, finish
 from lab.run.settings import Fct
 from lab.workload import guards
 from lab.workload.passes import PassResult
 from lab.workload.programs import build_applications
-from lab.workload.schemes import SCHEMES, SMALL_COFLOW_BYTES, Scheme, schemes_of
+from lab.workload.schemes import BY_KERNEL, SCHEMES, SMALL_COFLOW_BYTES, Scheme, name_by, schemes_of
 from lab.workload.testbed import calibrate, up
 from lab.workload.trace import Trace, make_trace
 
@@ -36,11 +37,21 @@ LATER = ("dynamic_th", "use_lengths")
 """A scheme's fields that came after the first passes were kept: no part of a key at their defaults."""
 
 
+def compared(settings: Fct) -> list[str]:
+    """The schemes, each by what schedules its programs; the library's first."""
+    return [name_by(scheme, by) for by in settings.by for scheme in settings.schemes]
+
+
+def by_of(one: Pass[float]) -> By:
+    """What schedules a pass's programs."""
+    return "kernel" if one.scheme.endswith(BY_KERNEL) else "library"
+
+
 def passes(settings: Fct) -> list[Pass[float]]:
     """All that are wanted, at each load under each scheme, in the order in which they run."""
     return [
         Pass(load, scheme, seed, f"load{load:g}-seed{seed}-{scheme}")
-        for load, scheme, seed in interleaved([(load, settings.schemes) for load in settings.loads], settings.seeds)
+        for load, scheme, seed in interleaved([(load, compared(settings)) for load in settings.loads], settings.seeds)
     ]
 
 
@@ -51,7 +62,7 @@ def trace_of(one: Pass[float], settings: Fct, topology: Topology) -> Trace:
 
 def scheme_of(name: str, settings: Fct) -> Scheme:
     """The scheme of that name; with the shares of the settings where it would let them be chosen."""
-    scheme = SCHEMES[name]
+    scheme = SCHEMES[name.removesuffix(BY_KERNEL)]
     has_shares = settings.buffer_shares is not None and scheme.dynamic_th == "choose"
     return replace(scheme, dynamic_th=settings.buffer_shares) if has_shares else scheme
 
@@ -97,11 +108,15 @@ def topology_of(settings: Fct) -> Topology:
 
 def plan_of(settings: Fct, topology: Topology) -> Plan:
     """Makes the traces."""
-    binaries = digests([build_applications(), library()])
+    applications = build_applications()
+    binaries = {"library": digests([applications, library()])}
+    if "kernel" in settings.by:
+        binaries["kernel"] = digests([applications, *tagger_objects()])
     wanted = passes(settings)
     traces = {(one.point, one.repeat): trace_of(one, settings, topology) for one in wanted}
     names = {
-        one: f"{one.name}-{key(scheme_of(one.scheme, settings), traces[one.point, one.repeat], topology, binaries)}"
+        one: f"{one.name}-"
+        + key(scheme_of(one.scheme, settings), traces[one.point, one.repeat], topology, binaries[by_of(one)])
         for one in wanted
     }
     return Plan(
@@ -122,17 +137,24 @@ def run_fct(settings: Fct, console: Console) -> list[Comparison]:
     schemes_of(settings.schemes)
     plan, say = plan_of(settings, topology_of(settings)), Teller(console)
     found = measure(
-        plan.wanted, plan.names, plan.store, partial(bench, plan, say), say, fits=plan.fits, trouble=guards.trouble
+        plan.wanted,
+        plan.names,
+        plan.store,
+        partial(bench, plan, say),
+        say,
+        fits=plan.fits,
+        trouble=guards.trouble,
+        together=by_of,
     )
     results = {(one.point, one.repeat, one.scheme): result for one, result in found.items()}
     thresholds = plan.store.decided()
     comparisons = []
     for load in settings.loads:
-        by_scheme = {name: [results[load, seed, name] for seed in settings.seeds] for name in settings.schemes}
+        by_scheme = {name: [results[load, seed, name] for seed in settings.seeds] for name in compared(settings)}
         notes = guards.all_trouble(result for each in by_scheme.values() for result in each)
         notes += guards.forests(result for each in by_scheme.values() for result in each)
         for seed in settings.seeds:
-            notes += guards.uneven({name: results[load, seed, name] for name in settings.schemes})
+            notes += guards.uneven({name: results[load, seed, name] for name in by_scheme})
         comparisons.append(Comparison(load, by_scheme, {"thresholds": thresholds.get(f"{load:g}", [])}, notes))
     common = json.loads(plan.about.read_text(encoding="utf-8")) if plan.about.is_file() else {}
     finish(settings.folder, "qclimb: FCT over seeds and loads", comparisons, common, console)
@@ -141,9 +163,10 @@ def run_fct(settings: Fct, console: Console) -> list[Comparison]:
 
 @contextmanager
 def bench(plan: Plan, say: Teller, missing: Sequence[Pass[float]]) -> Iterator[Run[Pass[float], PassResult]]:
-    """Brings the fabric up and learns what is needed at each load; in the end makes disturbed passes once again."""
+    """Brings a fabric up, of one way to schedule programs, and learns there what is needed at each load; in the end
+    makes disturbed passes once again."""
     settings, folder = plan.settings, plan.settings.folder / "running"
-    with up(plan.topology, settings.prefix, folder, say) as (testbed, fabric, _):
+    with up(plan.topology, settings.prefix, folder, say, by=by_of(missing[0])) as (testbed, fabric, _):
         calibration = calibrate(testbed.ground, folder)
         say(calibration.verdict)
         plan.about.parent.mkdir(parents=True, exist_ok=True)
@@ -154,7 +177,7 @@ def bench(plan: Plan, say: Teller, missing: Sequence[Pass[float]]) -> Iterator[R
             at_load[load] = testbed.fresh(thresholds=thresholds)
             with say.bar(f"recording at load {load:g}") as progress:
                 at_load[load].record(load, settings.seconds, progress)
-            if any(SCHEMES[one.scheme].use_forest for one in missing if one.point == load):
+            if any(scheme_of(one.scheme, settings).use_forest for one in missing if one.point == load):
                 model = at_load[load].train()
                 say(f"forest for load {load:g}: coverage {model['report'].get('coverage')}")
             decided = at_load[load].decide_thresholds(load)
@@ -163,7 +186,8 @@ def bench(plan: Plan, say: Teller, missing: Sequence[Pass[float]]) -> Iterator[R
 
         def run(one: Pass[float], progress: Progress) -> PassResult:
             trace = plan.traces[one.point, one.repeat]
-            return at_load[one.point].run(scheme_of(one.scheme, settings), trace, one.point, progress)
+            result = at_load[one.point].run(scheme_of(one.scheme, settings), trace, one.point, progress)
+            return replace(result, scheme=one.scheme)
 
         yield run
         made = {one: result for one in missing if (result := plan.store.find(plan.names[one])) is not None}

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import click
 from qclimb.options import BufferShares, Finite, Output
@@ -18,6 +18,7 @@ from qclimb.options import BufferShares, Finite, Output
 COMPARED = ("tcp", "pias", "qclimb", "qclimb-no-forest", "qclimb-no-footprint")
 """Schemes, unless told otherwise."""
 SCHEMES = (*COMPARED, "qclimb-lengths", "pias-shares", "qclimb-shares", "qclimb-paper-slack")
+SCHEDULERS = ("library", "kernel")
 TRACES = ("web", "spark", "kv")
 MORE_TRACES = ("training", "bulk")
 """Replayed where they are asked for."""
@@ -93,6 +94,12 @@ schemes = partial(
     setting, COMPARED, f"What is compared, with commas; there are also {', '.join(SCHEMES[5:])}.", Names(SCHEMES)
 )
 arrivals = partial(setting, 25.0, "Of arrivals in a pass.", Finite(1, 600))
+by = partial(
+    setting,
+    SCHEDULERS[:1],
+    "What schedules the programs: libqclimb.so, or hostd's kernel mode without it, or both in turn.",
+    Names(SCHEDULERS),
+)
 
 
 @dataclass(frozen=True)
@@ -108,6 +115,11 @@ class Demo:
     seconds: float = arrivals()
     schemes: tuple[str, ...] = setting(
         (*COMPARED[:3], "qclimb-lengths", *COMPARED[3:]), "What is compared, with commas.", Names(SCHEMES)
+    )
+    by: Literal["library", "kernel"] = setting(
+        "library",
+        "What schedules the programs: libqclimb.so, or hostd's kernel mode without it, which reads no lengths.",
+        click.Choice(SCHEDULERS),
     )
     prefix: str = prefix("qc")
     results: Path = results("lab-results")
@@ -132,6 +144,7 @@ class Fct:
         "Of schemes with chosen shares, in place of the choice: dynamic_th of each queue, served first to last.",
         BufferShares(),
     )
+    by: tuple[str, ...] = by()
     prefix: str = prefix("qc")
     folder: Path = results("lab-results/fct")
     as_json: bool = setting(False, "Print results.json instead of tables.", option="--json")

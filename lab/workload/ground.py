@@ -38,8 +38,8 @@ class Ground(Protocol):
     def path_rates_bps(self, sender: str, receiver: str) -> Sequence[float]:
         """Rates of the links between two hosts, in order."""
 
-    def start(self, host: str, argv: Sequence[str], output: Path, shimmed: bool = True) -> subprocess.Popen[bytes]:
-        """Starts a program in a host, its output to a file; `shimmed`: under LD_PRELOAD=libqclimb.so."""
+    def start(self, host: str, argv: Sequence[str], output: Path, is_scheduled: bool = True) -> subprocess.Popen[bytes]:
+        """Starts a program in a host, its output to a file; `is_scheduled`: its flows are, by what schedules here."""
 
     def tcp_counters(self, host: str) -> dict[str, int]:
         """The counters named in TCP_COUNTERS, of one host's network, since it began."""
@@ -71,9 +71,9 @@ class Loopback:
         """Two links, as in one rack."""
         return (self.host_rate_bps, self.host_rate_bps)
 
-    def start(self, host: str, argv: Sequence[str], output: Path, shimmed: bool = True) -> subprocess.Popen[bytes]:
+    def start(self, host: str, argv: Sequence[str], output: Path, is_scheduled: bool = True) -> subprocess.Popen[bytes]:
         """Starts a program here."""
-        environment = {**os.environ, **(self._environment if shimmed else {})}
+        environment = {**os.environ, **(self._environment if is_scheduled else {})}
         with output.open("ab") as file:
             return subprocess.Popen(list(argv), stdout=file, stderr=file, stdin=subprocess.DEVNULL, env=environment)
 
@@ -105,13 +105,13 @@ class FabricGround:
         same_rack = topology.leaf_of(sender) == topology.leaf_of(receiver)
         return (host, host) if same_rack else (host, uplink, uplink, host)
 
-    def start(self, host: str, argv: Sequence[str], output: Path, shimmed: bool = True) -> subprocess.Popen[bytes]:
+    def start(self, host: str, argv: Sequence[str], output: Path, is_scheduled: bool = True) -> subprocess.Popen[bytes]:
         """Starts a program in a host's namespace."""
         with output.open("ab") as file:
             return self._fabric.popen(
                 host,
                 argv,
-                env=self._fabric.host_env(host, shim=shimmed),
+                is_scheduled=is_scheduled,
                 stdout=file,
                 stderr=file,
                 stdin=subprocess.DEVNULL,

@@ -72,6 +72,13 @@ SCHEMES: Mapping[str, Scheme] = {
     )
 }
 BASE = "tcp"
+BY_KERNEL = "-by-kernel"
+"""Ends the name of a scheme whose programs are scheduled by hostd's kernel mode, without libqclimb.so."""
+
+
+def name_by(scheme: str, by: str) -> str:
+    """A scheme's name, with what schedules its programs where that is not the library."""
+    return scheme + BY_KERNEL * (by == "kernel")
 
 
 def schemes_of(names: Sequence[str]) -> list[Scheme]:

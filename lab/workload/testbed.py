@@ -20,6 +20,7 @@ from lab.experiment.flows import Limits
 from lab.experiment.intervals import statistic
 from lab.experiment.terminal import Progress
 from lab.fabric import Fabric, Topology
+from lab.fabric.fabric import By
 from lab.workload.ground import FabricGround, Ground
 from lab.workload.passes import Beside, PassResult, Word, no_programs, run_pass
 from lab.workload.programs import WorkloadError
@@ -151,14 +152,17 @@ def up(
     say: Say,
     serve: Sequence[str] = AS_ROLLED_OUT,
     congestion_control: str = "cubic",
+    by: By = "library",
 ) -> Iterator[tuple[Testbed, Fabric, Rest]]:
     """A fabric with its control plane while the block runs, unless it is told to `keep`; and its operator's client.
-    With "dctcp" its queues mark from DCTCP_MARK_BYTES on.
+    With "dctcp" its queues mark from DCTCP_MARK_BYTES on. `by` what its programs' flows are scheduled.
 
     Raises: FabricError.
     """
     control_plane = partial(start_control, serve=serve)
-    made = Fabric(topology, prefix, control=control_plane, progress=say, congestion_control=congestion_control)
+    made = Fabric(
+        topology, prefix, control=control_plane, progress=say, congestion_control=congestion_control, by=by
+    )
     with made as fabric, operator_client(fabric) as rest:
         for note in fabric.notes:
             say(f"note: {note}")

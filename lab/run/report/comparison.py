@@ -11,13 +11,15 @@ from lab.experiment import flows
 from lab.experiment.flows import Flows, Packets, SchemeRow, ServiceRow
 from lab.experiment.intervals import Interval
 from lab.workload.passes import PassResult
-from lab.workload.schemes import BASE, SCHEMES
+from lab.workload.schemes import BASE, BY_KERNEL, SCHEMES
 from lab.workload.services import SCALED
 
 
 def title_of(scheme: str) -> str:
     """A scheme's name for people."""
-    return SCHEMES[scheme].title if scheme in SCHEMES else scheme
+    served = scheme.removesuffix(BY_KERNEL)
+    title = SCHEMES[served].title if served in SCHEMES else served
+    return title if served == scheme else f"{title}, by the kernel"
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,9 @@ def about(fabric: Fabric, calibration: Calibration) -> dict[str, Any]:
         "load": "bytes on the wire towards receivers (payload and headers) / (time x host link rate), averaged over "
         "hosts; requests, ACKs and retransmissions not counted",
         "slowdown": "FCT / store-and-forward formula",
-        "shim": "libqclimb.so is preloaded in every scheme; plain TCP runs it in mode observe",
+        "scheduled": "by hostd's kernel mode, without libqclimb.so, in every scheme; plain TCP in mode observe"
+        if fabric.record.cgroups
+        else "libqclimb.so is preloaded in every scheme; plain TCP runs it in mode observe",
         "guard": {
             "verdict": calibration.verdict,
             "idle FCT / formula": ", ".join(f"{size} B {ratio:.2f}" for size, ratio in calibration.by_size.items()),

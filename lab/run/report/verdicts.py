@@ -8,7 +8,8 @@ from math import sqrt
 
 from lab.experiment.claims import AtMost, Below, Claim, NotWorse, Outcome, judge
 from lab.experiment.flows import Packets
-from lab.run.report.comparison import Comparison
+from lab.run.report.comparison import Comparison, title_of
+from lab.workload.schemes import BY_KERNEL
 
 BUSY_LOAD = 0.5
 """At a load above this QCLIMB must be better than PIAS, at one below not worse."""
@@ -42,6 +43,16 @@ def verdicts(comparison: Comparison) -> list[Verdict]:
     ]
     words = f"large flows' mean FCT in QCLIMB is at most {LARGE_LIMIT - 1:.0%} above plain TCP's"
     claims.append((Claim("qclimb", "tcp", "large", "mean", AtMost(LARGE_LIMIT)), words))
+    for scheme in comparison.results:
+        if scheme.endswith(BY_KERNEL) and (served := scheme.removesuffix(BY_KERNEL)) in comparison.results:
+            claims += [
+                (
+                    Claim(scheme, served, size_class, "mean", NotWorse()),
+                    f"{size_class} flows' mean FCT is not worse in "
+                    f"{title_of(served)} by the kernel than by the library",
+                )
+                for size_class in ("small", "all")
+            ]
     found = []
     for claim, words in claims:
         if {claim.scheme, claim.base} <= set(comparison.results):
