@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from lab.workload.services import Endpoint
 
 FIRST_PORT = 7100
+PART_PORTS = 40
+"""Between the ports of a mixture's parts."""
 
 
 @dataclass(frozen=True)
@@ -27,11 +29,21 @@ class Source:
     """A window is cut into so many pieces of as many bytes, which run side by side, each on an image of the recorded
     hosts of its own: where one recorded host is the end of most flows, or few flows carry most bytes."""
 
+    parts: tuple[tuple[str, float], ...] = ()
+    """Of a mixture: other sources, each with its share of the load; they have one link rate."""
+
     @property
     def endpoints(self) -> tuple[Endpoint, ...]:
         """What is served: answers are pulled, the connecting side's flows pushed, each way on ports of its own."""
+        from lab.workload.mixture import part_service
         from lab.workload.services import Endpoint  # numpy, only where it is asked for
 
+        if self.parts:
+            return tuple(
+                replace(each, name=part_service(name, each.name), port=each.port + PART_PORTS * n)
+                for n, (name, _) in enumerate(self.parts)
+                for each in SOURCES[name].endpoints
+            )
         hows = ("pull", "push") if self.both_ways else ("pull",)
         return tuple(
             Endpoint(f"{how}{n}", FIRST_PORT + (20 if how == "push" else 0) + n, how, "one")  # type: ignore[arg-type]
@@ -51,5 +63,7 @@ SOURCES = {
         Source("training", host_rate_mbps=6, both_ways=True, windows=3, at_once=8),
         # Uploads of up to 34 MB; 150 of them carry most bytes.
         Source("bulk", host_rate_mbps=30, both_ways=True, services=2, windows=3, at_once=8),
+        # Loads 0.3 and 0.5 of together 0.8, as in QCLIMB's Fig. 19.
+        Source("mix", both_ways=True, parts=(("web", 0.375), ("spark", 0.625))),
     )
 }

@@ -65,7 +65,9 @@ def where(sample: Flows, chosen: NDArray[np.bool_]) -> Flows:
 
 def told(cell: Cell, name: str) -> NDArray[np.bool_]:
     """Which of a cell's flows a variant's senders may tell of."""
-    return np.array([is_told(VARIANTS[name], int(flow_id)) for flow_id in cell.ids], bool)
+    services = next(iter(cell.samples.values())).service
+    flows_of = zip(cell.ids, services, strict=True)
+    return np.array([is_told(VARIANTS[name], int(flow_id), str(service)) for flow_id, service in flows_of], bool)
 
 
 def cells(figure: Figure, results: Mapping[Job, PassResult], wanted: Sequence[Job]) -> list[Cell]:

@@ -29,6 +29,7 @@ from lab.run.bounds.schemes import VARIANTS, Variant
 from lab.run.report import about
 from lab.run.settings import Bounds
 from lab.workload import guards
+from lab.workload.mixture import mixed
 from lab.workload.passes import PassResult
 from lab.workload.programs import WorkloadError, build_applications
 from lab.workload.replay import RECORDINGS, read, replay
@@ -89,6 +90,16 @@ def topology_of(source: Source) -> Topology:
     return Topology(host_rate_bps=rate, uplink_rate_bps=2 * rate)
 
 
+def trace_of(settings: Bounds, name: str, load: float, seed: int) -> Trace:
+    """The arrivals of one window; seed 0: what forests learn from."""
+    source = SOURCES[name]
+    if source.parts:
+        return mixed({part: trace_of(settings, part, load * share, seed) for part, share in source.parts})
+    topology = topology_of(source)
+    recorded, rate = recording_of(settings, name), float(topology.host_rate_bps)
+    return replay(recorded, source, seed, load, list(topology.hosts), rate)
+
+
 def threshold_name(job: Job) -> str:
     """What thresholds are decided for."""
     what = f"{job.trace} load {job.load:g}" if job.optimised else "published"
@@ -102,16 +113,13 @@ def plan_of(settings: Bounds) -> Plan:
     wanted = wanted_of(settings)
     plan = Plan(settings, wanted, store, list(jobs(wanted)))
     for job in plan.jobs:
-        source = SOURCES[job.trace]
-        topology = topology_of(source)
+        topology = topology_of(SOURCES[job.trace])
         of = job_of(job)
         if of not in plan.traces:
-            hosts = list(topology.hosts)
-            plan.traces[of] = replay(
-                recording_of(settings, job.trace), source, job.seed, job.load, hosts, float(topology.host_rate_bps)
-            )
+            plan.traces[of] = trace_of(settings, *of)
+        variant = asdict(VARIANTS[job.variant])
         decides = {
-            "variant": asdict(VARIANTS[job.variant]),
+            "variant": {name: value for name, value in variant.items() if name != "told_part" or value},
             "optimised": job.optimised,
             **({"queries": digests([CLIENT])} if job.queries else {}),
             **({"dctcp": DCTCP_MARK_BYTES} if settings.dctcp else {}),
@@ -193,10 +201,8 @@ class Bench:
     def recorded(self, trace: str) -> Testbed:
         """The fabric for a trace, its part 0 recorded."""
         if trace not in self.by_trace:
-            source = SOURCES[trace]
             testbed = self.fresh(trace)
-            hosts, rate = list(testbed.ground.hosts), testbed.ground.host_rate_bps
-            learnt_from = replay(recording_of(self.plan.settings, trace), source, 0, RECORDING_LOAD, hosts, rate)
+            learnt_from = trace_of(self.plan.settings, trace, RECORDING_LOAD, 0)
             with self.say.bar(f"recording {trace}, part 0, at load {RECORDING_LOAD:g}") as progress:
                 testbed.record_trace(learnt_from, f"bounds-{trace}", RECORDING_LOAD, progress)
             self.by_trace[trace] = testbed
@@ -220,22 +226,14 @@ class Bench:
 
     def run(self, job: Job, progress: Any) -> PassResult:
         """One pass."""
-        variant, source = VARIANTS[job.variant], SOURCES[job.trace]
+        variant = VARIANTS[job.variant]
         trace = self.plan.traces[job.trace, job.load, job.seed]
         thresholds = self.thresholds[threshold_name(job)]
         testbed = self.by_trace.get(job.trace) or self.fresh(job.trace)
         foretold: Sequence[float] = ()
         if variant.told in ("point", "priority"):
-            ground = testbed.ground
-            learnt_from = replay(
-                recording_of(self.plan.settings, job.trace),
-                source,
-                0,
-                job.load,
-                list(ground.hosts),
-                ground.host_rate_bps,
-            )
-            by_name = {endpoint.name: endpoint for endpoint in source.endpoints}
+            learnt_from = trace_of(self.plan.settings, job.trace, job.load, 0)
+            by_name = {endpoint.name: endpoint for endpoint in SOURCES[job.trace].endpoints}
             foretold = points.foretold(learnt_from, trace, by_name, self.plan.settings.folder / "points")
         words = schemes.words_of(variant, trace, foretold, thresholds)
         trained: Mapping[str, Any] = self.forest(learnt_by(job), variant.depth) if variant.scheme.use_forest else {}

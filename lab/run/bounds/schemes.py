@@ -15,6 +15,7 @@ from typing import Literal
 from qclimb.policy import default_dscp
 
 from lab.sim.tcp import PIAS_2015_WEB_SEARCH
+from lab.workload.mixture import part_of
 from lab.workload.passes import Word
 from lab.workload.schemes import SCHEMES as SERVED
 from lab.workload.schemes import Scheme
@@ -39,6 +40,8 @@ class Variant:
     """The forest of the other trace."""
     share: float = 1.0
     """Of the flows, those that anything is told of; the others are PIAS's."""
+    told_part: str = ""
+    """Of a mixture, the part whose flows anything is told of; "": all."""
 
     @property
     def name(self) -> str:
@@ -88,6 +91,7 @@ VARIANTS: Mapping[str, Variant] = {
             Variant(Scheme(f"told-{n}", f"{n} % by QCLIMB", "qclimb"), told="size", share=n / 100)
             for n in SHARES_PERCENT
         ),
+        Variant(Scheme("told-spark", "Spark by QCLIMB, web by PIAS", "qclimb"), told="size", told_part="spark"),
         Variant(_qclimb("qclimb-2q", "QCLIMB, 2 queues", priorities=2)),
         Variant(Scheme("forest-d5", "forest alone, depth 5", "qclimb", use_forest=True), depth=5),
         Variant(Scheme("forest-d1", "forest alone, depth 1", "qclimb", use_forest=True), depth=1),
@@ -104,8 +108,10 @@ VARIANTS: Mapping[str, Variant] = {
 }
 
 
-def is_told(variant: Variant, flow_id: int) -> bool:
-    """Whether a flow is in the share that is told of; a larger share has all the flows of a smaller one."""
+def is_told(variant: Variant, flow_id: int, service: str = "") -> bool:
+    """Whether a flow is in the part and in the share that is told of; a larger share has all flows of a smaller one."""
+    if variant.told_part and part_of(service) != variant.told_part:
+        return False
     return (flow_id * 2_654_435_761) % 2**32 < variant.share * 2**32  # Knuth's multiplicative hash
 
 
@@ -118,7 +124,7 @@ def words_of(
     if variant.told == "announced":
         return {flow.id: Word(told_bytes=flow.announced_bytes) for flow in trace.flows if flow.announced_bytes}
     if variant.told == "size":
-        return {flow.id: Word(told_bytes=flow.bytes) for flow in trace.flows if is_told(variant, flow.id)}
+        return {flow.id: Word(told_bytes=flow.bytes) for flow in trace.flows if is_told(variant, flow.id, flow.service)}
     points = [max(1, round(point)) for point in points_bytes]
     if variant.told == "point":
         return {flow.id: Word(told_bytes=point) for flow, point in zip(trace.flows, points, strict=True)}
