@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from lab.sim.errors import ExperimentError, Settings
 from lab.sim.topology import PS_PER_BYTE_AT_1_BPS, Topology, last_byte_ps
 
-MOST_HOSTS, MOST_LINKS, MOST_PATH_LINKS = 2**20, 2**21, 12
+MOST_HOSTS, MOST_LINKS, MOST_PATH_LINKS, MOST_PS_PER_BYTE = 2**20, 2**21, 12, 8 * 10**6
 HOST, SWITCH_UP, TO_HOST = 0, 1, 3
 """Kinds of ports as the engine counts drops: a server's, between switches, towards a server."""
 Path = tuple[int, ...]
@@ -42,6 +42,8 @@ class Wired(ABC):
                 f"topology.rate_bps is {self.rate_bps}: a byte must take whole picoseconds (8e12 / rate), as at 1, 10, "
                 "25, 40 or 100 Gb/s"
             )
+        if self.host_ps_per_byte > MOST_PS_PER_BYTE:
+            raise ExperimentError(f"topology.rate_bps is {self.rate_bps}, expected 1,000,000 or more")
         if not 0 <= self.delay_ns <= 10**9:
             raise ExperimentError(f"topology.delay_ns is {self.delay_ns}, expected 0 to 1e9")
         self._check()

@@ -137,6 +137,7 @@ def test_a_port_is_watched_over_time():
     [
         (lambda: FatTree(k=5), "topology.k is 5, expected an even number"),
         (lambda: FatTree(rate_bps=3), "topology.rate_bps is 3"),
+        (lambda: BCube(4, 1), "topology.rate_bps is 4, expected 1,000,000 or more"),
         (lambda: BCube(n=1), "topology.n is 1"),
         (lambda: BCube(k=5), "topology.k is 5, expected 0 to 4"),
         (lambda: Jellyfish(switches=16), "topology.switches is 16, expected 17 to"),
