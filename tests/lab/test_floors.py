@@ -1,6 +1,7 @@
 """The lab's floors: an import goes down, never up, and never in a circle."""
 
 import ast
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -41,7 +42,10 @@ def imported(path: Path) -> set[str]:
     return found
 
 
-USED = {name: imported(path) for name, path in FILES.items()}
+@cache  # asked for by tests, not by who but collects them: it takes seconds
+def used_by_each() -> dict[str, set[str]]:
+    """Of each file of the lab, what it imports."""
+    return {name: imported(path) for name, path in FILES.items()}
 
 
 def room(module: str) -> str:
@@ -56,7 +60,7 @@ def test_each_room_has_a_floor() -> None:
 def test_no_import_goes_up_or_to_a_neighbour() -> None:
     wrong = [
         f"{name} imports {used}"
-        for name, all_used in USED.items()
+        for name, all_used in used_by_each().items()
         for used in all_used
         if used.startswith("lab.") and room(used) != room(name) and FLOOR_OF[room(used)] >= FLOOR_OF[room(name)]
     ]
@@ -64,20 +68,22 @@ def test_no_import_goes_up_or_to_a_neighbour() -> None:
 
 
 def test_no_files_import_each_other_in_a_circle() -> None:
-    assert circle({name: {used for used in all_used if used in FILES} for name, all_used in USED.items()}) == []
+    assert (
+        circle({name: {used for used in all_used if used in FILES} for name, all_used in used_by_each().items()}) == []
+    )
 
 
 def test_no_folders_import_each_other_in_a_circle() -> None:
     folder_of = {name: str(path.parent.relative_to(ROOT)) for name, path in FILES.items()}
     folder_of = {name: ONE_ROOM.get(folder, folder) for name, folder in folder_of.items()}
     folders: dict[str, set[str]] = {folder: set() for folder in folder_of.values()}
-    for name, all_used in USED.items():
+    for name, all_used in used_by_each().items():
         folders[folder_of[name]] |= {folder_of[used] for used in all_used if used in FILES} - {folder_of[name]}
     assert circle(folders) == []
 
 
 def test_the_lab_meets_the_services_as_an_operator_does() -> None:
-    for name, all_used in USED.items():
+    for name, all_used in used_by_each().items():
         ours = {used.split(".")[0] for used in all_used} & {"qclimb", "hostlib", "switchd", "orchestrator", "bench"}
         pure = (
             {"orchestrator"}

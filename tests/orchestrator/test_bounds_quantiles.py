@@ -6,13 +6,13 @@ import pytest
 from orchestrator.errors import TrainingError
 from orchestrator.models import bounds, onnx_export, onnx_quantile, quantiles
 
-oracle = pytest.importorskip("quantile_forest")
 TREES, DEPTH = 20, 6
 
 
 @pytest.fixture(scope="module")
 def made():
     """Flows in whole sizes with many ties, the oracle's forest on them, and ours of the same trees and samples."""
+    oracle = pytest.importorskip("quantile_forest")
     random = np.random.default_rng(4)
     rows = random.uniform(0, 100, (800, 5)).astype(np.float32)
     sizes = np.ceil(np.exp(random.normal(3, 1, 800) + rows[:, 0] / 30))

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import differential_evolution
 
 from orchestrator.errors import ThresholdError
 from orchestrator.plan.sizes import SizeDistribution
@@ -92,6 +91,8 @@ def test_with_more_queues_brute_force_on_the_grid_finds_nothing_better(spines, q
 @pytest.mark.parametrize(("spines", "queues"), [(4, 2), (2, 3), (4, 3)])
 def test_differential_evolution_finds_nothing_better(spines, queues):
     """It knows nothing of the grid, of segments or of windows."""
+    from scipy.optimize import differential_evolution  # takes a second: only for who runs this
+
     shape = BigSpine.equal(spines, queues)
     problem = Problem(SizeDistribution.from_sizes(HEAVY), shape, 0.8, Objective.SLOWDOWN)
     found = optimise_spines(problem.sizes, shape, 0.8, Objective.SLOWDOWN, 0.0, 1)

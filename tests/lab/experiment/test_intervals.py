@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from scipy.stats import binomtest
 
 from lab.experiment.intervals import NOTHING, Interval, over_blocks, over_runs, proportion
 
@@ -77,6 +76,8 @@ def test_one_block_has_no_interval_and_no_flows_have_no_value():
 
 
 def test_proportions_are_clopper_and_pearsons():
+    from scipy.stats import binomtest  # takes a second: whoever only collects tests need not wait for it
+
     for successes, tries in ((0, 10), (10, 10), (7, 10), (9_990, 10_000)):
         exact = binomtest(successes, tries).proportion_ci(0.95, "exact")
         found = proportion(successes, tries)
