@@ -160,9 +160,7 @@ def up(
     Raises: FabricError.
     """
     control_plane = partial(start_control, serve=serve)
-    made = Fabric(
-        topology, prefix, control=control_plane, progress=say, congestion_control=congestion_control, by=by
-    )
+    made = Fabric(topology, prefix, control=control_plane, progress=say, congestion_control=congestion_control, by=by)
     with made as fabric, operator_client(fabric) as rest:
         for note in fabric.notes:
             say(f"note: {note}")
