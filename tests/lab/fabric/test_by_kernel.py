@@ -5,10 +5,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from test_control import THRESHOLDS, rolled_out
 
-from lab.control import rest
+from lab.control.operator import Control
 from lab.control.plane import start_control
+from lab.control.rest import client
 from lab.fabric import Fabric, FabricError, Topology, cgroups, state
 from lab.fabric.daemons import wait_for
 
@@ -16,6 +16,7 @@ pytestmark = pytest.mark.fabric
 
 TINY = Topology(leaves=1, spines=1, hosts_per_leaf=2)
 FLOW_BYTES = 200_000
+THRESHOLDS = [1000, 3000, 6000, 12_000, 40_000, 100_000, 400_000]
 TAKES = (
     "import socket, sys; s = socket.create_server((sys.argv[1], 7000)); print('up', flush=True); c, _ = s.accept()\n"
 )
@@ -44,12 +45,14 @@ def fabric(prefix):
 
 
 def kernel_records(fabric, host):
-    return json.loads((fabric.run_directory(host) / "status.json").read_text())["records"]
+    return json.loads((fabric.run_directory(host) / "status.json").read_text())["shipped"]
 
 
 def test_a_program_is_scheduled_in_its_hosts_cgroup_and_without_the_library(fabric):
-    with rest.client(fabric) as orchestrator:
-        assert rolled_out(orchestrator, priorities=8, mode="pias", thresholds=THRESHOLDS)["phase"] == "done"
+    with client(fabric) as rest:
+        control = Control(rest)
+        made = control.revise({"priorities": 8, "mode": "pias", "thresholds": THRESHOLDS})
+        control.roll_out(int(made["id"]))
     address = fabric.hosts["h2"]
     takes = fabric.popen("h2", [sys.executable, "-c", TAKES, address], is_scheduled=True, stdout=-1, text=True)
     assert takes.stdout.readline() == "up\n"
