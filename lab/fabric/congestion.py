@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import zlib
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -32,9 +33,9 @@ def has(name: str) -> bool:
     return name in AVAILABLE.read_text().split()
 
 
-def own_name(pid: int) -> str:
-    """Of the DCTCP that this process registers; a C identifier of at most 15 bytes, as the kernel's names are."""
-    return f"dctcp_{pid}"
+def own_name(prefix: str) -> str:
+    """Of the DCTCP that the fabric of a prefix registers; a C identifier of at most 15 bytes, as the kernel's are."""
+    return f"dctcp_{zlib.crc32(prefix.encode()):08x}"
 
 
 def register(name: str, build: Path) -> None:

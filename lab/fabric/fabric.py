@@ -139,7 +139,7 @@ class Fabric(AbstractContextManager["Fabric"]):
         if self._congestion_control == "dctcp":
             record.congestion_control = "dctcp"
             if not congestion.has("dctcp"):
-                record.congestion_control = record.registered = congestion.own_name(os.getpid())
+                record.congestion_control = record.registered = congestion.own_name(self.prefix)
                 record.notes.append("this kernel has no DCTCP: hosts use the fabric's own, by BPF")
                 record.save()
                 congestion.register(record.registered, self.directory)

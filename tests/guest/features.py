@@ -1,5 +1,5 @@
-"""Says as JSON what qclimb finds on the kernel that it runs on; run as root, with tests/shim and tests/tagger on the
-path. The rows of docs/results/kernels.md."""
+"""Says what qclimb finds on the kernel that it runs on; as root, with tests/shim and tests/tagger on the path. The rows
+of docs/results/kernels.md. `python tests/guest/features.py` prints it as JSON."""
 
 import json
 import os
@@ -27,17 +27,18 @@ def qdisc(kind: str) -> bool:
     return not subprocess.run(argv, capture_output=True).returncode
 
 
-def main() -> None:
+def found() -> dict[str, object]:
+    """By name; makes a namespace, two hosts and a cgroup, and removes them."""
     controls = Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
-    found: dict[str, object] = {"kernel": os.uname().release, "btf": Path("/sys/kernel/btf/vmlinux").exists()}
-    found |= {"bpf_loop": bpf.has_loop(), "dctcp": "dctcp" in controls, "bbr": "bbr" in controls}
+    told: dict[str, object] = {"kernel": os.uname().release, "btf": Path("/sys/kernel/btf/vmlinux").exists()}
+    told |= {"bpf_loop": bpf.has_loop(), "dctcp": "dctcp" in controls, "bbr": "bbr" in controls}
     subprocess.run(["ip", "netns", "add", "qcfeat"], check=True)
     try:
         for kind in ("prio bands 8", "ets bands 8 strict 8", "netem delay 1ms", "htb", "fq"):
-            found[kind.split()[0]] = qdisc(kind)
+            told[kind.split()[0]] = qdisc(kind)
     finally:
         subprocess.run(["ip", "netns", "del", "qcfeat"], check=True)
-    found["fabric"] = detect.shaper("qcfeat")[0]
+    told["fabric"] = detect.shaper("qcfeat")[0]
     with tempfile.TemporaryDirectory() as name, hosts(Path(name)) as (host, _), cgroup() as group:
         place = Place(host.run_dir)
         tagger = Tagger(place, ("e0",), cgroups=(group,))
@@ -45,12 +46,12 @@ def main() -> None:
         with entered(host.netns):
             tagger.follow(policy())
             kernel.follow(policy())
-            found |= {"tagger": tagger.status, "kernel_mode": kernel.status.replace(str(group), "CGROUP")}
+            told |= {"tagger": tagger.status, "kernel_mode": kernel.status.replace(str(group), "CGROUP")}
             kernel.close()
             with suppress(OSError):
                 remove(place)
-    print(json.dumps(found))
+    return told
 
 
 if __name__ == "__main__":
-    main()
+    print(json.dumps(found()))

@@ -1,6 +1,5 @@
 """DCTCP at the fabric's hosts: the kernel's own, or by BPF. Real TCP; ratios within one run."""
 
-import os
 import socket
 
 import pytest
@@ -67,8 +66,8 @@ def test_hosts_connections_have_it_and_others_of_the_machine_do_not(brought):
 def test_it_goes_with_the_fabric_also_when_its_owner_was_killed(brought, prefix_for):
     if not brought.record.registered:
         pytest.skip("this kernel's own DCTCP is used")
-    name = f"dctcp_{os.getpid()}x"[:15]
     prefix = prefix_for("killed")
+    name = congestion.own_name(prefix)
     left = state.State(prefix, Topology(), [], owner_pid=0, owner_start=-1, registered=name)
     left.save()
     congestion.register(name, left.directory)
