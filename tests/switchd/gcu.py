@@ -12,6 +12,15 @@ IGNORED = ("BUFFER_PG", "BUFFER_PROFILE", "FLEX_COUNTER_TABLE")
 """tables that it does not compare: `backend_tables`"""
 ORDER = ("PORT", "DSCP_TO_TC_MAP", "TC_TO_QUEUE_MAP", "SCHEDULER", "WRED_PROFILE", "BUFFER_PROFILE")
 """tables whose rows others refer to: created first, deleted last"""
+DOWN_FIRST = (
+    "PORT_QOS_MAP",
+    "QUEUE",
+    "BUFFER_QUEUE",
+    "BUFFER_PG",
+    "BUFFER_PORT_INGRESS_PROFILE_LIST",
+    "BUFFER_PORT_EGRESS_PROFILE_LIST",
+)
+"""tables whose rows change only while their port is down: RequiredValueIdentifier of patch_sorter.py"""
 SLEEP_S, READ_S = 1.0, 1.0
 """after each row; to read CONFIG_DB"""
 
@@ -23,12 +32,14 @@ class NotUpdated(Exception):
 class Gcu:
     """read, write   CONFIG_DB
     passes          seconds go by; everybody else does what he does
+    taken_down      ports that were up, and that a patch took down and up again
     """
 
     def __init__(
         self, read: Callable[[], Rows], write: Callable[[Change], None], passes: Callable[[float], None]
     ) -> None:
         self._read, self._write, self._passes = read, write, passes
+        self.taken_down: set[str] = set()
 
     def checkpoint(self) -> Rows:
         return applied(self._read(), ())
@@ -42,7 +53,13 @@ class Gcu:
             if row is not None:
                 target = applied(target, [Merge(table, key, row)])
         moves = sorted(patch.items(), key=lambda move: self._rank(move[0][0], move[1]))
-        for (table, key), row in moves:
+        ports = target.get("PORT", {})
+        down = {key.split("|")[0] for table, key in patch if table in DOWN_FIRST}
+        down = {port for port in down if ports.get(port, {}).get("admin_status") == "up"}
+        self.taken_down |= down
+        down_moves = [(("PORT", port), {**ports[port], "admin_status": "down"}) for port in sorted(down)]
+        up_moves = [(("PORT", port), ports[port]) for port in sorted(down)]
+        for (table, key), row in (*down_moves, *moves, *up_moves):
             self._set_entry(table, key, row)
             self._passes(SLEEP_S)
         self._compare(target)

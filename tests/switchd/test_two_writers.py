@@ -11,7 +11,7 @@ from switchd import asic, quiet
 from switchd.apply import Switch
 from switchd.patch import json_patch, with_what_follows
 from switchd.previous import is_own
-from switchd.rows import Row, Rows
+from switchd.rows import Merge, Row, Rows
 from tests.switchd.gcu import Gcu, NotUpdated
 from tests.switchd.test_histories import BEFORE, PORTS
 from tests.switchd.world import World
@@ -154,6 +154,23 @@ def test_an_intent_with_its_rows_in_one_patch_leaves_nothing_to_do(monkeypatch: 
         box.world.writes_left = 10**9  # what nothing refers to goes later
         box.settled(generation)
     assert not box.has_ours
+
+
+@pytest.mark.parametrize("with_rows", [False, True], ids=["the intent alone", "with its rows"])
+def test_the_patcher_takes_ports_down_for_the_rows_and_not_for_the_intent(
+    monkeypatch: pytest.MonkeyPatch, with_rows: bool
+) -> None:
+    """So `config qclimb apply` patches in the intent, and switchd writes what follows."""
+    box = Box(monkeypatch)
+    for port in PORTS[:3]:
+        box.world.change(Merge("PORT", port, {"admin_status": "up"}))
+    box.passes(2 * QUIET_S)
+    wanted = intent(1, 7, 5)
+    box.gcu.apply(with_what_follows(wanted, box.world.rows) if with_rows else patch(wanted, box.world.rows))
+    box.settled(1)
+    assert box.has_ours
+    assert box.gcu.taken_down == (set(PORTS[:3]) if with_rows else set())
+    assert all(box.world.rows["PORT"][port]["admin_status"] == "up" for port in PORTS[:3])
 
 
 def of_patch(operations: list[dict[str, Any]], rows: Rows) -> Patch:
