@@ -4,7 +4,7 @@ A run of the tests is to say whether a change broke something; it is no search. 
 searches: 50 times as many examples, other ones each time.
 
 Python keeps what it has compiled, even where the environment forbids it, as many a container's does: tests start Python
-hundreds of times, and half of a daemon's start is compiling.
+hundreds of times.
 """
 
 import os

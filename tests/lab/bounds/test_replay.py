@@ -125,7 +125,7 @@ def test_what_a_flow_announced_comes_with_it_unless_more_was_asked_for():
     assert trace.digest == replay(recorded, SOURCES["web"], 1, 0.5, NAMES, RATE).digest
 
 
-@pytest.mark.parametrize("name", SOURCES)
+@pytest.mark.parametrize("name", [name for name, source in SOURCES.items() if not source.parts])
 def test_the_shipped_recordings_replay_evenly_and_read_back(name):
     source = SOURCES[name]
     trace = replay(recording_of(Bounds(sources=True), name), source, 1, 0.5, NAMES, source.host_rate_mbps * 1e6)
