@@ -237,8 +237,11 @@ def test_an_intent_over_references_that_nobody_remembers_finds_the_platforms_map
 def test_what_other_ports_have_in_the_same_place_is_the_default() -> None:
     rows = applied(AZURE, [Put("DSCP_TO_TC_MAP", "SITE", AZURE_TC), Put("SCHEDULER", "site", {"type": "DWRR"})])
     for port in BARE["PORT"]:
-        rows["PORT_QOS_MAP"][port]["dscp_to_tc_map"] = "SITE"
-        rows["QUEUE"][f"{port}|5"]["scheduler"] = "site"
+        theirs = [
+            Merge("PORT_QOS_MAP", port, {"dscp_to_tc_map": "SITE"}),
+            Merge("QUEUE", f"{port}|5", {"scheduler": "site"}),
+        ]
+        rows = applied(rows, theirs)
     on = applied(rows, plan(intent(7, 5, ports=("Ethernet0",)), rows))
     after = applied(forgotten(on), plan(None, forgotten(on)))
     assert after["PORT_QOS_MAP"]["Ethernet0"]["dscp_to_tc_map"] == "SITE"
