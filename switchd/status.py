@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Self
 
 from qclimb.intent import SwitchIntent
-from qclimb.leaves import SHARES, to_row
+from qclimb.leaves import CLASS, to_row
 
 from switchd.rows import Row, Rows
 
@@ -131,12 +131,7 @@ def class_rows(intent: SwitchIntent | None, status: str = APPLIED) -> dict[str, 
         return {}
     return {
         str(one.priority): {
-            "dscp": str(one.dscp),
-            "queue": str(one.queue),
-            "path": one.path,
-            "threshold_bytes": str(one.threshold_bytes),
-            **({} if one.dynamic_th is None else {"dynamic_th": str(one.dynamic_th)}),
-            **to_row(SHARES, one),
+            **to_row(CLASS, one),
             "generation": str(intent.generation),
             "status": status,
         }

@@ -6,7 +6,7 @@ in their own words; the tests hold every leaf of both against the table. A leaf 
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -228,25 +228,19 @@ def check(value: object, leaves: Iterable[Leaf], place: str = "") -> None:
 
 def from_json(leaves: Iterable[Leaf], found: Mapping[str, Any], place: str) -> dict[str, Any]:
     """Fields of the leaves in a JSON object at a data path; a mandatory one must be there."""
-    return {
-        leaf.field: leaf.kind.from_json(found[leaf.name], f"{place}/{leaf.name}")
-        if leaf.name in found
-        else _absent(leaf, found, leaf.name, place)
-        for leaf in leaves
-    }
+    return {leaf.field: _read(leaf, found, leaf.name, leaf.kind.from_json, place, "/") for leaf in leaves}
 
 
 def from_row(leaves: Iterable[Leaf], row: Mapping[str, Any], place: str) -> dict[str, Any]:
     """Fields of the leaves in a row; a mandatory one must be there."""
-    return {
-        leaf.field: leaf.kind.from_text(row[leaf.field], f"{place} {leaf.field}")
-        if leaf.field in row
-        else _absent(leaf, row, leaf.field, place)
-        for leaf in leaves
-    }
+    return {leaf.field: _read(leaf, row, leaf.field, leaf.kind.from_text, place, " ") for leaf in leaves}
 
 
-def _absent(leaf: Leaf, found: Mapping[str, Any], name: str, place: str) -> Any:
+def _read(
+    leaf: Leaf, found: Mapping[str, Any], name: str, reading: Callable[[Any, str], Any], place: str, between: str
+) -> Any:
+    if name in found:
+        return reading(found[name], f"{place}{between}{name}")
     return required(found, name, place, IntentError) if leaf.is_mandatory else leaf.default
 
 
