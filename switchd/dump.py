@@ -5,7 +5,6 @@ the ASIC's objects are named. `python3 -m switchd.dump` in the container; on sev
 """
 
 import json
-import os
 from typing import Any
 
 import click
@@ -17,6 +16,7 @@ from qclimb.options import version_option
 with named():
     from switchd.backend import open_database
     from switchd.db import APPL, COUNTERS, Database, DatabaseLost
+    from switchd.namespaces import several
     from switchd.plan import READ_TABLES
     from switchd.status import TABLES as STATE_TABLES
 
@@ -61,10 +61,8 @@ def dumped(db: Database) -> dict[str, Any]:
 @named()
 def main(url: str, backend: str, namespace: tuple[str, ...]) -> None:
     """Print what qclimb reads and tells on this switch, as JSON."""
-    count = os.environ.get("NAMESPACE_COUNT", "")
-    several = [f"asic{n}" for n in range(int(count))] if count.isdecimal() and int(count) > 1 else [""]
     found: dict[str, Any] = {}
-    for name in namespace or several:
+    for name in namespace or several() or [""]:
         try:
             db = open_database(backend, url, name)
             found[name or "switch"] = dumped(db)

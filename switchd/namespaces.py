@@ -1,6 +1,7 @@
 """Where the databases of one ASIC are, on a switch that has several: SONiC's database_global.json tells."""
 
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,12 @@ GLOBAL = Path("/var/run/redis/sonic-db/database_global.json")
 def is_namespace(name: str) -> bool:
     """Whether this is SONiC's name of an ASIC's namespace."""
     return re.fullmatch("asic[0-9]{1,3}", name) is not None
+
+
+def several() -> list[str]:
+    """The namespaces of a switch that has several ASICs, as SONiC tells its containers; [] where there is one."""
+    count = os.environ.get("NAMESPACE_COUNT", "")
+    return [f"asic{n}" for n in range(int(count))] if re.fullmatch("[0-9]{1,3}", count) and int(count) > 1 else []
 
 
 def redis_of(namespace: str, file: Path = GLOBAL) -> str:

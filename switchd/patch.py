@@ -23,6 +23,7 @@ with named():
     from switchd.intents import intent_changes, intent_of
     from switchd.migrations import check_not_newer
     from switchd.names import Tags
+    from switchd.namespaces import several
     from switchd.plan import plan
     from switchd.rows import EMPTY, Change, Row, Rows, applied
     from switchd.wanted import PathBackend
@@ -111,7 +112,7 @@ def admitted(rows: Rows, state: str) -> SwitchIntent:
 @click.argument("file", required=False, type=click.Path(dir_okay=False, allow_dash=True))
 @click.option("--admin-state", type=click.Choice(["enabled", "disabled"]), help="Of the present intent, without FILE.")
 @click.option("--redis", "url", default="unix:///var/run/redis/redis.sock", show_default=True, metavar="URL", help=URL)
-@click.option("-n", "--namespace", default="", metavar="NAME", help="Of several ASICs: asic0, asic1, ...")
+@click.option("-n", "--namespace", default="", metavar="NAME", help="Of several ASICs one: asic0, ...")
 @click.option("--backend", type=click.Choice(BACKENDS), default="auto", show_default=True, help="As switchd.")
 @click.option(
     "--paths", type=click.Choice(["acl", "none"]), default="acl", show_default=True, help="As switchd has it."
@@ -133,6 +134,8 @@ def main(
     """
     if (file is None) == (admin_state is None):
         raise click.UsageError("give either FILE or --admin-state")
+    if not namespace and (names := several()):
+        raise click.UsageError(f"-n: expected one of {', '.join(names)}: each ASIC has an intent of its own")
     try:
         db = open_database(backend, url, namespace)
         rows = db.get_tables(WATCHED_TABLES)

@@ -5,7 +5,7 @@ what was counted since.
 """
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -33,11 +33,21 @@ def counters(namespace: str | None) -> None:
 
     For this user alone; nothing in the switch is reset.
     """
-    with show.database(namespace) as db:
-        oids = set(dict(db.get_all(db.COUNTERS_DB, "COUNTERS_QUEUE_NAME_MAP") or {}).values())
-        names = [sai for _, _, sai in counted.COUNTER_FIELDS]
-        rows = {oid: dict(db.get_all(db.COUNTERS_DB, f"COUNTERS:{oid}") or {}) for oid in sorted(oids)}
-    kept = {oid: {name: row[name] for name in names if name in row} for oid, row in rows.items()}
+    with show.databases(namespace) as dbs:
+        for name, db in dbs.items():
+            keep(name, counts(db))
+
+
+def counts(db: Any) -> dict[str, dict[str, str]]:
+    """The counters of every queue, by object id."""
+    oids = set(dict(db.get_all(db.COUNTERS_DB, "COUNTERS_QUEUE_NAME_MAP") or {}).values())
+    names = [sai for _, _, sai in counted.COUNTER_FIELDS]
+    rows = {oid: dict(db.get_all(db.COUNTERS_DB, f"COUNTERS:{oid}") or {}) for oid in sorted(oids)}
+    return {oid: {name: row[name] for name in names if name in row} for oid, row in rows.items()}
+
+
+def keep(namespace: str, kept: dict[str, dict[str, str]]) -> None:
+    """Raises UsageError where the user's files can't be written."""
     file = counted.cleared_file(namespace)
     try:
         file.parent.mkdir(parents=True, exist_ok=True)

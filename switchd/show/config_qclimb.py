@@ -19,7 +19,9 @@ See `show qclimb`.\
 help_names = {"help_option_names": ["-h", "--help"]}
 
 
-namespace_option = click.option("-n", "--namespace", metavar="NAME", help="Of several ASICs: asic0, asic1, ...")
+namespace_option = click.option(
+    "-n", "--namespace", metavar="NAME", help="Of several ASICs one has to be named: asic0, ..."
+)
 rows_option = click.option(
     "--with-rows",
     is_flag=True,

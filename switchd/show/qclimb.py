@@ -34,6 +34,8 @@ STATUS_FIELDS = (
     ("Daemon", "daemon"),
     ("gNMI", "gnmi"),
 )
+NAMESPACE = "qclimb.namespace"
+"""where a command finds which namespace it is asked of, in the meta of its context"""
 DEAD_AFTER_S = 20
 """the daemon tells that it lives every 5 s"""
 CLASS_FIELDS = (
@@ -48,14 +50,16 @@ CLASS_FIELDS = (
     ("Status", "status"),
     ("Alarm", "alarm"),
 )
+Answer = tuple[Any, str]
+"""what a command says of one namespace: for machines, and for people"""
 help_names = {"help_option_names": ["-h", "--help"]}
-namespace_option = click.option("-n", "--namespace", metavar="NAME", help="Of several ASICs: asic0, asic1, ...")
+namespace_option = click.option("-n", "--namespace", metavar="NAME", help="Of several ASICs one, like asic0; or all.")
 json_option = click.option("-j", "--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 @contextmanager
-def database(namespace: str | None) -> Iterator[Any]:
-    """The databases of one namespace; a redis that can't be reached is one sentence and status 2."""
+def databases(namespace: str | None) -> Iterator[dict[str, Any]]:
+    """The databases by namespace; a redis that can't be reached is one sentence and status 2."""
     context = click.get_current_context()
     try:
         found = context.find_root().obj
@@ -71,16 +75,16 @@ def database(namespace: str | None) -> Iterator[Any]:
         context.exit(2)
 
 
-def of_namespace(clients: dict[str, Any], namespace: str | None) -> Any:
-    """A connector by namespace; the one that there is where none is told. On several ASICs "" is none of them."""
-    names = sorted(name for name in clients if name) or [""]
-    if namespace is None and len(names) == 1:
-        namespace = names[0]
-    if namespace is None or namespace not in names:
-        told = "" if namespace is None else f" instead of {namespace!r}"
+def of_namespace(clients: dict[str, Any], namespace: str | None) -> dict[str, Any]:
+    """The connectors that are meant, as SONiC's own commands take -n: all where none is named.
+
+    On several ASICs "" is none of them: there it has the host's databases.
+    """
+    names = sorted((name for name in clients if name), key=natural) or [""]
+    if namespace is not None and namespace not in names:
         expected = f"expected one of {', '.join(names)}" if names[0] else "this switch has no namespaces"
-        raise click.UsageError(f"-n: {expected}{told}")
-    return clients[namespace]
+        raise click.UsageError(f"-n: {expected} instead of {namespace!r}")
+    return {name: clients[name] for name in (names if namespace is None else [namespace])}
 
 
 def is_redis(error: Exception) -> bool:
@@ -154,32 +158,40 @@ def class_rows(db: Any) -> dict[str, dict[str, str]]:
     return state_rows(db, "QCLIMB_CLASS_STATE")
 
 
-def tell(as_json: bool, value: Any, rows: list[list[Any]], headers: list[str]) -> None:
-    """One answer, in either form."""
-    if as_json:
-        click.echo(json.dumps(value, indent=4))
-    else:
-        table = tabulate(rows, headers, missingval="N/A", disable_numparse=True)
-        click.echo(table.encode(errors="backslashreplace").decode())  # a row may hold any bytes
+def table(rows: list[list[Any]], headers: list[str]) -> str:
+    """Rows for people."""
+    text = tabulate(rows, headers, missingval="N/A", disable_numparse=True)
+    return text.encode(errors="backslashreplace").decode()  # a row may hold any bytes
 
 
-def ran(db: Any, as_json: bool) -> bool:
-    """Whether there is something to show; says so if not."""
-    if status_row(db):
-        return True
-    click.echo("{}" if as_json else NEVER_RAN)
-    return False
+def answers(dbs: dict[str, Any], answer: Callable[..., Answer], words: dict[str, Any]) -> dict[str, Answer]:
+    """What a command says of each namespace. A port that one of them has is not missed in the others."""
+    context, found, missed = click.get_current_context(), {}, None
+    for name, db in dbs.items():
+        context.meta[NAMESPACE] = name
+        try:
+            found[name] = answer(db, **words) if status_row(db) else ({}, NEVER_RAN)
+        except click.BadParameter as error:
+            missed = error
+    if missed and all(text == NEVER_RAN for _, text in found.values()):
+        raise missed
+    return found
 
 
-def command(example: str) -> Callable[[Callable[..., None]], click.Command]:
-    """A sub-command with -n and -j; it is called with the databases, where qclimb ever ran."""
+def command(example: str) -> Callable[[Callable[..., Answer]], click.Command]:
+    """A sub-command with -n and -j; called with the databases of a namespace where qclimb ever ran."""
 
-    def made(tell_it: Callable[..., None]) -> click.Command:
-        @wraps(tell_it)
+    def made(answer: Callable[..., Answer]) -> click.Command:
+        @wraps(answer)
         def called(namespace: str | None, as_json: bool, **words: Any) -> None:
-            with database(namespace) as db:
-                if ran(db, as_json):
-                    tell_it(db, as_json, **words)
+            with databases(namespace) as dbs:
+                found = answers(dbs, answer, words)
+            if as_json:
+                values = {name: value for name, (value, _) in found.items()}
+                click.echo(json.dumps(values if len(dbs) > 1 else next(iter(values.values())), indent=4))
+                return
+            for name, (_, text) in found.items():
+                click.echo(f"For namespace {name}:\n{text}\n" if len(dbs) > 1 else text)
 
         with_options = namespace_option(json_option(called))
         return qclimb.command(context_settings=help_names, epilog=f"Example: show qclimb {example}")(with_options)
@@ -207,50 +219,49 @@ def qclimb(context: click.Context, namespace: str | None, as_json: bool) -> None
 
 
 @command("status --json")
-def status(db: Any, as_json: bool) -> None:
+def status(db: Any) -> Answer:
     """Show which generation of the intent is applied, or why not."""
     row = status_row(db)
     refused = [port for port, one in port_rows(db).items() if "reason" in one]
-    table = [[title, row.get(name, "N/A")] for title, name in STATUS_FIELDS]
+    lines = [[title, row.get(name, "N/A")] for title, name in STATUS_FIELDS]
     if row.get("commit"):
-        table.append(["Commit", commit(row)])
+        lines.append(["Commit", commit(row)])
     alarms = [priority for priority, one in class_rows(db).items() if "alarm" in one]
     if refused:
-        table.append(["Ports not applied", f"{len(refused)}: {', '.join(refused)} (show qclimb ports)"])
+        lines.append(["Ports not applied", f"{len(refused)}: {', '.join(refused)} (show qclimb ports)"])
     if alarms:
-        table.append(["Alarms", f"of priority {', '.join(alarms)} (show qclimb classes)"])
-    tell(as_json, row, table, [])
+        lines.append(["Alarms", f"of priority {', '.join(alarms)} (show qclimb classes)"])
+    return row, table(lines, [])
 
 
 @command("ports")
-def ports(db: Any, as_json: bool) -> None:
+def ports(db: Any) -> Answer:
     """Show on which ports the intent holds, and why not on the others."""
     rows = port_rows(db)
-    table = [
+    lines = [
         [port, row.get("status"), "; ".join(row[name] for name in ("reason", "buffers", "limits") if row.get(name))]
         for port, row in rows.items()
     ]
-    tell(as_json, rows, table, ["Interface", "Status", "Reason"])
+    return rows, table(lines, ["Interface", "Status", "Reason"])
 
 
 @command("asic")
-def asic(db: Any, as_json: bool) -> None:
+def asic(db: Any) -> Answer:
     """Show where the ASIC lacks what was written."""
     rows = state_rows(db, "QCLIMB_ASIC_STATE")
     names = ("status", "wanted", "found", "reason")
-    table = [[place, *(row.get(name) for name in names)] for place, row in rows.items()]
-    if table or as_json:
-        tell(as_json, rows, table, ["Reference", *(name.capitalize() for name in names)])
-    else:
-        click.echo(f"No difference: {status_row(db).get('verified', 'nothing was compared yet')}")
+    lines = [[place, *(row.get(name) for name in names)] for place, row in rows.items()]
+    if not lines:
+        return rows, f"No difference: {status_row(db).get('verified', 'nothing was compared yet')}"
+    return rows, table(lines, ["Reference", *(name.capitalize() for name in names)])
 
 
 @command("classes")
-def classes(db: Any, as_json: bool) -> None:
+def classes(db: Any) -> Answer:
     """Show DSCP and queue of each applied priority; 0 is served first."""
     rows = class_rows(db)
-    table = [[priority, *(row.get(name) for _, name in CLASS_FIELDS)] for priority, row in rows.items()]
-    tell(as_json, rows, table, ["Priority", *(title for title, _ in CLASS_FIELDS)])
+    lines = [[priority, *(row.get(name) for _, name in CLASS_FIELDS)] for priority, row in rows.items()]
+    return rows, table(lines, ["Priority", *(title for title, _ in CLASS_FIELDS)])
 
 
 def register(cli: click.Group) -> None:

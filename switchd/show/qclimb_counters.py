@@ -67,7 +67,7 @@ def since(count: int | None, before: Any) -> int | None:
     return count if count is None or old is None or count < old else count - old
 
 
-def cleared(namespace: str | None) -> dict[str, dict[str, str]]:
+def cleared(namespace: str) -> dict[str, dict[str, str]]:
     """The counters by object id when this user cleared them; {} if he did not."""
     with suppress(OSError, ValueError):
         found = json.loads(cleared_file(namespace).read_text())
@@ -76,14 +76,14 @@ def cleared(namespace: str | None) -> dict[str, dict[str, str]]:
     return {}
 
 
-def cleared_file(namespace: str | None) -> Path:
+def cleared_file(namespace: str) -> Path:
     """Where `sonic-clear` keeps them, as SONiC's own commands do (utilities_common.cli.UserCache)."""
     directory = Path.home() / ".cache" / "qclimb"
     with suppress(ImportError):
         from utilities_common.cli import UserCache
 
         directory = Path(UserCache(app_name="qclimb").get_directory())
-    return directory / f"counters{namespace or ''}.json"
+    return directory / f"counters{namespace}.json"
 
 
 def rule_totals(db: Any, rules: str) -> dict[str, Any]:
@@ -129,35 +129,33 @@ def spine_rows(db: Any) -> dict[str, dict[str, Any]]:
 
 @first.command("counters Ethernet0")
 @click.argument("interface", required=False)
-def counters(db: Any, as_json: bool, interface: str | None) -> None:
+def counters(db: Any, interface: str | None) -> first.Answer:
     """Show the queue counters of each priority.
 
     Of INTERFACE, or of every port that was granted to qclimb; since `sonic-clear qclimb counters`.
     """
-    namespace = click.get_current_context().params["namespace"]
-    rows = counter_rows(db, interface, cleared(namespace))
+    rows = counter_rows(db, interface, cleared(click.get_current_context().meta[first.NAMESPACE]))
     headers = ["Interface", "Priority", "Queue", *(title for title, _, _ in COUNTER_FIELDS)]
-    first.tell(as_json, rows, [list(row.values()) for row in rows], headers)
+    return rows, first.table([list(row.values()) for row in rows], headers)
 
 
 @first.command("paths")
-def paths(db: Any, as_json: bool) -> None:
+def paths(db: Any) -> first.Answer:
     """Show which spine each priority takes, and what the spines are."""
     classes, spines = path_rows(db), spine_rows(db)
-    table = [[priority, *(row[name] for _, name in PATH_FIELDS)] for priority, row in classes.items()]
-    headers = ["Priority", *(title for title, _ in PATH_FIELDS)]
-    first.tell(as_json, {"classes": classes, "spines": spines}, table, headers)
-    if spines and not as_json:
+    lines = [[priority, *(row[name] for _, name in PATH_FIELDS)] for priority, row in classes.items()]
+    text = first.table(lines, ["Priority", *(title for title, _ in PATH_FIELDS)])
+    if spines:
         below = [[spine, *(row[name] for _, name in SPINE_FIELDS)] for spine, row in spines.items()]
-        click.echo()
-        first.tell(False, None, below, ["Spine", *(title for title, _ in SPINE_FIELDS)])
+        text += "\n\n" + first.table(below, ["Spine", *(title for title, _ in SPINE_FIELDS)])
+    return {"classes": classes, "spines": spines}, text
 
 
 @first.command("frr")
-def frr(db: Any, as_json: bool) -> None:
+def frr(db: Any) -> first.Answer:
     """Show what to configure in FRR so that routes share as wanted."""
     found = {spine: row.get("frr", "") for spine, row in first.state_rows(db, "QCLIMB_PATH_STATE").items()}
-    click.echo(json.dumps(found, indent=4) if as_json else "\n".join(found.values()) or "No shares are wanted")
+    return found, "\n".join(found.values()) or "No shares are wanted"
 
 
 def register(cli: click.Group) -> None:

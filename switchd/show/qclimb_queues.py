@@ -67,7 +67,7 @@ def covering(rows: dict[str, dict[str, str]], port: str, queue: int | None) -> d
 
 @first.command("queues Ethernet0")
 @click.argument("interface", required=False)
-def queues(db: Any, as_json: bool, interface: str | None) -> None:
+def queues(db: Any, interface: str | None) -> first.Answer:
     """Show scheduler, limit, ECN and buffer of each granted queue.
 
     Of INTERFACE, or of every port that holds the intent; as CONFIG_DB has them.
@@ -75,23 +75,23 @@ def queues(db: Any, as_json: bool, interface: str | None) -> None:
     rows = queue_rows(db, interface)
     names = ("interface", "queue", "priority", *(name for _, name in QUEUE_FIELDS))
     headers = ["Interface", "Queue", "Priority", *(title for title, _ in QUEUE_FIELDS)]
-    first.tell(as_json, rows, [[row.get(name) for name in names] for row in rows], headers)
+    return rows, first.table([[row.get(name) for name in names] for row in rows], headers)
 
 
 @first.command("policy")
-def policy(db: Any, as_json: bool) -> None:
+def policy(db: Any) -> first.Answer:
     """Show the intent: where each priority begins and goes."""
     whole, shares = first.config_row(db, "QCLIMB|global"), first.config_rows(db, "QCLIMB_PATH")
     classes = first.config_rows(db, "QCLIMB_CLASS")
-    table = [[priority, *(row.get(name) for _, name in POLICY_FIELDS)] for priority, row in classes.items()]
-    if not as_json:
-        ecn = f"{whole.get('ecn_min_bytes', 'none')} to {whole.get('ecn_max_bytes', 'none')} bytes"
-        click.echo(f"Generation {whole.get('generation', 'none')}, {whole.get('admin_state', 'disabled')}; ECN {ecn}")
-        click.echo(f"Ports: {whole.get('ports') or 'all'}")
-        for name, row in shares.items():
-            click.echo(f"Share of {name}: {row.get('share', 'N/A')}")
-    told = {"global": whole, "classes": classes, "paths": shares}
-    first.tell(as_json, told, table, ["Priority", *(title for title, _ in POLICY_FIELDS)])
+    lines = [[priority, *(row.get(name) for _, name in POLICY_FIELDS)] for priority, row in classes.items()]
+    ecn = f"{whole.get('ecn_min_bytes', 'none')} to {whole.get('ecn_max_bytes', 'none')} bytes"
+    text = [
+        f"Generation {whole.get('generation', 'none')}, {whole.get('admin_state', 'disabled')}; ECN {ecn}",
+        f"Ports: {whole.get('ports') or 'all'}",
+        *(f"Share of {name}: {row.get('share', 'N/A')}" for name, row in shares.items()),
+        first.table(lines, ["Priority", *(title for title, _ in POLICY_FIELDS)]),
+    ]
+    return {"global": whole, "classes": classes, "paths": shares}, "\n".join(text)
 
 
 def register(cli: click.Group) -> None:

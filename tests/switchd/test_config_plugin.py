@@ -59,6 +59,19 @@ def test_an_intent_is_patched_in_with_its_rows_where_that_is_asked_for(given: Pa
     assert patch["/QCLIMB_PREVIOUS"]["Ethernet0"] == {}
 
 
+def test_of_several_asics_one_has_to_be_named_for_each_has_its_intent(
+    given: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NAMESPACE_COUNT", "2")
+    for words, text in ((("apply", "-"), json.dumps(INTENT.to_gnmi())), (("enable",), ""), (("disable",), "")):
+        status, said = run(*words, text=text)
+        assert (status, said.splitlines()) == (
+            2,
+            ["Error: -n: expected one of asic0, asic1: each ASIC has an intent of its own"],
+        )
+    assert not given.exists()
+
+
 def test_disable_gives_back_in_one_patch(given: Path, server: Redis) -> None:
     server.load(INTENT.to_config_db())
     assert run("disable")[0] == 0

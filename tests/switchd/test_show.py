@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from click.testing import CliRunner
 
 from switchd.show import clear_qclimb, plain, qclimb_counters, qclimb_queues
 from switchd.show import qclimb as plugin
-from tests.switchd.stand import COUNTERS, STATE, Redis
+from tests.switchd.stand import COUNTERS, STATE, Redis, running_redis
 
 
 def shown(server: Redis, *words: str) -> str:
@@ -163,7 +164,7 @@ def test_counters_are_told_since_this_user_cleared_them(
     server: Redis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        qclimb_counters, "cleared_file", lambda namespace: tmp_path / "cache" / f"counters{namespace or ''}.json"
+        qclimb_counters, "cleared_file", lambda namespace: tmp_path / "cache" / f"counters{namespace}.json"
     )
     ran(server)
     clear = click.Group("sonic-clear")
@@ -211,19 +212,55 @@ def test_queues_and_policy_tell_what_config_db_says(server: Redis) -> None:
     assert json.loads(shown(server, "policy", "--json"))["classes"]["0"]["max_share"] == "0.5"
 
 
-def test_of_several_asics_one_has_to_be_named(server: Redis) -> None:
-    ran(server)
-    one = plain.PlainDb(server.url)
-    one.db_clients = {"": plain.PlainDb("unix:///none"), "asic0": one, "asic1": one}
-    show = click.Group("show")
-    plugin.register(show)
+@pytest.fixture
+def asics(server: Redis) -> Iterator[plain.PlainDb]:
+    """What `show` brings along on a switch with two ASICs, which have different ports; "" has the host's databases."""
+    with running_redis() as other:
+        ran(server)
+        other.db(STATE).hset("QCLIMB_STATUS|global", "applied_generation", "9")
+        found = plain.PlainDb("unix:///none")
+        found.db_clients = {"": found, "asic0": plain.PlainDb(server.url), "asic1": plain.PlainDb(other.url)}
+        yield found
 
-    def told(*words: str) -> str:
-        return CliRunner().invoke(show, ["qclimb", *words], obj=one).output
 
-    assert "expected one of asic0, asic1" in told("status")
-    assert "expected one of asic0, asic1 instead of 'asic9'" in told("status", "-n", "asic9")
-    assert "enabled" in told("status", "-n", "asic1")
+def called(group: Any, asics: plain.PlainDb, *words: str) -> str:
+    """What a plug-in says on a switch with two ASICs."""
+    root = click.Group()
+    group.register(root)
+    return CliRunner().invoke(root, ["qclimb", *words], obj=asics).output
+
+
+def test_of_several_asics_each_is_told_or_the_one_that_is_named(asics: plain.PlainDb) -> None:
+    said = called(plugin, asics, "status")
+    assert said.index("For namespace asic0:") < said.index("queue 3") < said.index("For namespace asic1:")
+    told = json.loads(called(plugin, asics, "-j"))
+    assert {name: row["applied_generation"] for name, row in told.items()} == {"asic0": "4", "asic1": "9"}
+    for words in (("-n", "asic1"), ("status", "-n", "asic1")):
+        assert json.loads(called(plugin, asics, *words, "-j"))["applied_generation"] == "9"
+        assert "For namespace" not in called(plugin, asics, *words)
+    assert "expected one of asic0, asic1 instead of 'asic9'" in called(plugin, asics, "status", "-n", "asic9")
+    assert list(json.loads(called(plugin, asics, "counters", "-j"))) == ["asic0", "asic1"]
+
+
+def test_a_port_is_found_on_whichever_asic_has_it(asics: plain.PlainDb) -> None:
+    assert list(json.loads(called(plugin, asics, "counters", "Ethernet8", "-j"))) == ["asic0"]
+    assert "For namespace asic1" not in called(plugin, asics, "counters", "Ethernet8")
+    assert "'Ethernet99' is no port" in called(plugin, asics, "counters", "Ethernet99")
+    assert "'Ethernet8' is no port" in called(plugin, asics, "counters", "Ethernet8", "-n", "asic1")
+
+
+def test_counters_of_each_asic_are_cleared_or_of_the_one_that_is_named(
+    asics: plain.PlainDb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for words, files in ((("-n", "asic1"), {"countersasic1.json"}), ((), {"countersasic0.json", "countersasic1.json"})):
+        assert called(clear_qclimb, asics, "counters", *words) == ""
+        assert {file.name for file in (tmp_path / ".cache/qclimb").iterdir()} == files
+    rows = json.loads(called(plugin, asics, "counters", "Ethernet8", "-j", "-n", "asic0"))
+    assert rows[0]["packets"] == 0
+
+
+def test_a_switch_with_one_asic_has_no_namespaces(server: Redis) -> None:
     assert "this switch has no namespaces instead of 'asic0'" in shown(server, "status", "-n", "asic0")
 
 
