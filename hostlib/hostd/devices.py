@@ -22,8 +22,12 @@ from hostlib.hostd.errors import HostdError
 from hostlib.hostd.tools import run
 
 DIRECTIONS = ("egress", "ingress")
-PREFERENCE = "4747"
-"""Of our filters at a device's clsact: whatever else is there keeps its place."""
+FIRST, LATE, HANDLE = "1", "4747", "0x4747"
+"""Preferences of our filters at a device's clsact, and their handle. Of one preference the newest filter is asked first
+(cls_bpf keeps them so), and ours lets every packet go on to the next: it stands before another's that ends a packet's
+way, and that one keeps its place. A preference 1 of another protocol or kind takes no second filter."""
+NO_TCX = "by clsact (this kernel has no tcx: Linux 6.6)"
+BEHIND = f"by clsact behind another's filter of preference {FIRST}, which may end packets' way before it"
 CLONE_NEWNET = 0x40000000
 OWN = Path("/proc/thread-self/ns/net")
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -89,40 +93,49 @@ def within(namespace: Path, act: Callable[[], None]) -> None:
         raise failed[0]
 
 
-def keep(place: Path, programs: Path, devices: Iterable[str]) -> set[str]:
-    """Has the programs at these devices of this thread's namespace; returns the names of the links below `place`.
-
-    Where the kernel has no tcx, filters at clsact: of the same names, but there is no link.
+def keep(place: Path, programs: Path, devices: Iterable[str]) -> dict[str, str]:
+    """Has the programs at these devices of this thread's namespace; returns the names of the links below `place`, and
+    of each what there is to say of it: nothing (tcx), NO_TCX or BEHIND (filters at clsact: there is no link).
 
     Raises:
         BpfError, DeviceError: refused.
     """
-    names = set()
+    names = {}
     number = OWN.stat().st_ino
     for device in devices:
         check_device(device)
         index = socket.if_nametoindex(device)
         for direction in DIRECTIONS:
             name = f"{number}-{index}-{direction}"
-            names.add(name)
+            names[name] = ""
             try:
                 bpf.join_device(programs / direction, index, direction, place / name)
             except BpfError as error:
                 if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):
                     raise
-                _by_clsact(device, direction, programs / direction)
+                names[name] = _by_clsact(device, direction, programs / direction)
         if (place / f"{number}-{index}-egress").exists():
             detach(device)  # what an older hostd left
     return names
 
 
-def _by_clsact(device: str, direction: str, program: Path) -> None:
+def _by_clsact(device: str, direction: str, program: Path) -> str:
     if "clsact" not in run("tc", "qdisc", "show", "dev", device):
         run("tc", "qdisc", "add", "dev", device, "clsact")
-    run(
-        *("tc", "filter", "replace", "dev", device, direction, "pref", PREFERENCE, "handle", "1", "protocol", "all"),
-        *("bpf", "direct-action", "object-pinned", str(program)),
-    )
+    filters = ("tc", "filter", "replace", "dev", device, direction)
+    ours = ("handle", HANDLE, "protocol", "all", "bpf", "direct-action", "object-pinned", str(program))
+    try:
+        run(*filters, "pref", FIRST, *ours)
+    except HostdError:
+        run(*filters, "pref", LATE, *ours)
+        return BEHIND
+    _remove(device, direction, "pref", LATE)  # of an older hostd's, or of a time when another's was first
+    return NO_TCX
+
+
+def _remove(device: str, direction: str, *what: str) -> None:
+    with contextlib.suppress(HostdError):
+        run("tc", "filter", "del", "dev", device, direction, *what)
 
 
 def detach(device: str) -> None:
@@ -131,5 +144,5 @@ def detach(device: str) -> None:
         if "clsact" not in run("tc", "qdisc", "show", "dev", device):
             return
     for direction in DIRECTIONS:
-        with contextlib.suppress(HostdError):
-            run("tc", "filter", "del", "dev", device, direction, "pref", PREFERENCE)
+        _remove(device, direction, "pref", FIRST, "handle", HANDLE, "protocol", "all", "bpf")
+        _remove(device, direction, "pref", LATE)

@@ -101,7 +101,7 @@ class Tagger:
         self._use_filter = use_filter
         self._object = object_file
         self._cgroups = cgroups
-        self._at: set[str] = set()
+        self._at: dict[str, str] = {}
         self._namespaces: set[int] = set()
         self._loaded: Loaded | None = None
         self._told: bytes | None = None
@@ -222,9 +222,8 @@ class Tagger:
         has_group = self._bpf.joinpath("flows").stat().st_mode & 0o070
         who = "" if has_group else f"; there is no group {GROUP}: for root's programs only"
         where = ", ".join(self._devices) or f"{len(self._at) // len(devices.DIRECTIONS)} devices"
-        has_tcx = all((self._bpf / "links" / name).exists() for name in self._at)
-        how = "" if has_tcx else " by clsact (this kernel has no tcx: Linux 6.6)"
-        return f"at {where}{how}, filter {'on' if self._use_filter else 'off'}: {counted}{who}"
+        how = " and ".join(sorted(set(self._at.values()) - {""}))
+        return f"at {where}{how and ' ' + how}, filter {'on' if self._use_filter else 'off'}: {counted}{who}"
 
     def counts(self) -> dict[str, int]:
         """Packets since the maps were made, by what was done to them.

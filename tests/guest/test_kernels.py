@@ -45,13 +45,12 @@ CLIMBS = (
 )
 LIFE = (
     "test_it_outlives_hostd_is_taken_over_and_goes_when_told",
-    "test_a_classifier_at_clsact_goes_on_beside_it",
+    "test_a_classifier_at_clsact_goes_on_beside_it[all-True]",
     "test_a_container_is_reached_in_its_own_namespace[False]",
 )
 DCTCP = ("test_with_marks_the_queue_stays_near_the_mark_and_without_it_fills",)
 FABRIC = (
     "test_every_host_reaches_every_other",
-    "test_a_first_served_flow_overtakes_bulk_that_is_last_served",
     "test_the_order_of_service_follows_the_program",
     "test_a_queue_with_wred_marks_ecn_and_only_for_those_who_ask",
 )

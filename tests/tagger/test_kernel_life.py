@@ -135,15 +135,25 @@ def test_another_user_of_tcx_does_not_starve_it(pair, passes, static_c):  # noqa
     assert bpf.device_of(root / "theirs" / "link") == index
 
 
-def test_a_classifier_at_clsact_goes_on_beside_it(pair, passes, static_c):  # noqa: F811
+@pytest.mark.parametrize("has_tcx", [True, False])
+@pytest.mark.parametrize("kind", ["all", "ip"])
+def test_a_classifier_at_clsact_goes_on_beside_it(pair, passes, static_c, monkeypatch, has_tcx, kind):  # noqa: F811
     host, b = pair
+    if not has_tcx:
+        monkeypatch.setattr(bpf, "join_device", refuse)
     tc = ["ip", "netns", "exec", host.netns, "tc"]
     subprocess.run([*tc, "qdisc", "add", "dev", "e0", "clsact"], check=True)
-    theirs = ["dev", "e0", "egress", "pref", "1"]
+    theirs = ["dev", "e0", "egress", "protocol", kind, "pref", "1"]
     subprocess.run([*tc, "filter", "add", *theirs, "bpf", "da", "obj", passes, "sec", "tc"], check=True)
+    ours = ["dev", "e0", "egress", "pref", "4747"]
+    subprocess.run([*tc, "filter", "add", *ours, "handle", "1", "bpf", "da", "obj", passes, "sec", "tc"], check=True)
     with kernel_mode(host, policy()) as a:
-        assert is_marked(a, b, static_c)
-    assert "passes" in subprocess.check_output([*tc, "filter", "show", *theirs], text=True)
+        comes_late = not has_tcx and kind != "all"
+        assert is_marked(a, b, static_c) != comes_late
+        assert ("by clsact behind another's filter of preference 1" in a.tagger.status) == comes_late
+    left = subprocess.check_output([*tc, "filter", "show", *theirs], text=True)
+    assert "passes" in left and "egress" not in left
+    assert not subprocess.check_output([*tc, "filter", "show", *ours], text=True), "an older hostd's goes, too"
 
 
 def test_ten_thousand_sockets_are_served(pair):
