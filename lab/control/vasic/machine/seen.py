@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 from lab.control.vasic.machine.buffers import OF_QUEUE
@@ -64,9 +65,7 @@ class Seen:
         """The map that is bound, under its name."""
         if oid in (None, NULL):
             return {}
-        _, key, value = MAPS_TOLD[name]
-        listed = json.loads(self._objects["QOS_MAP"][str(oid)][MAP_LIST])["list"]
-        return {name: {str(entry["key"][key]): entry["value"][value] for entry in listed}}
+        return {name: dict(_map(self._objects["QOS_MAP"][str(oid)][MAP_LIST], name))}
 
     def queue(self, port: Port, index: int) -> Told:
         """One queue."""
@@ -139,6 +138,12 @@ class Seen:
             elif name.startswith("FIELD_"):
                 told[name.removeprefix("FIELD_")] = value.replace("&mask:", "/")
         return told
+
+
+@lru_cache(maxsize=256)
+def _map(listed: str, name: str) -> Told:
+    _, key, value = MAPS_TOLD[name]
+    return {str(entry["key"][key]): entry["value"][value] for entry in json.loads(listed)["list"]}
 
 
 def _wred(row: Mapping[str, str]) -> Told:
