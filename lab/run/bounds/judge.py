@@ -14,8 +14,10 @@ from lab.experiment.flows import Flows
 from lab.experiment.intervals import Interval
 from lab.run.bounds.figures import Figure, Job, of_figure
 from lab.run.bounds.schemes import VARIANTS, is_told
+from lab.workload.mixture import part_of
 from lab.workload.passes import PassResult
 from lab.workload.services import PUBLISHED
+from lab.workload.sources import SOURCES
 
 STATISTICS = (("small", "mean"), ("small", "p99"), ("medium", "mean"), ("all", "mean"))
 
@@ -91,8 +93,17 @@ def cells(figure: Figure, results: Mapping[Job, PassResult], wanted: Sequence[Jo
             }
             samples = {name: flows.flows_of(results_of, PUBLISHED) for name, results_of in passes.items()}
             ids = np.concatenate([result.id for result in next(iter(passes.values()))]).astype(np.int64)
-            found.append(Cell(figure, trace, load, tuple(seeds), samples, ids))
+            whole = Cell(figure, trace, load, tuple(seeds), samples, ids)
+            found += [whole, *(of_part(whole, name) for name, _ in SOURCES[trace].parts)]
     return found
+
+
+def of_part(cell: Cell, name: str) -> Cell:
+    """The flows of one part of a mixture."""
+    services = next(iter(cell.samples.values())).service
+    chosen = np.array([part_of(str(service)) == name for service in services], bool)
+    samples = {variant: where(sample, chosen) for variant, sample in cell.samples.items()}
+    return replace(cell, trace=f"{name} in {cell.trace}", samples=samples, ids=cell.ids[chosen])
 
 
 def verdicts(cell: Cell) -> list[str]:

@@ -61,7 +61,7 @@ def section(figure: Figure, found: Sequence[Cell], path: Path) -> str:
     if "ps" in "".join(figure.variants) and found:
         parts.append(by_size(figure, found))
     if figure.by_share and found:
-        parts.append(by_share(figure, found))
+        parts.append(by_share(figure, [cell for cell in found if cell.trace in figure.traces]))
     for cell in found:
         seeds = ", ".join(map(str, cell.seeds))
         judged = "\n".join(f"- {one}" for one in verdicts(cell))

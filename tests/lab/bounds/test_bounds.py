@@ -81,6 +81,20 @@ def test_flows_that_are_told_of_are_reported_apart_from_the_others(make_result):
     assert [text.split()[0] for text in row.strip("| ").split(" | ")[-4:]] == ["0.50", "0.50", "2.00", "2.00"]
 
 
+def test_each_application_of_a_mixture_is_judged_by_itself(make_result):
+    figure = next(figure for figure in FIGURES if figure.name == "19")
+    services, factors = ["web-pull0", "spark-push1"] * 200, {"pias": (1.0, 1.0), "told-spark": (2.0, 0.5)}
+    made = {
+        Job("mix", 0.8, 1, name): make_result(
+            name, [100] * 400, [1e3 * factor for factor in both * 200], service=services
+        )
+        for name, both in factors.items()
+    }
+    found = cells(figure, made, list(made))
+    ratios = {cell.trace: cell.ratio("told-spark", "pias", "small", "mean").value for cell in found}
+    assert ratios == pytest.approx({"mix": 1.25, "web in mix": 2.0, "spark in mix": 0.5})
+
+
 def test_each_pass_is_wanted_once_and_schemes_take_turns_to_be_first():
     found = list(jobs(Wanted(traces=("web",), numbers=(7, 14), loads=(0.5,), seeds=(1, 2))))
     assert len(found) == len(set(found)) == 12
