@@ -1,11 +1,14 @@
 """What a client keeps when it reads nothing, loses its right or takes too much, and what is left at a daemon's end."""
 
 import asyncio
+import gc
 import logging
 import socket
 import threading
+from collections import Counter
 from concurrent.futures import CancelledError, ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -178,3 +181,57 @@ def test_a_client_that_left_is_no_error_of_ours(caplog: pytest.LogCaptureFixture
     with caplog.at_level(logging.INFO), pytest.raises((asyncio.CancelledError, CancelledError)):
         asyncio.run(gnmi_server._abort(wire, grpc.aio.InternalError("failed batch")))
     assert not caplog.records
+
+
+def test_a_client_that_leaves_while_it_is_told_an_error_is_no_error_of_ours(caplog: pytest.LogCaptureFixture) -> None:
+    async def abort(*_: object) -> None:
+        raise grpc.aio.InternalError("failed batch")
+
+    wire: Any = SimpleNamespace(done=lambda: False, abort=abort)
+    with caplog.at_level(logging.INFO), pytest.raises((asyncio.CancelledError, CancelledError)):
+        asyncio.run(gnmi_server._abort(wire, RpcError(PERMISSION_DENIED, "no")))
+    assert not caplog.records
+
+
+def test_whoever_writes_on_hears_why_its_first_message_was_refused(switch: Switch) -> None:
+    servers = Servers(switch)
+    listening = servers.start("127.0.0.1:0", None)
+    with grpc.insecure_channel(f"127.0.0.1:{listening.port}") as found:
+        for _ in range(50):
+            call = found.stream_stream("/gnmi.gNMI/Subscribe")(iter([b"\xff", b"\xff"]), timeout=WAIT_S)
+            text = "the message is no SubscribeRequest: its 1 bytes can't be parsed"
+            assert failure(partial(list, call)) == ("INVALID_ARGUMENT", text)
+    listening.stop(0)
+    servers.close()
+
+
+def test_calls_that_are_given_up_leave_nothing_behind(switch: Switch) -> None:
+    servers = Servers(switch)
+    listening = servers.start("127.0.0.1:0", None)
+    face = listening._face
+
+    def left() -> Counter[str]:
+        gc.collect()
+        names = (f"{type(each).__module__}.{type(each).__name__}" for each in gc.get_objects())
+        kept = Counter(name for name in names if name.startswith("switchd."))
+        return kept + Counter(tasks=len(asyncio.all_tasks(servers._loop._loop)))
+
+    with grpc.insecure_channel(f"127.0.0.1:{listening.port}") as found:
+        stub = gnmi_pb2_grpc.gNMIStub(found)
+
+        def give_up() -> None:
+            for n in range(60):
+                with suppress(grpc.RpcError):
+                    stub.Get(pb.GetRequest(path=[pb.Path()], encoding=pb.JSON_IETF), timeout=0.001 * (n % 4))
+                call = stub.Subscribe(iter([subscription("/qclimb", STREAM)]), timeout=WAIT_S)
+                if n % 2:
+                    next(call)
+                call.cancel()
+            wait_until(lambda: not (face._own or servers._places._open or servers._places._unary), "all have ended")
+
+        give_up()  # what is made once is there
+        before = left()
+        give_up()
+        wait_until(lambda: not left() - before, "nothing more is kept")
+    listening.stop(0)
+    servers.close()
