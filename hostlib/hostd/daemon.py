@@ -141,7 +141,9 @@ class Daemon:
                 continue
             if len(rows):
                 with self._collected_lock:
-                    self._collected.add(rows[~np.isin(rows["pid"], self._inbox.recent_pids())])
+                    ours = rows[~np.isin(rows["pid"], self._inbox.recent_pids())]
+                    self._collected.add(ours)
+                    self._inbox.known.add(ours)
 
     def _talk(self) -> None:
         delay = 0.0

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal
+from typing import Any
 
 from lab.fabric import bpf, cgroups, congestion, detect, netns, plan, state
 from lab.fabric.commands import Command, Tc, run_all
@@ -18,10 +18,9 @@ from lab.fabric.machine import library
 from lab.fabric.queues import Buffer, QueueProgram, reshape, u32_filters
 from lab.fabric.sigterm import exits_on_sigterm
 from lab.fabric.topology import FabricError, Port, Topology
+from lab.scheduler import Scheduler
 
 Progress = Callable[[str], None]
-By = Literal["library", "kernel"]
-"""What schedules programs' flows: libqclimb.so, or the kernel mode of the host's hostd, without it."""
 
 
 def _silent(_: str) -> None:
@@ -47,7 +46,7 @@ class Fabric(AbstractContextManager["Fabric"]):
         control: Callable[[Fabric, Progress], None] | None = None,
         progress: Progress = _silent,
         congestion_control: str = "cubic",
-        by: By = "library",
+        by: Scheduler = "library",
     ) -> None:
         self.topology = topology or Topology()
         self.prefix = prefix

@@ -20,7 +20,7 @@ from lab.run.report import Comparison, about, finish
 from lab.run.settings import Demo
 from lab.workload import guards
 from lab.workload.programs import build_applications
-from lab.workload.schemes import SCHEMES, schemes_of
+from lab.workload.schemes import SCHEMES, Scheme, schemes_of
 from lab.workload.testbed import RECORDING_SEED, Testbed, calibrate, up
 from lab.workload.trace import Trace, describe, make_trace
 
@@ -36,6 +36,12 @@ def describe_trace(trace: Trace) -> str:
     return f"{len(trace.flows)} flows over {trace.seconds:.1f} s: {parts}"
 
 
+def compared(settings: Demo) -> list[Scheme]:
+    """The schemes; with the kernel mode, which reads no lengths, none that differs from another by them alone."""
+    schemes = schemes_of(settings.schemes)
+    return [scheme for scheme in schemes if settings.by == "library" or not scheme.use_lengths]
+
+
 def main(settings: Demo) -> int:
     """Runs it."""
     run_demo(settings, console_for_tables())
@@ -47,7 +53,10 @@ def run_demo(settings: Demo, console: Console) -> Path:
     folder = settings.results / datetime.now().strftime("%Y%m%d-%H%M%S")
     say = Teller(console)
     build_applications()
-    schemes = schemes_of(settings.schemes)
+    schemes, title = compared(settings), "qclimb demo"
+    if settings.by == "kernel":
+        title += ", by hostd's kernel mode"
+        say("by hostd's kernel mode: programs run without libqclimb.so, and nobody reads lengths")
     with up(Topology(), settings.prefix, folder, say, by=settings.by) as (testbed, fabric, _):
         ground = testbed.ground
         say("guard: flows one at a time over the idle fabric")
@@ -80,7 +89,7 @@ def run_demo(settings: Demo, console: Console) -> Path:
         "trace": describe_trace(trace),
     }
     comparison = Comparison(settings.load, results, at_load, notes)
-    finish(folder, "qclimb demo", [comparison], common, console)
+    finish(folder, title, [comparison], common, console)
     say("done")
     for line in hints:
         console.print(line, highlight=False, markup=False, soft_wrap=True)

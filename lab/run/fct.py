@@ -22,10 +22,10 @@ from lab.experiment.passes import Pass, Run, interleaved, measure
 from lab.experiment.store import Store, digests, key_of
 from lab.experiment.terminal import Progress, Teller, console_for_tables
 from lab.fabric import Topology
-from lab.fabric.fabric import By
 from lab.fabric.machine import library, tagger_objects
 from lab.run.report import Comparison, about, finish
 from lab.run.settings import Fct
+from lab.scheduler import Scheduler
 from lab.workload import guards
 from lab.workload.passes import PassResult
 from lab.workload.programs import build_applications
@@ -42,7 +42,7 @@ def compared(settings: Fct) -> list[str]:
     return [name_by(scheme, by) for by in settings.by for scheme in settings.schemes]
 
 
-def by_of(one: Pass[float]) -> By:
+def by_of(one: Pass[float]) -> Scheduler:
     """What schedules a pass's programs."""
     return "kernel" if one.scheme.endswith(BY_KERNEL) else "library"
 

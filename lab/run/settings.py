@@ -10,15 +10,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import click
 from qclimb.options import BufferShares, Finite, Output
 
+from lab.scheduler import SCHEDULERS, Scheduler
+
 COMPARED = ("tcp", "pias", "qclimb", "qclimb-no-forest", "qclimb-no-footprint")
 """Schemes, unless told otherwise."""
 SCHEMES = (*COMPARED, "qclimb-lengths", "pias-shares", "qclimb-shares", "qclimb-paper-slack")
-SCHEDULERS = ("library", "kernel")
 TRACES = ("web", "spark", "kv")
 MORE_TRACES = ("training", "bulk", "mix")
 """Replayed where they are asked for."""
@@ -116,7 +117,7 @@ class Demo:
     schemes: tuple[str, ...] = setting(
         (*COMPARED[:3], "qclimb-lengths", *COMPARED[3:]), "What is compared, with commas.", Names(SCHEMES)
     )
-    by: Literal["library", "kernel"] = setting(
+    by: Scheduler = setting(
         "library",
         "What schedules the programs: libqclimb.so, or hostd's kernel mode without it, which reads no lengths.",
         click.Choice(SCHEDULERS),

@@ -20,7 +20,7 @@ from lab.experiment.flows import Limits
 from lab.experiment.intervals import statistic
 from lab.experiment.terminal import Progress
 from lab.fabric import Fabric, Topology
-from lab.fabric.fabric import By
+from lab.scheduler import Scheduler
 from lab.workload.ground import FabricGround, Ground
 from lab.workload.passes import Beside, PassResult, Word, no_programs, run_pass
 from lab.workload.programs import WorkloadError
@@ -152,7 +152,7 @@ def up(
     say: Say,
     serve: Sequence[str] = AS_ROLLED_OUT,
     congestion_control: str = "cubic",
-    by: By = "library",
+    by: Scheduler = "library",
 ) -> Iterator[tuple[Testbed, Fabric, Rest]]:
     """A fabric with its control plane while the block runs, unless it is told to `keep`; and its operator's client.
     With "dctcp" its queues mark from DCTCP_MARK_BYTES on. `by` what its programs' flows are scheduled.

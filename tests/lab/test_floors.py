@@ -13,8 +13,7 @@ FLOORS = (
     {"workload"},
     {"control", "sim"},
     {"experiment", "fabric", "sizes"},
-    {"build"},
-    {"build"},
+    {"build", "scheduler"},
 )
 """Rooms, from the top; those of one floor do not know each other."""
 ELSEWHERE = {"qclimb", "hostlib"}

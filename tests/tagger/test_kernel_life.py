@@ -61,6 +61,7 @@ def test_it_outlives_hostd_is_taken_over_and_goes_when_told(pair, tmp_path, stat
         assert found.startswith(f"{group}; ") and "writes by " in found, found
         assert is_marked(a, b, static_c)
         wait_until(lambda: status_of(host)["waiting"] == 1)  # its record, for an orchestrator that is away
+        assert status_of(host)["known"]["bytes"] == SIZE
         first.kill()
         first.wait()
         assert is_marked(a, b, static_c)

@@ -9,9 +9,11 @@ from rich.console import Console
 from lab.cli import run as cli
 from lab.experiment.passes import Pass
 from lab.fabric import Topology
+from lab.run import demo
 from lab.run import fct as run_fct
 from lab.run.fct import key, passes, scheme_of, trace_of
-from lab.run.settings import COMPARED, SCHEMES, Fct, Numbers
+from lab.run.settings import COMPARED, SCHEMES, Demo, Fct, Numbers
+from lab.scheduler import SCHEDULERS
 from lab.workload import guards, schemes
 from lab.workload.trace import Flow, Trace
 
@@ -29,6 +31,12 @@ def test_schemes_of_one_seed_and_load_replay_the_same_trace():
     for one in passes(SETTINGS):
         digests.setdefault((one.point, one.repeat), set()).add(trace_of(one, SETTINGS, Topology()).digest)
     assert all(len(found) == 1 for found in digests.values())
+
+
+def test_the_demo_by_the_kernel_mode_leaves_out_what_lengths_alone_would_tell_apart():
+    names = {by: [scheme.name for scheme in demo.compared(Demo(by=by))] for by in SCHEDULERS}
+    assert set(names["library"]) - set(names["kernel"]) == {"qclimb-lengths"}
+    assert "qclimb" in names["kernel"]
 
 
 def test_a_key_changes_with_everything_that_decides_a_pass():
