@@ -6,7 +6,6 @@ import os
 import sys
 import time
 from dataclasses import asdict
-from ipaddress import ip_network
 from pathlib import Path
 
 import click
@@ -82,12 +81,6 @@ Example:
     type=click.IntRange(1, 65535),
     help="Of those, only connections whose listening side has this port.",
 )
-@click.option(
-    "--kernel-climb-to",
-    metavar="PREFIX",
-    multiple=True,
-    help="Hosts whose hostd has the tagger's filter, as 10.1.0.0/16: flows climb only towards them.",
-)
 @click.pass_context
 def main(
     context: click.Context,
@@ -102,7 +95,6 @@ def main(
     tagger_filter: bool,
     kernel: tuple[Path, ...],
     kernel_port: tuple[int, ...],
-    kernel_climb_to: tuple[str, ...],
 ) -> None:
     """Keep this host's policy and model, and bring its flow records to the orchestrator."""
     if context.invoked_subcommand is not None:
@@ -113,16 +105,12 @@ def main(
             raise click.UsageError(f"{option} is missing; expected it to serve (or the sub-command `status`)")
     if kernel_port and not kernel:
         raise click.UsageError("--kernel-port names ports of no cgroup; expected --kernel CGROUP beside it")
-    try:
-        climb_to = tuple(ip_network(prefix) for prefix in kernel_climb_to)
-    except ValueError as error:
-        raise click.UsageError(f"--kernel-climb-to: {error}; expected a prefix as 10.1.0.0/16") from error
     assert name is not None and orchestrator is not None and token_file is not None
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     try:
         serve(
             *(name, orchestrator, ca, token_file, run_dir, poll_interval_s),
-            *(quickack_dev, tagger_dev, tagger_filter, Scope(kernel, kernel_port, climb_to)),
+            *(quickack_dev, tagger_dev, tagger_filter, Scope(kernel, kernel_port)),
         )
     except QclimbError as error:
         raise Refused(str(error)) from None

@@ -23,7 +23,7 @@ from hostlib.hostd.errors import HostdError
 from hostlib.hostd.forecast import kernel_forest
 from hostlib.hostd.place import Place
 from hostlib.hostd.ring import Ring
-from hostlib.hostd.scope import Network, Scope
+from hostlib.hostd.scope import Scope
 from hostlib.hostd.tagger import BUILD, LOOK_S, Tagger, TaggerError, remove_pins
 
 SCOPE = "scope.bpf.o"
@@ -33,15 +33,13 @@ SEEN = {
     "by_tracepoint": "by tracepoint",
     "by_fentry": "by fentry (this kernel has no tracepoint tcp_sendmsg_locked: Linux 6.16)",
 }
-MAPS = ("streams", "histories", "host_policy", "records", "kernel_counts", "ports", "filtering", "forests", "tasks")
+MAPS = ("streams", "histories", "host_policy", "records", "kernel_counts", "ports", "forests", "tasks")
 COUNTS = ("flows", "dropped", "sockets")
 """enum kernel_count"""
 ANY_PORT = 0
 RECORDS_BYTES = 4 << 20
-PREFIX_BYTES = 20
 LIFT_S = 0.3
 """Longer than a connection that is held back takes for a round trip."""
-V4_MAPPED = bytes(10) + b"\xff\xff"
 
 
 class KernelMode:
@@ -169,7 +167,6 @@ class KernelMode:
 
     def _open_scope(self) -> None:
         _set_keys(self._bpf / "ports", 4, (port.to_bytes(4, "little") for port in self._scope.ports or (ANY_PORT,)))
-        _set_keys(self._bpf / "filtering", PREFIX_BYTES, map(prefix_key, self._scope.climb_to))
 
     def _tell(self, policy: Policy | None) -> None:
         wanted = b"" if policy is None else encode_policy(policy)
@@ -197,10 +194,9 @@ class KernelMode:
     def _describe(self) -> str:
         counted = ", ".join(f"{number} {name}" for name, number in self.counts().items())
         ports = f", ports {', '.join(map(str, self._scope.ports))}" if self._scope.ports else ""
-        climbs = ", ".join(map(str, self._scope.climb_to)) or "nowhere"
         model = f"; model {self._forest}" if self._forest > 0 else ""
         windows = "; receive windows by task" if self._sets_windows else ""
-        where = f"{', '.join(map(str, self._scope.cgroups))}{ports}; climbs to {climbs}{model}{windows}"
+        where = f"{', '.join(map(str, self._scope.cgroups))}{ports}{model}{windows}"
         return f"{where}; writes {SEEN[self._by]}: {counted}"
 
     def counts(self) -> dict[str, int]:
@@ -215,14 +211,6 @@ def _set_keys(pin: Path, key_bytes: int, keys: Iterable[bytes]) -> None:
         bpf.put(pin, key, bytes(4))
     for key in there - wanted:
         bpf.drop(pin, key)
-
-
-def prefix_key(network: Network) -> bytes:
-    """`struct prefix` of scope.bpf.c: addresses of IPv4 are v4-mapped."""
-    address = network.network_address.packed
-    is_mapped = len(address) == 4
-    bits = network.prefixlen + 96 * is_mapped
-    return bits.to_bytes(4, "little") + (V4_MAPPED + address if is_mapped else address)
 
 
 def remove(root: Path) -> bool:

@@ -28,11 +28,10 @@ from hostlib.hostd.tools import run
 
 BUILD = Path(__file__).parents[1] / "build"
 OBJECT = BUILD / "tagger.bpf.o"
-MAPS = ("policy", "flows", "paths", "arrivals", "silences", "counts")
-COUNTS = ("tagged", "hidden", "lost", "held")
+MAPS = ("policy", "flows", "paths", "orders", "counts")
+COUNTS = ("tagged", "hidden", "shown")
 """enum tagger_count"""
 GROUP = "qclimb"
-NOT_OURS, AT_REST = 255, 254
 JUDGED = 16
 """Priorities that the filter knows."""
 FILTER, SCOPED = 1, 2
@@ -44,7 +43,6 @@ TAGGER_POLICY = Layout(
         "priorities": Field(U32),
         "flags": Field(U32),
         "dscp": Field(U8.table(MAX_PRIORITIES)),
-        "priority_of_dscp": Field(U8.table(64)),
         "proves": Field(U16.table(JUDGED)),
         "rest_dscp": Field(U8),
         "reserved": Field(U8.table(7)),
@@ -243,18 +241,14 @@ def tagger_policy(policy: Policy | None, *, use_filter: bool, is_scoped: bool = 
     """Without a policy, or in modes that mark nothing, no priority at all."""
     thresholds: list[int] = []
     told: dict[str, object] = {"priorities": 0, "flags": 0, "dscp": b"", "rest_dscp": 0, "reserved": b""}
-    priority_of_dscp, proves = [NOT_OURS] * 64, [0] * JUDGED
+    proves = [0] * JUDGED
     if policy is not None and policy.mode in (Mode.PIAS, Mode.QCLIMB):
         thresholds = [0, *policy.threshold_bytes]
         told |= {"priorities": policy.priorities, "flags": FILTER * use_filter | SCOPED * is_scoped}
         told |= {"dscp": bytes(policy.dscp), "rest_dscp": policy.unpinned_dscp or policy.dscp[0]}
         proves = proves_loss(policy)
-        if policy.unpinned_dscp:
-            priority_of_dscp[policy.unpinned_dscp] = AT_REST
-        for priority, dscp in enumerate(policy.dscp):
-            priority_of_dscp[dscp] = priority
     told["threshold_bytes"] = thresholds + [UINT64_MAX] * (MAX_PRIORITIES - len(thresholds))
-    return TAGGER_POLICY.pack(told | {"priority_of_dscp": bytes(priority_of_dscp), "proves": proves})
+    return TAGGER_POLICY.pack(told | {"proves": proves})
 
 
 def proves_loss(policy: Policy) -> list[int]:

@@ -24,21 +24,6 @@ struct {
 
 #define ANY_PORT 0 /* a key of `ports` */
 
-struct prefix {
-	uint32_t bits;
-	uint8_t address[16]; /* IPv4 as v4-mapped */
-};
-
-/* Whose hosts are known to hide the SACKs of what was only overtaken: flows climb towards them alone. */
-struct {
-	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, 1024);
-	__uint(pinning, LIBBPF_PIN_BY_NAME);
-	__type(key, struct prefix);
-	__type(value, uint32_t);
-} filtering SEC(".maps");
-
 static __always_inline int is_in_scope(uint32_t service_port)
 {
 	const uint32_t any = ANY_PORT;
@@ -96,7 +81,6 @@ static __always_inline void addresses_of(const struct bpf_sock_ops *ops, struct 
 	const uint32_t local[4] = { ops->local_ip6[0], ops->local_ip6[1], ops->local_ip6[2], ops->local_ip6[3] };
 	const uint32_t peer[4] = { ops->remote_ip6[0], ops->remote_ip6[1], ops->remote_ip6[2], ops->remote_ip6[3] };
 	const uint32_t local4 = ops->local_ip4, peer4 = ops->remote_ip4;
-	struct prefix to = { .bits = 128 };
 
 	if (ops->family == 10) { /* AF_INET6; v4-mapped addresses stand there as they are */
 		__builtin_memcpy(stream->local, local, sizeof(local));
@@ -111,8 +95,6 @@ static __always_inline void addresses_of(const struct bpf_sock_ops *ops, struct 
 	stream->local_number = number_of(stream->local, is_mapped(stream->local));
 	stream->peer_number = number_of(stream->peer, is_mapped(stream->peer));
 	stream->is_within = (uint8_t)is_same_host(stream->local, stream->peer);
-	__builtin_memcpy(to.address, stream->peer, sizeof(to.address));
-	stream->may_climb = bpf_map_lookup_elem(&filtering, &to) != 0;
 }
 
 static __always_inline void serve_first(struct bpf_sock *sk)

@@ -41,7 +41,6 @@ struct stream {
 	uint8_t is_open; /* a flow is under way */
 	uint8_t is_told; /* the library finds this socket's flows, and tells of them */
 	uint8_t is_forecast; /* the forest was asked about this flow */
-	uint8_t may_climb; /* the receiver hides the SACKs of what was only overtaken */
 	uint8_t is_within; /* the peer is this host */
 	uint8_t waits; /* others go before its process (windows.h) */
 	uint8_t is_clamped;
@@ -123,23 +122,10 @@ static __always_inline struct history_key history_key_of(const struct stream *st
 	return key;
 }
 
-/* The rule by which the flow's packets are marked. */
-static __always_inline struct qclimb_flow_rule rule_of(const struct stream *stream, const struct qclimb_policy *policy)
-{
-	struct qclimb_flow_rule rule = qclimb_flow_rule_of(policy, &stream->footprint);
-
-	if (!stream->may_climb && rule.bounds.lower_bytes) {
-		/* It would overtake itself, and send again what is only late: as PIAS has it. */
-		rule.bounds = (struct qclimb_bounds){ .upper_bytes = QCLIMB_UNKNOWN_BYTES };
-		rule.footprint_bytes = 0;
-	}
-	return rule;
-}
-
 static __always_inline uint8_t last_priority_of(const struct stream *stream, const struct qclimb_policy *policy,
 						uint64_t size_bytes)
 {
-	const struct qclimb_flow_rule rule = rule_of(stream, policy);
+	const struct qclimb_flow_rule rule = qclimb_flow_rule_of(policy, &stream->footprint);
 
 	return policy->mode < QCLIMB_PIAS ? 0 : (uint8_t)qclimb_flow_priority(policy, &rule, size_bytes - 1);
 }

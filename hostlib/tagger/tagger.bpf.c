@@ -15,17 +15,18 @@
 #include <linux/pkt_cls.h>
 #include <bpf/bpf_helpers.h>
 
-#include "arrivals.h"
 #include "maps.h"
+#include "order.h"
 #include "packet.h"
 
 #define OPTION_END 0
 #define OPTION_NOP 1
 #define OPTION_SACK 5
-#define OPTION_TIMESTAMP 8
 #define TIMESTAMP_BYTES 12 /* with two NOPs (RFC 7323, appendix A) */
+#define BLOCK_BYTES 8 /* of a SACK */
 #define OPTIONS_STEPS 12
 #define OPTIONS_ROOM 64 /* a power of two past 40, for the verifier */
+#define NS_PER_US 1000
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -43,30 +44,14 @@ struct {
 	__type(value, uint32_t); /* the device's index */
 } paths SEC(".maps");
 
-struct connection_key {
-	uint8_t local[16], peer[16];
-	uint32_t ports; /* as in the packet that came in: peer's, ours */
-};
-
+/* Of connections whose packets may overtake each other: made when one leaves priority 0. */
 struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 16384);
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
-	__type(key, struct connection_key);
-	__type(value, struct arrivals);
-} arrivals SEC(".maps");
-
-struct silences {
-	struct silence of[ARRIVALS_PRIORITIES];
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__uint(pinning, LIBBPF_PIN_BY_NAME);
-	__type(key, uint32_t);
-	__type(value, struct silences);
-} silences SEC(".maps");
+	__type(key, int);
+	__type(value, struct order);
+} orders SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -76,7 +61,7 @@ struct {
 	__type(value, uint64_t);
 } counts SEC(".maps");
 
-_Static_assert(TAGGER_JUDGED == ARRIVALS_PRIORITIES, "the policy says of each priority what proves a loss of it");
+_Static_assert(TAGGER_JUDGED == ORDER_PRIORITIES, "the policy says of each priority what proves a loss of it");
 
 static __always_inline void count(uint32_t what)
 {
@@ -137,9 +122,50 @@ static __always_inline uint64_t middle_of(const struct __sk_buff *skb, const str
 	return skb->gso_segs > 1 ? packet->payload_bytes / 2 : 0;
 }
 
+/* The position of a sequence number. */
+static __always_inline uint64_t position_of(const struct bpf_tcp_sock *tcp, uint32_t seq)
+{
+	return tcp->bytes_acked + (uint64_t)(int64_t)(int32_t)(seq - tcp->snd_una);
+}
+
+/* How long nothing moves before new data probes: less than TCP itself waits (RFC 8985, 7.2: twice that). */
+static __always_inline uint64_t hold_ns_of(const struct bpf_tcp_sock *tcp)
+{
+	return (uint64_t)tcp->srtt_us / 8 * NS_PER_US;
+}
+
+/* A flow that never left priority 0 has nothing that could be overtaken, and no order. */
+static __always_inline uint32_t priority_of(struct __sk_buff *skb, const struct packet *packet,
+					    const struct tagger_policy *rules, struct bpf_sock *sk,
+					    const struct tagger_socket *told, const struct bpf_tcp_sock *tcp)
+{
+	const uint64_t position = position_of(tcp, packet->seq), unacked = tcp->bytes_acked;
+	const uint32_t first = tcp->snd_una - (uint32_t)unacked;
+	struct order *order = bpf_sk_storage_get(&orders, sk, 0, 0);
+	uint32_t priority;
+	int is_stalled;
+
+	if (order)
+		order_begin(order, first);
+	if ((int32_t)(packet->seq - tcp->snd_nxt) < 0)
+		return order ? (uint32_t)order_send_again(order, rules->proves, unacked, position,
+							  position_of(tcp, tcp->snd_nxt))
+			     : 0;
+	priority = priority_at(rules, told, position + middle_of(skb, packet));
+	if (!order && priority) {
+		order = bpf_sk_storage_get(&orders, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+		if (order)
+			order_begin(order, first);
+	}
+	if (!order)
+		return priority;
+	is_stalled = order->gap == unacked && order_is_stalled(order, unacked, bpf_ktime_get_ns(), hold_ns_of(tcp));
+	return (uint32_t)order_send(order, rules->proves, unacked, position, priority, is_stalled);
+}
+
 /*
- * ACKs and what is sent again go first (QCLIMB 3.2.3), on any path where priorities are pinned to paths; a FIN has its place in the stream, and must not overtake what
- * comes before.
+ * ACKs go first (QCLIMB 3.2.3), on any path where priorities are pinned to paths. What is sent again goes by order.h,
+ * and a FIN has its place in the stream: neither must overtake what comes before.
  */
 static __always_inline void tag(struct __sk_buff *skb, const struct packet *packet, const struct tagger_policy *rules,
 				struct bpf_sock *sk, const struct tagger_socket *told)
@@ -150,10 +176,8 @@ static __always_inline void tag(struct __sk_buff *skb, const struct packet *pack
 
 	if (!tcp || (told->before.start == TAGGER_BY_KERNEL && packet->dscp))
 		return; /* the application's own DSCP */
-	if ((packet->payload_bytes || packet->tcp_flags & TCP_FIN) && (int32_t)(packet->seq - tcp->snd_nxt) >= 0) {
-		priority = priority_at(rules, told,
-				       tcp->bytes_acked + (uint64_t)(int64_t)(int32_t)(packet->seq - tcp->snd_una) +
-					       middle_of(skb, packet));
+	if (packet->payload_bytes || packet->tcp_flags & TCP_FIN) {
+		priority = priority_of(skb, packet, rules, sk, told, tcp);
 		dscp = qclimb_dscp_of(rules->dscp, rules->priorities, priority);
 	}
 	mark_as(skb, packet, priority, dscp);
@@ -174,118 +198,157 @@ static __always_inline void tag_handshake(struct __sk_buff *skb, const struct pa
 
 /* --- what arrives */
 
-static __always_inline long key_of(struct __sk_buff *skb, const struct packet *packet, int is_ingress,
-				   struct connection_key *key)
-{
-	uint8_t *source = is_ingress ? key->peer : key->local;
-	uint8_t *destination = is_ingress ? key->local : key->peer;
-	long error = packet_addresses(skb, packet, source, destination);
-
-	error = error ?: bpf_skb_load_bytes(skb, packet->transport, &key->ports, sizeof(key->ports));
-	if (!is_ingress)
-		key->ports = key->ports << 16 | key->ports >> 16;
-	return error;
-}
-
 /* The same number, 1 to OPTIONS_ROOM for every verifier. */
 static __always_inline uint32_t room(uint32_t bytes)
 {
 	return (uint32_t)((opaque(bytes) - 1) & (OPTIONS_ROOM - 1)) + 1;
 }
 
-/* Overwrites the SACK by NOPs. */
-static __always_inline void hide(struct __sk_buff *skb, const struct packet *packet, uint8_t *options, uint32_t at)
+/* A header's options; the copy may be changed. */
+struct options {
+	uint8_t bytes[OPTIONS_ROOM], was[OPTIONS_ROOM];
+	uint32_t sack; /* where its kind stands */
+	uint32_t blocks;
+};
+
+/* Whether the packet has a SACK. */
+static __always_inline int find_sack(struct __sk_buff *skb, const struct packet *packet, struct options *options)
 {
-	const uint32_t from = packet->transport + (uint32_t)sizeof(struct tcphdr);
 	const uint32_t bytes = packet->options_bytes & 60;
-	uint32_t len = options[(at + 1) & (OPTIONS_ROOM - 1)];
-	uint8_t old[OPTIONS_ROOM];
-	int64_t difference;
-
-	if (bytes < 4 || bytes > OPTIONS_BYTES || len < 2 || len > OPTIONS_BYTES)
-		return;
-	__builtin_memcpy(old, options, sizeof(old));
-	for (uint64_t i = 0; i < OPTIONS_BYTES; i++) {
-		const uint8_t within = (uint8_t)(0 - qclimb_at_most(i + 1, len));
-		uint8_t *option = &options[(at + i) & (OPTIONS_ROOM - 1)];
-
-		*option = (uint8_t)((*option & ~within) | (OPTION_NOP & within));
-	}
-	difference = bpf_csum_diff((__be32 *)(void *)old, bytes, (__be32 *)(void *)options, bytes, 0);
-	if (difference < 0 || bpf_skb_store_bytes(skb, from, options, room(bytes), 0))
-		return;
-	(void)bpf_l4_csum_replace(skb, packet->transport + offsetof(struct tcphdr, check), 0, (uint64_t)difference, 0);
-	count(TAGGER_HIDDEN);
-}
-
-/* Hides the packet's SACK if what it tells of was only overtaken. */
-static __always_inline void filter(struct __sk_buff *skb, const struct packet *packet,
-				   const struct tagger_policy *rules)
-{
-	uint8_t options[OPTIONS_ROOM] = { 0 };
-	const uint32_t bytes = packet->options_bytes & 60;
-	struct silences *known;
-	struct connection_key key;
-	struct arrivals *flow;
-	enum verdict verdict;
 	uint32_t at = 0;
 
-	if (bytes < 12 || bytes > OPTIONS_BYTES ||
-	    bpf_skb_load_bytes(skb, packet->transport + (uint32_t)sizeof(struct tcphdr), options, room(bytes)))
-		return;
-	if (bytes == TIMESTAMP_BYTES && options[0] == OPTION_NOP && options[2] == OPTION_TIMESTAMP)
-		return; /* most packets: nothing else */
+	if (bytes < BLOCK_BYTES || bytes > OPTIONS_BYTES || bytes == TIMESTAMP_BYTES)
+		return 0; /* most packets: nothing else */
+	__builtin_memset(options, 0, sizeof(*options));
+	if (bpf_skb_load_bytes(skb, packet->transport + (uint32_t)sizeof(struct tcphdr), options->bytes, room(bytes)))
+		return 0;
 	for (int i = 0; i < OPTIONS_STEPS; i++) {
-		const uint8_t kind = options[at & (OPTIONS_ROOM - 1)];
+		const uint8_t kind = options->bytes[at & (OPTIONS_ROOM - 1)];
 
 		if (kind == OPTION_SACK)
 			break;
 		if (kind == OPTION_END)
-			return;
-		at += kind == OPTION_NOP ? 1 : options[(at + 1) & (OPTIONS_ROOM - 1)];
+			return 0;
+		at += kind == OPTION_NOP ? 1 : options->bytes[(at + 1) & (OPTIONS_ROOM - 1)];
 	}
 	at &= OPTIONS_ROOM - 1;
-	if (options[at] != OPTION_SACK || key_of(skb, packet, 0, &key))
-		return;
-	flow = bpf_map_lookup_elem(&arrivals, &key);
-	known = ONLY(&silences);
-	if (!flow || !known)
-		return;
-	verdict = arrivals_judge(flow, known->of, rules->proves, packet->ack, bpf_ktime_get_ns());
-	if (verdict == VERDICT_OVERTAKEN)
-		hide(skb, packet, options, at);
-	else
-		count(verdict == VERDICT_HELD ? TAGGER_HELD : TAGGER_LOST);
+	options->sack = at;
+	options->blocks = (uint32_t)options->bytes[(at + 1) & (OPTIONS_ROOM - 1)] / BLOCK_BYTES;
+	__builtin_memcpy(options->was, options->bytes, sizeof(options->was));
+	return options->bytes[at] == OPTION_SACK && options->blocks && options->blocks <= ORDER_BLOCKS &&
+	       at + 2 + options->blocks * BLOCK_BYTES <= bytes;
 }
 
-static __always_inline void note_arrival(struct __sk_buff *skb, const struct packet *packet,
-					 const struct tagger_policy *rules)
+static __always_inline uint32_t number_at(const struct options *options, uint32_t at)
 {
-	const uint32_t priority = rules->priority_of_dscp[opaque(packet->dscp) & 63];
-	const uint32_t bytes = packet->payload_bytes + (packet->tcp_flags & TCP_FIN);
-	struct connection_key key;
-	struct arrivals *flow;
+	uint32_t number = 0;
 
-	if (packet->tcp_flags & TCP_SYN) {
-		if (!key_of(skb, packet, 1, &key))
-			(void)bpf_map_delete_elem(&arrivals, &key); /* the ports' last connection is over */
-		return;
-	}
-	if (!bytes || (priority >= ARRIVALS_PRIORITIES && priority != TAGGER_AT_REST) || key_of(skb, packet, 1, &key))
-		return;
-	flow = bpf_map_lookup_elem(&arrivals, &key);
-	if (!flow) {
-		struct arrivals begun;
+	for (uint32_t i = 0; i < sizeof(number); i++)
+		number = number << 8 | options->bytes[(at + i) & (OPTIONS_ROOM - 1)];
+	return number;
+}
 
-		if (priority == TAGGER_AT_REST || (!priority && rules->proves[0] == UINT16_MAX))
-			return; /* a flow that has not left priority 0 can't overtake itself, but on another path */
-		arrivals_start(&begun, packet->seq);
-		bpf_map_update_elem(&arrivals, &key, &begun, BPF_NOEXIST);
-		flow = bpf_map_lookup_elem(&arrivals, &key);
-		if (!flow)
-			return;
+static __always_inline void put_number(struct options *options, uint32_t at, uint32_t number)
+{
+	for (uint32_t i = 0; i < sizeof(number); i++)
+		options->bytes[(at + i) & (OPTIONS_ROOM - 1)] = (uint8_t)(number >> (24 - 8 * i));
+}
+
+/*
+ * What the SACK names, as positions. The socket's lock is not held here: the constant `first` and any nearby position give
+ * the same one whatever another processor does with the socket.
+ */
+static __always_inline void read_blocks(const struct options *options, const struct order *order, uint64_t near,
+					struct order_block *blocks)
+{
+	for (uint32_t i = 0; i < ORDER_BLOCKS; i++) {
+		const uint32_t at = options->sack + 2 + i * BLOCK_BYTES;
+
+		blocks[i] = (struct order_block){ 0, 0 };
+		if (i < options->blocks) {
+			blocks[i].start = order_position(order, near, number_at(options, at));
+			blocks[i].end = order_position(order, near, number_at(options, at + 4));
+		}
 	}
-	arrivals_note(flow, packet->seq, bytes, priority, flow->gap ? bpf_ktime_get_ns() : 0);
+}
+
+/* Has the SACK name these; what is left of its room becomes NOPs. */
+static __always_inline void put_blocks(struct options *options, const struct order *order,
+				       const struct order_block *blocks, uint64_t count)
+{
+	const uint32_t room = 2 + options->blocks * BLOCK_BYTES, bytes = count ? 2 + (uint32_t)count * BLOCK_BYTES : 0;
+
+	for (uint32_t i = 0; i < ORDER_BLOCKS; i++) {
+		const uint32_t at = options->sack + 2 + i * BLOCK_BYTES;
+
+		if (i < count) {
+			put_number(options, at, order_sequence(order, blocks[i].start));
+			put_number(options, at + 4, order_sequence(order, blocks[i].end));
+		}
+	}
+	options->bytes[(options->sack + 1) & (OPTIONS_ROOM - 1)] = (uint8_t)bytes;
+	for (uint32_t i = 0; i < 2 + ORDER_BLOCKS * BLOCK_BYTES; i++)
+		if (bytes <= i && i < room)
+			options->bytes[(options->sack + i) & (OPTIONS_ROOM - 1)] = OPTION_NOP;
+}
+
+static __always_inline void write_options(struct __sk_buff *skb, const struct packet *packet, struct options *options)
+{
+	const uint32_t bytes = packet->options_bytes & 60;
+	int64_t difference;
+
+	if (bytes < 4 || bytes > OPTIONS_BYTES)
+		return;
+	difference = bpf_csum_diff((__be32 *)(void *)options->was, bytes, (__be32 *)(void *)options->bytes, bytes, 0);
+	if (difference < 0 || bpf_skb_store_bytes(skb, packet->transport + (uint32_t)sizeof(struct tcphdr),
+						  options->bytes, room(bytes), 0))
+		return;
+	(void)bpf_l4_csum_replace(skb, packet->transport + offsetof(struct tcphdr, check), 0, (uint64_t)difference, 0);
+}
+
+/* The connection that the packet comes in for, to be released. */
+static __always_inline struct bpf_sock *receiver_of(struct __sk_buff *skb, const struct packet *packet)
+{
+	struct bpf_sock_tuple of = { 0 };
+	const uint32_t addresses =
+		packet->network + (packet->is_ipv6 ? offsetof(struct ipv6hdr, saddr) : offsetof(struct iphdr, saddr));
+
+	if (packet->is_ipv6) {
+		if (bpf_skb_load_bytes(skb, addresses, &of.ipv6, 32) ||
+		    bpf_skb_load_bytes(skb, packet->transport, &of.ipv6.sport, 4))
+			return 0;
+		return bpf_sk_lookup_tcp(skb, &of, sizeof(of.ipv6), BPF_F_CURRENT_NETNS, 0);
+	}
+	if (bpf_skb_load_bytes(skb, addresses, &of.ipv4, 8) ||
+	    bpf_skb_load_bytes(skb, packet->transport, &of.ipv4.sport, 4))
+		return 0;
+	return bpf_sk_lookup_tcp(skb, &of, sizeof(of.ipv4), BPF_F_CURRENT_NETNS, 0);
+}
+
+/* Hides what the SACK tells of what was only overtaken. */
+static __always_inline void filter(struct __sk_buff *skb, const struct packet *packet,
+				   const struct tagger_policy *rules, struct options *options, struct bpf_sock *sk)
+{
+	struct order *order = bpf_sk_storage_get(&orders, sk, 0, 0);
+	const struct bpf_tcp_sock *tcp = order ? bpf_tcp_sock(sk) : 0;
+	struct order_block blocks[ORDER_BLOCKS];
+	uint64_t near, acked, proven, left;
+	int has_cut, has_told;
+
+	if (!order || !tcp)
+		return;
+	near = tcp->bytes_acked;
+	acked = order_position(order, near, packet->ack);
+	read_blocks(options, order, near, blocks);
+	proven = order_proven(order, rules->proves, acked, blocks);
+	left = order_show(order, acked, proven, blocks, options->blocks, &has_cut, &has_told);
+	if (has_cut)
+		order_hide(order, acked, bpf_ktime_get_ns());
+	if (has_cut || has_told) {
+		put_blocks(options, order, blocks, left);
+		write_options(skb, packet, options);
+	}
+	count(has_cut ? TAGGER_HIDDEN : TAGGER_SHOWN);
 }
 
 /*
@@ -311,8 +374,6 @@ int egress(struct __sk_buff *skb)
 		}
 		return TC_ACT_UNSPEC;
 	}
-	if (rules->flags & TAGGER_FILTER && packet.tcp_flags & TCP_ACK && (told || !(rules->flags & TAGGER_SCOPED)))
-		filter(skb, &packet, rules);
 	if (own && told)
 		tag(skb, &packet, rules, own, told);
 	return TC_ACT_UNSPEC;
@@ -322,10 +383,18 @@ SEC("tc")
 int ingress(struct __sk_buff *skb)
 {
 	const struct tagger_policy *rules = ONLY(&policy);
+	struct options options;
 	struct packet packet;
+	struct bpf_sock *sk;
 
-	if (rules && rules->priorities && rules->flags & TAGGER_FILTER && packet_read(skb, &packet))
-		note_arrival(skb, &packet, rules);
+	if (!rules || !rules->priorities || !(rules->flags & TAGGER_FILTER) || !packet_read(skb, &packet) ||
+	    packet.tcp_flags & TCP_SYN || !find_sack(skb, &packet, &options))
+		return TC_ACT_UNSPEC;
+	sk = receiver_of(skb, &packet);
+	if (sk) {
+		filter(skb, &packet, rules, &options, sk);
+		bpf_sk_release(sk);
+	}
 	return TC_ACT_UNSPEC;
 }
 

@@ -8,7 +8,7 @@
  *             socket.
  *   paths     group qclimb 0640: between which addresses the tagger has seen a connection begin. Only those are left to
  *             it.
- *   policy, counts, silences, arrivals, and those of the kernel mode (stream.h)   0600: hostd's.
+ *   policy, counts, orders (socket storage: order.h), and those of the kernel mode (stream.h)   0600: hostd's.
  */
 #ifndef QCLIMB_TAGGER_H
 #define QCLIMB_TAGGER_H
@@ -17,8 +17,6 @@
 
 #include <qclimb/priority.h>
 
-#define TAGGER_NOT_OURS 255 /* priority_of_dscp: a DSCP that the policy does not name */
-#define TAGGER_AT_REST 254 /* priority_of_dscp: rest_dscp, where it is no priority's: bytes sent again */
 #define TAGGER_JUDGED 16 /* priorities that the filter knows; past them SACKs are shown */
 
 enum tagger_flag {
@@ -34,13 +32,12 @@ struct tagger_policy {
 	uint32_t priorities; /* 0: every packet is left as it is */
 	uint32_t flags; /* enum tagger_flag, or-ed */
 	uint8_t dscp[QCLIMB_MAX_PRIORITIES];
-	uint8_t priority_of_dscp[64];
 	/*
 	 * [p]: a bit for each priority whose packets never overtake those of p: on the same path, and served no earlier.
-	 * Where it passes bytes of p, they are lost (arrivals.h)
+	 * Where it passes bytes of p, they are lost (order.h)
 	 */
 	uint16_t proves[TAGGER_JUDGED];
-	uint8_t rest_dscp; /* of SYNs, pure ACKs and what is sent again */
+	uint8_t rest_dscp; /* of SYNs and pure ACKs */
 	uint8_t reserved[7];
 };
 
@@ -65,9 +62,8 @@ struct tagger_path {
 
 enum tagger_count {
 	TAGGER_TAGGED, /* packets whose DSCP was changed */
-	TAGGER_HIDDEN, /* SACKs hidden: overtaken so far */
-	TAGGER_LOST, /* SACKs shown: a gap within a priority */
-	TAGGER_HELD, /* SACKs shown: hidden for long enough */
+	TAGGER_HIDDEN, /* SACKs cut: what was only overtaken, so far */
+	TAGGER_SHOWN, /* SACKs of connections that left priority 0 that were proof as a whole */
 	TAGGER_COUNTS,
 };
 

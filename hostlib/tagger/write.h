@@ -76,7 +76,7 @@ static __always_inline void publish(struct sock *sk, struct stream *stream, cons
 		stream->is_told = 1;
 		return;
 	}
-	rule = rule_of(stream, policy);
+	rule = qclimb_flow_rule_of(policy, &stream->footprint);
 	told->now.start = stream->start;
 	told->now.bounds = rule.bounds;
 	told->now.footprint_bytes = rule.footprint_bytes;

@@ -168,8 +168,6 @@ def _hostd(fabric: Fabric, host: str, token: str) -> Daemon:
     argv += ["--ca", fabric.record.control["ca"], "--token-file", str(file), "--run-dir", str(run_directory)]
     if group := fabric.record.cgroups.get(host):
         argv += ["--kernel", group]
-        for address in fabric.hosts.values():
-            argv += ["--kernel-climb-to", f"{address}/32"]
     return start(fabric, host, f"hostd-{host}", [*argv, "--poll-interval-s", "1"])
 
 

@@ -94,8 +94,7 @@ def test_a_compiler_puts_each_field_where_python_does(layout: Layout, language: 
 
 
 def test_the_tagger_and_hostd_count_alike() -> None:
-    numbers = {"TAGGER_NOT_OURS": tagger.NOT_OURS, "TAGGER_FILTER": tagger.FILTER, "TAGGER_COUNTS": len(tagger.COUNTS)}
-    numbers |= {"TAGGER_AT_REST": tagger.AT_REST, "TAGGER_JUDGED": tagger.JUDGED}
+    numbers = {"TAGGER_FILTER": tagger.FILTER, "TAGGER_COUNTS": len(tagger.COUNTS), "TAGGER_JUDGED": tagger.JUDGED}
     numbers |= {f"TAGGER_{name.upper()}": number for number, name in enumerate(tagger.COUNTS)}
     lines = ['#include "tagger.h"', *(f'_Static_assert({name} == {n}, "");' for name, n in numbers.items())]
     flags = ["-x", "c", "-std=c11", "-fsyntax-only", f"-I{INCLUDE}", f"-I{ROOT}/hostlib/tagger", "-"]

@@ -1,7 +1,6 @@
-"""Mode `qclimb` in the kernel: the forest's bounds bit for bit, and climbs towards receivers that filter alone."""
+"""Mode `qclimb` in the kernel: the forest's bounds bit for bit, and climbs."""
 
 import random
-from ipaddress import ip_network
 
 import numpy as np
 import pytest
@@ -9,9 +8,9 @@ from qclimb.forest import Forest, feature_rows
 from qclimb.hostfile import encode_forest
 from qclimb.policy import Mode
 from scoped import kernel_mode, send
-from stand import B6, DSCP, THRESHOLDS, B, policy
+from stand import B6, B, policy
 from test_kernel import SIZE, static_c  # noqa: F401
-from test_marks import at_packets, demoted, edges
+from test_marks import check_climb
 
 from tests.contract.trees import Tree, forest_of, leaf, split
 
@@ -71,26 +70,12 @@ def test_a_model_that_is_not_there_is_named(pair):
         assert a.kernel.problem.endswith("expected model 7")
 
 
-def test_one_write_climbs_towards_a_receiver_that_filters(pair, static_c):  # noqa: F811
+def test_one_write_climbs_towards_any_receiver_and_is_not_sent_again(pair, static_c):  # noqa: F811
     host, b = pair
-    b.tagger(policy(Mode.QCLIMB))
-    with kernel_mode(host, policy(Mode.QCLIMB), climb_to=(ip_network("198.19.250.0/24"),)) as a:
+    with kernel_mode(host, policy(Mode.QCLIMB)) as a:
         before = host.counter("TcpRetransSegs")
         seen = send(a, b, static_c, SIZE)
         again = host.counter("TcpRetransSegs") - before
-    rule = [(0, DSCP[3]), *((SIZE - THRESHOLDS[p] + 1, DSCP[p]) for p in (2, 1, 0))]
-    # In the order of the stream: packets of one flow overtake each other here.
-    firsts = sorted((first, dscp) for first, _, dscp in seen.spans)
-    for (at, dscp), (end, _) in zip(rule, [*rule[1:], (SIZE, 0)], strict=True):
-        found = {found for first, found in firsts if at <= first < end}
-        assert dscp in found
-        assert found <= {dscp, DSCP[0]}  # what was sent again
+        assert a.tagger.counts()["hidden"] > 0
+    check_climb(seen, SIZE)
     assert again <= seen.repeated + 2
-
-
-@pytest.mark.parametrize("climb_to", ["198.19.251.0/24", "fd00::/8"])
-def test_towards_others_it_is_served_as_pias_would(pair, static_c, climb_to):  # noqa: F811
-    host, b = pair
-    with kernel_mode(host, policy(Mode.QCLIMB), climb_to=(ip_network(climb_to),)) as a:
-        seen = send(a, b, static_c, SIZE)
-    assert edges(seen) == at_packets(demoted(SIZE), seen)

@@ -177,17 +177,16 @@ def test_what_is_no_device_or_no_object_is_named(pair, tmp_path):
 def test_a_frame_with_a_vlan_tag_is_read(pair):
     a, _ = pair
     a.tagger(policy())
-    program = next((a.run_dir / "bpf").glob("programs-*/ingress"))
-    ip = bytes([0x45, DSCP[2] << 2, 0, 140, 0, 0, 0, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2])
-    tcp = bytes([0, 7, 0, 8, 0, 0, 0, 1, 0, 0, 0, 0, 0x50, 0x10, 0, 0, 0, 0, 0, 0]) + bytes(100)
+    program = next((a.run_dir / "bpf").glob("programs-*/egress"))
+    syn = bytes([0, 7, 0, 8, 0, 0, 0, 1, 0, 0, 0, 0, 0x50, 0x02, 0, 0, 0, 0, 0, 0]) + bytes(100)
 
     def known():
-        dump = ["bpftool", "-j", "map", "dump", "pinned", str(a.run_dir / "bpf" / "arrivals")]
+        dump = ["bpftool", "-j", "map", "dump", "pinned", str(a.run_dir / "bpf" / "paths")]
         return len(json.loads(subprocess.check_output(dump)))
 
     for n, tags in enumerate((b"", b"\x81\x00\x00\x05", b"\x88\xa8\x00\x05\x81\x00\x00\x06")):
         frame = a.run_dir / "frame"
-        port = bytes([0, n])
-        frame.write_bytes(bytes(12) + tags + b"\x08\x00" + ip + port + tcp[2:])
+        ip = bytes([0x45, DSCP[2] << 2, 0, 140, 0, 0, 0, 0, 64, 6, 0, 0, 10, 0, 0, n, 10, 0, 1, 0])
+        frame.write_bytes(bytes(12) + tags + b"\x08\x00" + ip + syn)
         subprocess.run(["bpftool", "prog", "run", "pinned", str(program), "data_in", str(frame)], check=True)
         assert known() == n + 1

@@ -4,7 +4,7 @@
           sw ==== rate, strict priorities ==== b
     c ----+
 
-a and b have a run directory with a BPF file system, for the tagger.
+a has a run directory with a BPF file system, for the tagger.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ class Bed:
     star: Star
     directory: Path
 
-    def run_dir(self, host: str) -> Path:
-        """QCLIMB_RUN of a host, with a BPF file system in it."""
-        return self.directory / host
+    @property
+    def run_dir(self) -> Path:
+        """QCLIMB_RUN of a, with a BPF file system in it."""
+        return self.directory / "a"
 
     def start(
         self, host: str, argv: list[str], env: dict[str, str], group: Path | None = None
@@ -50,10 +51,9 @@ def bed(prefix: str, directory: Path, rate_mbit: int, buffer_packets: int, dscps
     star = Star(prefix, ("a", "c"), rate_mbit * 1_000_000, buffer_packets, receiver="b", dscps=dscps[:-1])
     with ExitStack() as stack:
         made = Bed(stack.enter_context(up(star)), directory)
-        for host in ("a", "b"):
-            point = made.run_dir(host) / "bpf"
-            point.mkdir(parents=True, exist_ok=True)
-            # Here, and not by the tagger within a namespace: `ip netns exec` would hide it from the programs.
-            subprocess.run(["mount", "-t", "bpf", "-o", "mode=0755", "qclimb", str(point)], check=True)
-            stack.callback(subprocess.run, ["umount", "-l", str(point)], check=False)
+        point = made.run_dir / "bpf"
+        point.mkdir(parents=True, exist_ok=True)
+        # Here, and not by the tagger within a namespace: `ip netns exec` would hide it from the programs.
+        subprocess.run(["mount", "-t", "bpf", "-o", "mode=0755", "qclimb", str(point)], check=True)
+        stack.callback(subprocess.run, ["umount", "-l", str(point)], check=False)
         yield made

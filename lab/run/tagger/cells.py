@@ -12,7 +12,6 @@ import subprocess
 import sys
 from contextlib import ExitStack
 from dataclasses import dataclass
-from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +60,7 @@ VARIANTS = {
         Variant("stays", "no climb: all at the last priority", climbs=False),
         Variant("writes", "default kernel, DSCP set at writes", at_writes=True),
         Variant("drain", "drain before promote (the library alone)", shim=True),
-        Variant("tagger", "tagger alone (default receiver)", shim=True, tagger=True),
+        Variant("tagger", "tagger alone (all SACKs shown)", shim=True, tagger=True),
         Variant("filter", "tagger and filter", shim=True, tagger=True, filter=True),
         Variant("kernel", "kernel mode (no library) and filter", tagger=True, filter=True, kernel=True),
     )
@@ -109,14 +108,14 @@ class Outcome:
     dropped: int
     """Packets at the bottleneck."""
     tagger: dict[str, int]
-    """Its counters, a's and b's added."""
+    """Its counters."""
     idle_share: float
     receiver_cpu_s: float
     """Of the program that receives the flows, others' too."""
     softirq_s: float
     """Of all hosts: they share the machine's CPUs."""
     cost_ns: dict[str, float]
-    """Mean of each program at each host, where the kernel was asked to measure."""
+    """Mean of each program of the tagger, where the kernel was asked to measure."""
     cost_packets: dict[str, int]
 
 
@@ -130,15 +129,14 @@ def run_cell(cell: Pass[str], ground: Ground, prefix: str, directory: Path, *, w
     with ExitStack() as stack:
         made = stack.enter_context(bed(prefix, directory, ground.rate_mbit, ground.buffer_packets, DSCPS))
         group = stack.enter_context(cgroup(prefix)) if variant.kernel else None
-        for host, is_on in (("a", variant.tagger), ("b", variant.filter)):
-            _put_policy(made.run_dir(host), ground.policy)
-            if is_on:
-                _load(stack, made, host, ground.policy, variant, group if host == "a" else None)
+        _put_policy(made.run_dir, ground.policy)
+        if variant.tagger:
+            _load(stack, made, ground.policy, variant, group)
         if with_cost:
             was = BPF_STATS.read_text()
             BPF_STATS.write_text("1")
             stack.callback(BPF_STATS.write_text, was)
-        shim = _environment(made.run_dir("a")) if variant.shim else {}
+        shim = _environment(made.run_dir) if variant.shim else {}
         address = made.star.address("b")
         server = _start(stack, made, "b", "serve", {"address": address}, {})
         _ready(server)
@@ -161,14 +159,13 @@ def run_cell(cell: Pass[str], ground: Ground, prefix: str, directory: Path, *, w
         heard = json.loads(_say(others, "\n").splitlines()[-1])
         if len(flows) != ground.flows:
             raise FabricError(f"{cell.name}: {len(flows)} of {ground.flows} flows ended; expected all")
-        on = [host for host, is_on in (("a", variant.tagger), ("b", variant.filter)) if is_on]
-        counted = [read_counts(made.run_dir(host) / "bpf") for host in on]
-        costs = {f"{host} {name}": cost for host in on for name, cost in _costs(made.run_dir(host) / "bpf").items()}
+        programs = made.run_dir / "bpf"
+        costs = _costs(programs)
         return Outcome(
             flows,
             heard,
             _drops(made),
-            {name: sum(each[name] for each in counted) for name in (counted[0] if counted else ())},
+            read_counts(programs) if variant.tagger else {},
             before.idle_share(after),
             received_s,
             before.softirq_s(after),
@@ -183,19 +180,19 @@ def _put_policy(run_dir: Path, policy: Policy) -> None:
     path.chmod(0o644)
 
 
-def _load(stack: ExitStack, made: Bed, host: str, policy: Policy, variant: Variant, group: Path | None) -> None:
-    """The tagger at a host, and the kernel mode for the programs of `group` where there is one."""
-    place, groups = Place(made.run_dir(host)), (group,) if group else ()
+def _load(stack: ExitStack, made: Bed, policy: Policy, variant: Variant, group: Path | None) -> None:
+    """The tagger at a, and the kernel mode for the programs of `group` where there is one."""
+    place, groups = Place(made.run_dir), (group,) if group else ()
     tagger = Tagger(place, (HOST_DEVICE,), use_filter=variant.filter, cgroups=groups)
-    kernel = KernelMode(place, Scope(groups, climb_to=(ip_network("0.0.0.0/0"),)), tagger)
-    with entered(made.star.netns(host)):
+    kernel = KernelMode(place, Scope(groups), tagger)
+    with entered(made.star.netns("a")):
         tagger.follow(policy)
         kernel.follow(policy)
     kernel.close()
     if group:
-        stack.callback(remove_kernel_mode, made.run_dir(host) / "bpf")
+        stack.callback(remove_kernel_mode, made.run_dir / "bpf")
     if tagger.problem or kernel.problem:
-        raise FabricError(f"the kernel's part at host {host}: {tagger.problem or kernel.problem}")
+        raise FabricError(f"the kernel's part at host a: {tagger.problem or kernel.problem}")
 
 
 def _environment(run_dir: Path) -> dict[str, str]:

@@ -140,13 +140,10 @@ def markdown(results: Results, seeds: Sequence[int], flows: int, cost: Outcome |
 def _counts(results: Results, ground: str) -> list[str]:
     outcomes = results.get((ground, "filter"), ())
     flows = sum(len(outcome.flows) for outcome in outcomes)
-    total = {name: sum(outcome.tagger.get(name, 0) for outcome in outcomes) for name in ("hidden", "lost", "held")}
+    total = {name: sum(outcome.tagger.get(name, 0) for outcome in outcomes) for name in ("hidden", "shown")}
     if not flows:
         return []
-    return [
-        f"The filter hid {total['hidden'] / flows:.1f} SACKs a flow, showed {total['lost'] / flows:.1f} as losses and "
-        f"{total['held'] / flows:.2f} since their hold was over."
-    ]
+    return [f"The filter cut {total['hidden'] / flows:.1f} SACKs a flow, and left {total['shown'] / flows:.1f} whole."]
 
 
 def plot(results: Results, path: Path) -> None:
