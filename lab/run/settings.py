@@ -23,7 +23,7 @@ SCHEMES = (*COMPARED, "qclimb-lengths", "pias-shares", "qclimb-shares", "qclimb-
 TRACES = ("web", "spark", "kv")
 MORE_TRACES = ("training", "bulk", "mix")
 """Replayed where they are asked for."""
-BOUNDS_FIGURES = (7, 8, 9, 10, 11, 12, 14, 18, 19, 20, 21, 22, 27)
+BOUNDS_FIGURES = (7, 8, 9, 10, 11, 12, 14, 16, 18, 19, 20, 21, 22, 27)
 SPINE_SCHEMES = ("mlfq-2", "mp-2", "mp-2-drain", "mlfq-5", "qclimb-2", "mp-qclimb-2", "qclimb-5")
 OPTAX_FIGURES = ("base", "bulk", "slow", "fig10", "fig11", "fig12", "fig13", "blocks")
 
@@ -155,7 +155,7 @@ class Fct:
 class Bounds:
     """Recorded traffic replayed under PIAS and QCLIMB's variants.
 
-    Spark, web and kv; PIAS, QCLIMB, QCLIMB-FP, -PP and -PS: the paper's Figures 7 to 12, 14, 18 to 22 and 27, a
+    Spark, web and kv; PIAS, QCLIMB, QCLIMB-FP, -PP and -PS: the paper's Figures 7 to 12, 14, 16, 18 to 22 and 27, a
     verdict a claim. A rerun goes on where it stopped.
     """
 

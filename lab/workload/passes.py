@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from lab.experiment.terminal import Progress
 from lab.fabric.machine import cpu_now
-from lab.workload import programs
+from lab.workload import programs, steps
 from lab.workload.ground import TCP_COUNTERS, Ground
 from lab.workload.services import SERVICES, Endpoint
 from lab.workload.trace import HEADER_BYTES, MSS_BYTES, Trace
@@ -71,6 +71,8 @@ class PassResult:
     """What waited then at all switch ports, by queue."""
     idle_share: float = 0.0
     """Share of the machine's CPU time that was idle during the pass."""
+    steps_us: dict[str, list[float]] = field(default_factory=dict)
+    """Of a pass that was watched, a column a step (steps.py)."""
     settings: dict[str, Any] = field(default_factory=dict)
     """What was in force: policy, thresholds, generation; free of secrets."""
 
@@ -141,9 +143,10 @@ def run_pass(
     progress: Progress | None = None,
     words: Mapping[int, Word] | None = None,
     beside: Beside = no_programs,
+    is_watched: bool = False,
 ) -> PassResult:
-    """Runs every flow of a trace; `folder` gets the programs' output, `words` are told of flows by id. All programs but
-    those of `beside` are ended when it returns or fails."""
+    """Runs every flow of a trace; `folder` gets the programs' output, `words` are told of flows by id; watched programs
+    leave there what steps.py reads. All programs but those of `beside` are ended when it returns or fails."""
     unknown = {flow.service for flow in trace.flows} - {service.name for service in services}
     if unknown:
         raise programs.WorkloadError(f"the trace has flows of unknown services: {', '.join(sorted(unknown))}")
@@ -152,6 +155,7 @@ def run_pass(
         raise programs.WorkloadError(f"the trace names hosts that the fabric lacks: {', '.join(sorted(missing))}")
     folder = folder.absolute()  # nginx takes a relative name from its own place
     folder.mkdir(parents=True, exist_ok=True)
+    steps.forget(folder)
     trace_file = folder / "trace.txt"
     trace_file.write_text(trace.to_text(), encoding="utf-8")
     words_file = folder / "words.txt"
@@ -160,7 +164,7 @@ def run_pass(
     scripts = ["--trace", str(trace_file), "--words", str(words_file)] if scripted else []
     clients = sorted({flow.client for flow in trace.flows})
     logs = {host: folder / f"flows-{host}.tsv" for host in clients}
-    with programs.servers(ground, folder, services, scripts):
+    with programs.servers(ground, folder, services, scripts, is_watched):
         before = _counters(ground)
         start_ns = time.monotonic_ns() + int(LEAD_S * 1e9)
         drivers = []
@@ -168,7 +172,9 @@ def run_pass(
             for host in clients:
                 log = logs[host]
                 drivers.append(
-                    programs.start_driver(ground, host, trace_file, log, start_ns, DRAIN_S, services, words_file)
+                    programs.start_driver(
+                        ground, host, trace_file, log, start_ns, DRAIN_S, services, words_file, is_watched
+                    )
                 )
             before_traffic = cpu_now()
             waited_ms, waited_bytes = _wait(ground, [*drivers, *beside(start_ns)], start_ns, trace.seconds, progress)

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from lab.build import make
+from lab.workload import steps
 from lab.workload.ground import Ground
 from lab.workload.services import SERVICES, Endpoint, Service
 from lab.workload.trace import catalogue
@@ -71,9 +72,14 @@ http {{
 
 
 def start_servers(
-    ground: Ground, folder: Path, services: Sequence[Endpoint] = SERVICES, scripts: Sequence[str] = ()
+    ground: Ground,
+    folder: Path,
+    services: Sequence[Endpoint] = SERVICES,
+    scripts: Sequence[str] = (),
+    is_watched: bool = False,
 ) -> list[subprocess.Popen[bytes]]:
-    """One process per service and host; returns when all listen. `scripts`: `--trace FILE`, `--words FILE`."""
+    """One process per service and host; returns when all listen. `scripts`: `--trace FILE`, `--words FILE`; watched
+    ones leave what steps.py reads."""
     program = build_applications()
     running: list[tuple[subprocess.Popen[bytes], str, int, Path]] = []
     try:
@@ -96,6 +102,8 @@ def start_servers(
                 else:
                     argv = [str(program), "serve", "--bind", address, "--port", str(service.port)]
                     argv += ["--write", service.writing, *scripts]
+                    if is_watched:
+                        argv = steps.watched(argv, folder, steps.server_name(service.name, host))
                 running.append((ground.start(host, argv, output), address, service.port, output))
         for process, address, port, output in running:
             wait_listening(process, address, port, output)
@@ -114,6 +122,7 @@ def start_driver(
     deadline_s: int,
     services: Sequence[Endpoint] = SERVICES,
     words: Path | None = None,
+    is_watched: bool = False,
 ) -> subprocess.Popen[bytes]:
     """The client side of one host: begins its flows of the trace at their times after start_ns (CLOCK_MONOTONIC)."""
     argv = [str(TRAFFIC), "drive", "--me", host, "--trace", str(trace), "--log", str(log)]
@@ -124,6 +133,8 @@ def start_driver(
     for service in services:
         writing = f",{service.writing}" if service.how == "push" else ""
         argv += ["--service", f"{service.name}={service.port},{service.how}{writing}"]
+    if is_watched:
+        argv = steps.watched(argv, log.parent, steps.driver_name(host))
     return ground.start(host, argv, log.with_suffix(".txt"))
 
 
@@ -143,10 +154,14 @@ def end(processes: Sequence[subprocess.Popen[bytes]], patience_s: float = 3.0) -
 
 @contextlib.contextmanager
 def servers(
-    ground: Ground, folder: Path, services: Sequence[Endpoint] = SERVICES, scripts: Sequence[str] = ()
+    ground: Ground,
+    folder: Path,
+    services: Sequence[Endpoint] = SERVICES,
+    scripts: Sequence[str] = (),
+    is_watched: bool = False,
 ) -> Iterator[None]:
     """Servers for the length of a block; they end with it, also when it fails."""
-    running = start_servers(ground, folder, services, scripts)
+    running = start_servers(ground, folder, services, scripts, is_watched)
     try:
         yield
         dead = [process.args for process in running if process.poll() is not None]

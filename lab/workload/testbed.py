@@ -21,6 +21,7 @@ from lab.experiment.intervals import statistic
 from lab.experiment.terminal import Progress
 from lab.fabric import Fabric, Topology
 from lab.scheduler import Scheduler
+from lab.workload import steps
 from lab.workload.ground import FabricGround, Ground
 from lab.workload.passes import Beside, PassResult, Word, no_programs, run_pass
 from lab.workload.programs import WorkloadError
@@ -133,15 +134,21 @@ class Testbed:
         progress: Progress | None = None,
         words: Mapping[int, Word] | None = None,
         beside: Beside = no_programs,
+        is_watched: bool = False,
     ) -> PassResult:
         """The same under thresholds and a forest that the caller chooses, with what else `run_pass` takes."""
         model = trained.get("generation") if scheme.use_forest else None
         settings = self.bring_into_force(scheme, load, thresholds, model)
         if model:
             settings["model"] = {"generation": model, "report": trained.get("report")}
-        return run_pass(
-            self.ground, trace, scheme.name, self.folder / scheme.name, settings, self.services, progress, words, beside
+        folder = self.folder / scheme.name
+        result = run_pass(
+            self.ground, trace, scheme.name, folder, settings, self.services, progress, words, beside, is_watched
         )
+        if not is_watched:
+            return result
+        slack_bytes = int(settings["policy"]["slack_bytes"])
+        return replace(result, steps_us=dict(steps.steps_of(folder, trace, self.services, slack_bytes)))
 
 
 @contextmanager

@@ -333,7 +333,7 @@ static __attribute__((noinline)) ssize_t write_decided(struct connection *connec
 		assumed_settle(connection, unacked);
 	}
 	ask_footprint(connection, call, &rules->policy, unacked, now);
-	life_forecast_if_due(connection, rules);
+	life_forecast_if_due(connection, call->fd, rules);
 	rules_release(rules);
 	relaxed_set(connection->read_bytes, 0);
 	errno = saved;

@@ -288,21 +288,24 @@ void life_keep_told(struct connection *connection, uint64_t told)
 	(void)atomic_compare_exchange_strong(&connection->told, &nothing, told);
 }
 
-void life_forecast_if_due(struct connection *connection, const struct rules *rules)
+void life_forecast_if_due(struct connection *connection, int fd, const struct rules *rules)
 {
 	const struct qclimb_policy *policy = &rules->policy;
-	uint64_t lower_bytes = 0, upper_bytes = QCLIMB_UNKNOWN_BYTES;
+	uint64_t lower_bytes = 0, upper_bytes = QCLIMB_UNKNOWN_BYTES, began_ns;
 
 	if (connection->is_forecast || policy->mode != QCLIMB_FULL || !(policy->flags & QCLIMB_USE_FOREST) ||
 	    !rules->forest || connection->announced_by ||
 	    connection->footprint.asked_bytes <= policy->threshold_bytes[1])
 		return;
 	connection->is_forecast = true;
+	began_ns = unlikely(qclimb_log_fd >= 0) ? now_ns() : 0;
 	if (forecast(rules->forest, connection, &lower_bytes, &upper_bytes)) {
 		connection->record.flags |= QCLIMB_RECORD_FOREST;
 		qclimb_footprint_foretell(&connection->footprint, lower_bytes, upper_bytes);
 	}
-	LOG("forecast lower=%llu upper=%llu", (unsigned long long)lower_bytes, (unsigned long long)upper_bytes);
+	LOG("fd=%d forecast lower=%llu upper=%llu at=%llu took_ns=%llu", fd, (unsigned long long)lower_bytes,
+	    (unsigned long long)upper_bytes, (unsigned long long)connection->sent_bytes,
+	    (unsigned long long)(now_ns() - began_ns));
 }
 
 /* A read saw everything ACKed, and nothing was written since: the kernel need not be asked again. */

@@ -88,7 +88,7 @@ def cells(figure: Figure, results: Mapping[Job, PassResult], wanted: Sequence[Jo
             if not seeds:
                 continue
             passes = {
-                name: [results[Job(trace, load, seed, name, figure.optimised, figure.queries)] for seed in seeds]
+                name: [results[Job(trace, load, seed, name, figure.optimised, figure.measured)] for seed in seeds]
                 for name in measured
             }
             samples = {name: flows.flows_of(results_of, PUBLISHED) for name, results_of in passes.items()}

@@ -16,7 +16,9 @@ from lab.experiment import page
 from lab.experiment.flows import estimate, ratio
 from lab.experiment.plots import colours, svg_of
 from lab.experiment.terminal import console_for_tables
-from lab.run.bounds.figures import Figure, of_figure
+from lab.run.bounds import breakdown
+from lab.run.bounds.breakdown import Broken
+from lab.run.bounds.figures import Figure, Job, of_figure
 from lab.run.bounds.judge import BINS, STATISTICS, Cell, cells, part, told, verdicts, where
 from lab.run.bounds.run import Plan, run_bounds, trouble
 from lab.run.bounds.schemes import VARIANTS
@@ -37,7 +39,10 @@ def write_report(plan: Plan, path: Path) -> str:
     parts = ["# Recorded traffic: every table", ABOUT]
     for figure in plan.wanted.figures():
         found = cells(figure, plan.results, plan.jobs)
-        parts.append(section(figure, found, path))
+        if figure.measured == "steps":
+            parts.append(broken_down(plan, figure, found, path))
+        else:
+            parts.append(section(figure, found, path))
         lack = missing(plan, figure)
         if lack:
             parts.append(f"Not measured: {lack}: `{COMMAND} --figures {figure.name.partition('-')[0]}`.")
@@ -48,12 +53,42 @@ def write_report(plan: Plan, path: Path) -> str:
     return text
 
 
-def section(figure: Figure, found: Sequence[Cell], path: Path) -> str:
-    """One figure."""
-    parts = [
+def heading(figure: Figure) -> list[str]:
+    """What a figure is, and what the paper has."""
+    return [
         f"## Figure{'s' if '-' in figure.name else ''} {figure.name}: {figure.title}",
         f"The paper: {figure.paper}",
     ]
+
+
+def broken_down(plan: Plan, figure: Figure, found: Sequence[Cell], path: Path) -> str:
+    """A figure of flows' time by step."""
+    parts = heading(figure)
+    for cell in found:
+        passes = {
+            name: [plan.results[job] for job in plan.jobs if of_cell(job, name, figure, cell)] for name in cell.variants
+        }
+        broken = [Broken.of(name, results) for name, results in passes.items()]
+        plot = path.with_name(f"{path.stem}-{figure.key}-{cell.trace}.svg")
+        plot.write_text(breakdown.bars(cell, broken), encoding="utf-8")
+        parts += [f"![Mean FCT over {VARIANTS[figure.against].title}'s, by step]({plot.name})"]
+        parts += [f"{cell.trace}, load {cell.load:g} (windows {', '.join(map(str, cell.seeds))}):"]
+        parts.append(breakdown.table(cell, broken))
+    return "\n\n".join(parts)
+
+
+def of_cell(job: Job, variant: str, figure: Figure, cell: Cell) -> bool:
+    """Whether a pass is one of a cell's, under a variant."""
+    return (
+        of_figure(job, figure)
+        and (job.variant, job.trace, job.load) == (variant, cell.trace, cell.load)
+        and (job.seed in cell.seeds)
+    )
+
+
+def section(figure: Figure, found: Sequence[Cell], path: Path) -> str:
+    """One figure."""
+    parts = heading(figure)
     if found:
         plot = path.with_name(f"{path.stem}-{figure.key}.svg")
         plot.write_text(bars(figure, found), encoding="utf-8")

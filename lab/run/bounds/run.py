@@ -121,7 +121,8 @@ def plan_of(settings: Bounds) -> Plan:
         decides = {
             "variant": {name: value for name, value in variant.items() if name != "told_part" or value},
             "optimised": job.optimised,
-            **({"queries": digests([CLIENT])} if job.queries else {}),
+            **({"queries": digests([CLIENT])} if job.measured == "queries" else {}),
+            **({"steps": True} if job.measured == "steps" else {}),
             **({"dctcp": DCTCP_MARK_BYTES} if settings.dctcp else {}),
             "trace": plan.traces[of].digest,
             "topology": asdict(topology),
@@ -238,8 +239,11 @@ class Bench:
         words = schemes.words_of(variant, trace, foretold, thresholds)
         trained: Mapping[str, Any] = self.forest(learnt_by(job), variant.depth) if variant.scheme.use_forest else {}
         scheme = variant.scheme_by(job.optimised)
-        if not job.queries:
-            return testbed.run_under(scheme, trace, job.load, thresholds, trained, progress, words)
+        if job.measured != "queries":
+            is_watched = job.measured == "steps"
+            return testbed.run_under(
+                scheme, trace, job.load, thresholds, trained, progress, words, is_watched=is_watched
+            )
         folder = self.plan.settings.folder / "running" / "queries"
         with Fanin(testbed.ground, folder, job.seed, trace.seconds) as fanin:
             background = testbed.run_under(scheme, trace, job.load, thresholds, trained, progress, words, fanin.begin)

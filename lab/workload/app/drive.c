@@ -19,6 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "marks.h"
 #include "message.h"
 #include "script.h"
 
@@ -371,7 +372,7 @@ int drive_main(int argc, char **argv)
 		{"service", required_argument, NULL, 's'}, {"trace", required_argument, NULL, 't'},
 		{"log", required_argument, NULL, 'l'},     {"start-ns", required_argument, NULL, 'n'},
 		{"deadline-s", required_argument, NULL, 'd'}, {"words", required_argument, NULL, 'o'},
-		{NULL, 0, NULL, 0}};
+		{"marks", required_argument, NULL, 'k'}, {NULL, 0, NULL, 0}};
 	const char *name = NULL, *trace = NULL, *log = NULL;
 	uint64_t start_ns = 0, deadline_s = 60;
 	int option;
@@ -401,6 +402,9 @@ int drive_main(int argc, char **argv)
 			break;
 		case 'o':
 			script_read_words(optarg);
+			break;
+		case 'k':
+			marks_to(optarg);
 			break;
 		default:
 			refuse("see `traffic` for its options");

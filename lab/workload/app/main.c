@@ -11,9 +11,9 @@
 static const char usage[] =
 	"The lab's applications: plain blocking TCP programs.\n"
 	"  traffic serve --bind ADDRESS --port PORT --write one|two|chunks:BYTES[:THINK_US]\n"
-	"                [--trace FILE] [--words FILE]\n"
+	"                [--trace FILE] [--words FILE] [--marks FILE]\n"
 	"  traffic drive --me HOST --host HOST=ADDRESS... --service NAME=PORT,pull|push|curl[,WRITE]...\n"
-	"                --trace FILE --log FILE [--start-ns NS] [--deadline-s S] [--words FILE]\n"
+	"                --trace FILE --log FILE [--start-ns NS] [--deadline-s S] [--words FILE] [--marks FILE]\n"
 	"Example, on loopback:\n"
 	"  traffic serve --bind 127.0.1.2 --port 7001 --write one &\n"
 	"  printf '1 0 search h1 h2 5000\\n' >trace\n"

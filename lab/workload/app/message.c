@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "marks.h"
 #include "script.h"
 
 #define READ_BYTES 65536u
@@ -176,7 +177,10 @@ int message_receive_body(int fd, const struct message *message, uint64_t *end_ns
 {
 	uint8_t *room = malloc(READ_BYTES);
 	int result = room ? 0 : -ENOMEM;
+	struct marks marks;
 
+	marks.passed = 0;
+	marks_note(&marks, message, sizeof(*message));
 	for (uint64_t have = sizeof(*message); have < message->bytes && !result;) {
 		uint64_t missing = message->bytes - have;
 		ssize_t n = recv(fd, room, missing < READ_BYTES ? (size_t)missing : READ_BYTES, 0);
@@ -188,9 +192,11 @@ int message_receive_body(int fd, const struct message *message, uint64_t *end_ns
 		else if (memcmp(room, pattern + pattern_at(message->id, have), (size_t)n) != 0)
 			result = -EBADMSG;
 		else
-			have += (uint64_t)n;
+			marks_note(&marks, message, have += (uint64_t)n);
 	}
 	*end_ns = now_ns();
+	if (!result)
+		marks_write(&marks, message);
 	free(room);
 	return result;
 }

@@ -16,6 +16,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "marks.h"
 #include "message.h"
 #include "script.h"
 
@@ -69,6 +70,7 @@ int serve_main(int argc, char **argv)
 						{"write", required_argument, NULL, 'w'},
 						{"trace", required_argument, NULL, 't'},
 						{"words", required_argument, NULL, 'o'},
+						{"marks", required_argument, NULL, 'k'},
 						{NULL, 0, NULL, 0}};
 	struct sockaddr_in here = {.sin_family = AF_INET};
 	int option;
@@ -90,6 +92,9 @@ int serve_main(int argc, char **argv)
 			break;
 		case 'o':
 			script_read_words(optarg);
+			break;
+		case 'k':
+			marks_to(optarg);
 			break;
 		default:
 			refuse("see `traffic` for its options");

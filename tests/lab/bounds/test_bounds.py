@@ -4,6 +4,7 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -13,6 +14,7 @@ from lab.cli.run import run
 from lab.experiment.intervals import NOTHING, Interval
 from lab.experiment.passes import better_of_two
 from lab.experiment.store import key_of
+from lab.run.bounds.breakdown import Broken, bars, table
 from lab.run.bounds.fanin import QUERY_LOAD, Fanin, queries_per_s
 from lab.run.bounds.figures import FIGURES, Job, Wanted, jobs, less
 from lab.run.bounds.judge import cells, verdict
@@ -25,6 +27,7 @@ from lab.workload import guards, programs
 from lab.workload.ground import Loopback
 from lab.workload.passes import Word, run_pass
 from lab.workload.sources import SOURCES
+from lab.workload.steps import ASKED
 from lab.workload.trace import Trace
 
 TRACE = Trace.from_text("# t\n# seconds 0.1\n1 0 pull0 h1 h2 5000 100 400\n2 10 pull0 h1 h2 60000 60000 60000\n")
@@ -93,6 +96,37 @@ def test_each_application_of_a_mixture_is_judged_by_itself(make_result):
     found = cells(figure, made, list(made))
     ratios = {cell.trace: cell.ratio("told-spark", "pias", "small", "mean").value for cell in found}
     assert ratios == pytest.approx({"mix": 1.25, "web in mix": 2.0, "spark in mix": 0.5})
+
+
+def test_each_step_has_its_share_of_the_time_and_bars_show_it(make_result):
+    figure = next(figure for figure in FIGURES if figure.measured == "steps" and not figure.optimised)
+    size, fct = [100, 200_000] * 50, np.array([1e3, 8e4] * 50)
+    shares = {"unbounded": 0.5, "inference": 0.01, "climbing": 0.29, "slack": 0.0, "down": 0.2}
+    steps_us = {
+        "pias": {name: list(fct * (name == "unbounded")) for name in shares} | {ASKED: [0.0] * 100},
+        "qclimb-forest": {name: list(fct / 2 * share) for name, share in shares.items()} | {ASKED: [0.0, 1.0] * 50},
+    }
+    made = {
+        Job("spark", 0.7, 1, name, False, "steps"): make_result(
+            name, size, list(sum(map(np.array, its.values()))), steps_us=its
+        )
+        for name, its in steps_us.items()
+    }
+    (cell,) = cells(figure, made, list(made))
+    broken = [Broken.of(job.variant, [result]) for job, result in made.items()]
+    rows = [row.strip("| ").split(" | ") for row in table(cell, broken).splitlines()[2:]]
+    assert [row[:3] for row in rows] == [
+        ["small", "PIAS", "50"],
+        ["small", "QCLIMB, forest alone", "50"],
+        ["medium", "PIAS", "50"],
+        ["medium", "QCLIMB, forest alone", "50"],
+        ["all", "PIAS", "100"],
+        ["all", "QCLIMB, forest alone", "100"],
+        ["all", "QCLIMB, forest alone, those with bounds", "50"],
+    ]
+    assert [float(text.split()[0]) for text in rows[3][3:]] == pytest.approx([40, 50, 1, 29, 0, 20, 400])
+    assert rows[2][4:] == ["100", "0", "0", "0", "0"]
+    assert "climbing up" in bars(cell, broken)
 
 
 def test_each_pass_is_wanted_once_and_schemes_take_turns_to_be_first():
