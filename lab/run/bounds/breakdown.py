@@ -53,7 +53,7 @@ class Broken:
 def table(cell: Cell, broken: Sequence[Broken]) -> str:
     """Mean FCT, the share of each step in flows' time, and what one forecast takes."""
     head = ["flows", "scheme", "n", "mean FCT, ms", *(f"{WORDS.get(step, step)}, %" for step in STEPS)]
-    head.append("us a forecast")
+    head.append("us a forecast, mean and median")
     rows = []
     for size_class in CLASSES:
         for scheme in broken:
@@ -75,7 +75,8 @@ def _row(cell: Cell, scheme: Broken, these: NDArray[np.bool_]) -> list[str]:
 
     mean = over_blocks(fct, block, "mean", blocks=sample.blocks)
     asked = these & scheme.asked
-    took = f"{1000 * scheme.ms['inference'][asked].mean():.2f}" if asked.any() else ""
+    took_us = 1000 * scheme.ms["inference"][asked]
+    took = f"{took_us.mean():.2f}, {np.median(took_us):.2f}" if asked.any() else ""
     return [f"{these.sum()}", f"{mean.value:.3g}", *map(share, STEPS), took]
 
 
