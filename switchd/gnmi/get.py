@@ -1,7 +1,8 @@
 """Get: one Notification a path, in the order asked (gNMI specification 3.3)."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from pygnmi.spec.v080 import gnmi_pb2 as pb
@@ -10,17 +11,30 @@ from switchd.gnmi.errors import NOT_FOUND, RESOURCE_EXHAUSTED, RpcError, invalid
 from switchd.gnmi.extensions import check_fields, extensions_of
 from switchd.gnmi.limits import MAX_ANSWER_BYTES, MAX_PATHS, check_count
 from switchd.gnmi.model import MODULE, PREFIX, Model, counts
-from switchd.gnmi.paths import PLACES_MOST, Step, answer_prefix, raw_text, resolve
+from switchd.gnmi.paths import PLACES_MOST, Place, Step, answer_prefix, raw_text, resolve
 from switchd.gnmi.schema import Node
 from switchd.gnmi.set import check_models
 from switchd.gnmi.tree import Tree, entry_json, instances, shallow, to_json
 from switchd.gnmi.values import check_encoding, encoded
 
 
-def answer(
-    model: Model, request: pb.GetRequest, data: Callable[[bool], Tree], check: Callable[[], None]
-) -> pb.GetResponse:
-    """What the request names of `data(with counters)`. Raises RpcError, and what `check` raises between paths."""
+@dataclass(frozen=True)
+class Asked:
+    """A checked GetRequest.
+
+    named    by path, the places that it stands for
+    counted  whether counters have to be read for it
+    """
+
+    request: pb.GetRequest
+    depth: int
+    paths: Sequence[pb.Path]
+    named: tuple[tuple[Place, ...], ...]
+    counted: bool
+
+
+def checked(model: Model, request: pb.GetRequest) -> Asked:
+    """What a request asks for, if it may be asked for at all. Raises RpcError."""
     depth = extensions_of(request, "depth").depth
     check_fields(request)
     check_count(request.path, MAX_PATHS, "paths")
@@ -29,13 +43,19 @@ def answer(
     if request.type not in pb.GetRequest.DataType.values():
         raise invalid(f"type is {request.type}, expected ALL, CONFIG, STATE or OPERATIONAL")
     paths = request.path or [pb.Path()]
-    prefix = answer_prefix(request.prefix)
-    named = [resolve(model.root, MODULE, request.prefix, path) for path in paths]
+    named = tuple(resolve(model.root, MODULE, request.prefix, path) for path in paths)
     check_count([place for places in named for place in places], PLACES_MOST, "paths that wildcards stand for")
     counted = request.type != pb.GetRequest.CONFIG and any(counts(place) for places in named for place in places)
-    kept = filtered(model.root, data(counted), request.type)
+    return Asked(request, depth, paths, named, counted)
+
+
+def answer(model: Model, asked: Asked, data: Tree, check: Callable[[], None]) -> pb.GetResponse:
+    """What the request names of the data. Raises RpcError, and what `check` raises between paths."""
+    request, depth = asked.request, asked.depth
+    prefix = answer_prefix(request.prefix)
+    kept = filtered(model.root, data, request.type)
     found, size = [], 0
-    for path, places in zip(paths, named, strict=True):
+    for path, places in zip(asked.paths, asked.named, strict=True):
         check()
         updates = [
             pb.Update(

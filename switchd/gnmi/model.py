@@ -25,7 +25,7 @@ from switchd.status import NOT_VERIFIED, Status, is_number, timestamp
 MODULE = "qclimb"
 COUNTERS_AT = tuple(("qclimb", *at, "state") for at in (("classes", "class"), ("ports", "port"), ("spines", "spine")))
 COUNTERS = frozenset({"packets", "bytes", "dropped-packets"})
-UNCOUNTED = ("reason", "alarm", "buffers", "limits", *(leaf.name for leaf in SHARES))
+QUOTED_KEY = re.compile(r"='([^']*)'\]")
 SHARE = re.compile(r"[01](\.[0-9]{1,9})?")
 PREFIX = f"{MODULE}:"
 YEAR_10000_S = 253_402_300_800
@@ -49,7 +49,7 @@ class Model:
     def intent(self, tree: Tree) -> SwitchIntent | None:
         """The intent of a configuration tree, validated by YANG, then by the types.
 
-        Raises RpcError INVALID_ARGUMENT with the path.
+        Raises RpcError INVALID_ARGUMENT with the path as gNMI writes it: `/qclimb/classes/class[priority=0]`.
         """
         if not tree:
             return None
@@ -58,7 +58,7 @@ class Model:
             validate_gnmi(obj)
             return SwitchIntent.from_gnmi(obj)
         except IntentError as error:
-            raise invalid(str(error)) from error
+            raise invalid(_plainly(obj, error)) from error
 
     def uncounted(self, snapshot: Snapshot) -> Moment:
         """Configuration and state of a snapshot without counters, made once for all who read it."""
@@ -113,6 +113,16 @@ class Model:
         return tree
 
 
+def _plainly(obj: Any, error: IntentError) -> str:
+    """What is wrong with a configuration: in the types' words where they name its path, which has all keys there."""
+    text = str(error)
+    try:
+        SwitchIntent.from_gnmi(obj)
+    except IntentError as told:
+        text = str(told) if str(told).startswith("/") else text
+    return QUOTED_KEY.sub(r"=\1]", text).replace(f"/{PREFIX}", "/")
+
+
 def _status_tree(status: Status) -> dict[str, Any]:
     state: dict[str, Any] = {"admin-state": utf8(status.admin_state)}
     if status.applied_generation is not None:
@@ -155,7 +165,7 @@ def counts(place: Place) -> bool:
     """Whether a path covers counters, so that they have to be read."""
     names = [step.name for step in place.steps]
     is_there = any(all(a == b for a, b in zip(names, at, strict=False)) for at in COUNTERS_AT)
-    return is_there and place.node.name not in {*_class_tree("0", {}), *UNCOUNTED, *path_state.UNCOUNTED}
+    return is_there and place.node.name not in UNCOUNTED
 
 
 def _counter_tree(total: Total) -> dict[str, int]:
@@ -176,3 +186,10 @@ def _class_tree(priority: str, row: dict[str, str]) -> dict[str, Any]:
         **({"alarm": utf8(row["alarm"])} if row.get("alarm") else {}),
         **({"reason": utf8(row["reason"])} if row.get("reason") else {}),
     }
+
+
+UNCOUNTED = frozenset(
+    {*_class_tree("0", {}), "reason", "alarm", "buffers", "limits", *(leaf.name for leaf in SHARES)}
+    | path_state.UNCOUNTED
+)
+"""leaves beside counters that are none"""

@@ -29,7 +29,7 @@ from switchd.gnmi.model import Model
 from switchd.gnmi.moment import Moment
 from switchd.gnmi.path_state import rules_in
 from switchd.gnmi.set import Wanted
-from switchd.gnmi.short import BYTES_MOST, is_short
+from switchd.gnmi.short import BYTES_MOST, is_short, may_be_short
 from switchd.gnmi.values import ENCODINGS
 from switchd.plan import Refused
 
@@ -66,8 +66,8 @@ class Service:
 
     def get(self, message: bytes, call: Call) -> bytes:
         """Configuration and state of the last committed moment."""
-        request = parsed(pb.GetRequest, message)
-        return serialized(get.answer(self.model, request, lambda counted: self.moment(counted).tree, call.check))
+        asked = get.checked(self.model, parsed(pb.GetRequest, message))
+        return serialized(get.answer(self.model, asked, self.moment(asked.counted).tree, call.check))
 
     def get_at_once(self, message: bytes, call: Call) -> bytes | None:
         """The same where it costs less than the way to a thread; None where it may cost more."""
@@ -75,9 +75,9 @@ class Service:
         if moment is None or len(message) > BYTES_MOST:
             return None
         request = parsed(pb.GetRequest, message)
-        if not is_short(self.model, request):
+        if not may_be_short(request) or not is_short(asked := get.checked(self.model, request)):
             return None
-        return serialized(get.answer(self.model, request, lambda _: moment.tree, call.check))
+        return serialized(get.answer(self.model, asked, moment.tree, call.check))
 
     def wanted(self, message: bytes) -> Wanted:
         """What a Set asks for, if it may be asked for at all."""

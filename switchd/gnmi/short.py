@@ -6,8 +6,8 @@ schema bounds what they cost, whatever the switch has and the client asks for. A
 
 from pygnmi.spec.v080 import gnmi_pb2 as pb
 
-from switchd.gnmi.model import MODULE, Model, counts
-from switchd.gnmi.paths import NAME_WILDCARDS, resolve
+from switchd.gnmi.get import Asked
+from switchd.gnmi.paths import NAME_WILDCARDS
 from switchd.gnmi.schema import Node
 
 BYTES_MOST = 1024
@@ -15,17 +15,19 @@ BYTES_MOST = 1024
 PATHS_MOST = 4
 
 
-def is_short(model: Model, request: pb.GetRequest) -> bool:
-    """Whether a Get is one of these. Raises RpcError for paths that nothing is at."""
-    if request.type != pb.GetRequest.ALL or not 1 <= len(request.path) <= PATHS_MOST:
-        return False
-    if any(elem.name in NAME_WILDCARDS for path in (request.prefix, *request.path) for elem in path.elem):
-        return False
-    for path in request.path:
-        (place,) = resolve(model.root, MODULE, request.prefix, path)
-        if not place.is_exact or counts(place) or has_list(place.node):
-            return False
-    return True
+def may_be_short(request: pb.GetRequest) -> bool:
+    """Whether a Get may be one of these: then it costs little to find out what it names."""
+    return (
+        request.type == pb.GetRequest.ALL
+        and 1 <= len(request.path) <= PATHS_MOST
+        and not any(elem.name in NAME_WILDCARDS for path in (request.prefix, *request.path) for elem in path.elem)
+    )
+
+
+def is_short(asked: Asked) -> bool:
+    """Whether a Get is one of these."""
+    places = [place for places in asked.named for place in places]
+    return not asked.counted and all(place.is_exact and not has_list(place.node) for place in places)
 
 
 def has_list(node: Node) -> bool:

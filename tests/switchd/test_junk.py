@@ -13,7 +13,6 @@ from switchd.db import DatabaseLost
 from switchd.db_redis import RedisDatabase
 from switchd.gnmi import get, subscribe
 from switchd.gnmi.service import Service
-from switchd.gnmi.tree import Tree
 from switchd.show import plain
 from switchd.show import qclimb as plugin
 from tests.switchd.stand import ASIC, CONFIG, COUNTERS, STATE, Redis
@@ -64,13 +63,10 @@ def scatter(server: Redis, chance: random.Random) -> None:
 def ask(switch: Switch) -> None:
     """What a gNMI client can ask of it all."""
     service = Service(switch)
-
-    def data(counted: bool) -> Tree:
-        return service.moment(counted).tree
-
     for encoding in (pb.JSON_IETF, pb.JSON):
-        request = pb.GetRequest(path=[pb.Path()], encoding=encoding)
-        get.answer(service.model, request, data, lambda: None).SerializeToString()
+        asked = get.checked(service.model, pb.GetRequest(path=[pb.Path()], encoding=encoding))
+        moment = service.moment(asked.counted)
+        get.answer(service.model, asked, moment.tree, lambda: None).SerializeToString()
     once = pb.SubscriptionList(mode=pb.SubscriptionList.ONCE, subscription=[pb.Subscription(path=pb.Path())])
     once.encoding = pb.JSON_IETF
     wanted = subscribe.checked(service.model, pb.SubscribeRequest(subscribe=once))

@@ -43,7 +43,7 @@ BAD: dict[str, tuple[pb.SetRequest, str, str]] = {
     "NaN": (one(GENERATION, pb.TypedValue(json_ietf_val=b"NaN")), "INVALID_ARGUMENT", f"{GENERATION}: no JSON"),
     "an array for a container": (one("/qclimb/config", ietf([])), "INVALID_ARGUMENT", "/qclimb/config: expected an object"),
     "an object for a leaf": (one(GENERATION, ietf({})), "INVALID_ARGUMENT", f"{GENERATION}: expected one value"),
-    "out of range": (one(f"{CLASS_0}/config/dscp", ietf(64)), "INVALID_ARGUMENT", "/qclimb:qclimb/classes/class[priority='0']/config/dscp"),
+    "out of range": (one(f"{CLASS_0}/config/dscp", ietf(64)), "INVALID_ARGUMENT", f"{CLASS_0}/config/dscp is 64, expected an integer in 0..63"),
     "a wrong type": (one(f"{CLASS_0}/config/dscp", ietf("many")), "INVALID_ARGUMENT", "config/dscp"),
     "two signs": (one(GENERATION, ietf("--5")), "INVALID_ARGUMENT", "generation"),
     "digits of another script": (one(GENERATION, ietf("\u0663")), "INVALID_ARGUMENT", "generation"),
@@ -55,7 +55,7 @@ BAD: dict[str, tuple[pb.SetRequest, str, str]] = {
     "true for a number": (one(GENERATION, ietf(True)), "INVALID_ARGUMENT", "generation"),
     "a fraction for a number": (one(GENERATION, ietf(1.5)), "INVALID_ARGUMENT", "generation"),
     "a must that fails": (one(f"{CLASS_0}/config/threshold-bytes", ietf("7")), "INVALID_ARGUMENT", "the first priority begins at 0 bytes"),
-    "a mandatory leaf gone": (pb.SetRequest(delete=[path(f"{CLASS_0}/config/dscp")]), "INVALID_ARGUMENT", "dscp"),
+    "a mandatory leaf gone": (pb.SetRequest(delete=[path(f"{CLASS_0}/config/dscp")]), "INVALID_ARGUMENT", f"{CLASS_0}/config lacks 'dscp'"),
     "a priority left out": (pb.SetRequest(delete=[path(CLASS_0)]), "INVALID_ARGUMENT", "priorities start at 0"),
     "the key gone": (pb.SetRequest(delete=[path(f"{CLASS_0}/priority")]), "INVALID_ARGUMENT", "priority"),
     "{} on a list entry": (one(CLASS_0, ietf({})), "INVALID_ARGUMENT", f"{CLASS_0}: expected an object with"),
@@ -121,9 +121,9 @@ def test_pygnmi_is_told_when_it_sends_proto_bytes(daemon: Daemon) -> None:
 def test_a_status_has_the_path_in_details_that_a_program_can_read(stub: gnmi_pb2_grpc.gNMIStub, server: Redis) -> None:
     give(stub, BASE)
     for request, field in (
-        (one(f"{CLASS_0}/config/dscp", ietf(64)), "/qclimb:qclimb/classes/class[priority='0']/config/dscp"),
+        (one(f"{CLASS_0}/config/dscp", ietf(64)), f"{CLASS_0}/config/dscp"),
         (one("/qclimb/config/colour", ietf(64)), "/qclimb/config/colour"),
-        (one("/qclimb/config", ietf({"admin-state": "\u4e16" * 10**5})), "/qclimb:qclimb/config/admin-state"),
+        (one("/qclimb/config", ietf({"admin-state": "\u4e16" * 10**5})), "/qclimb/config/admin-state"),
     ):
         with pytest.raises(grpc.RpcError) as error:
             stub.Set(request)
