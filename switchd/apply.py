@@ -63,7 +63,7 @@ class Switch:
         self.db = db
         self.host = host or db
         self.quiet = Quiet(quiet_s)
-        self._is_held = self._is_half = self._is_old = self._has_left = False
+        self._is_held = self._is_half = self._is_old = self._is_newer = self._has_left = False
         self._now_s = now_s
         self._lock = threading.RLock()
         self._holder = Holder(db)
@@ -96,12 +96,14 @@ class Switch:
         """Bring the QoS tables to the intent rows; True if anything had to be changed. Raises DatabaseLost only."""
         with self._lock:
             self._begin()
+            self._is_newer = False
             try:
                 return self._configuration.on_rows(self._follow)
             except RowsChanged as error:
                 log.info("rows change too often error=%r", str(error))
                 return True
             except NewerRows as error:
+                self._is_newer = True
                 self._refuse(No(self.board.snapshot.status, error))
                 return False
 
@@ -299,7 +301,7 @@ class Switch:
         """
         with self._lock:
             left_s = self.quiet.left_s()
-            if self._confirming.is_due and self.board.is_known:
+            if self._confirming.is_due and self.board.is_known and not self._is_newer:  # such rows have to change first
                 self.follow()
             waits = (self._is_held and not self._is_half) or self._is_old
             if waits and self.board.is_known and not left_s:

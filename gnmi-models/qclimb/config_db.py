@@ -64,7 +64,7 @@ def version_of(rows: Mapping[str, Mapping[str, Mapping[str, object]]]) -> int | 
     text = rows.get(GLOBAL_TABLE, {}).get(GLOBAL_KEY, {}).get("version")
     if text is None:
         return None
-    found = decimal(text, f"{GLOBAL_TABLE}|{GLOBAL_KEY} version", 0, 255, IntentError)
+    found = decimal(text, f"{GLOBAL_TABLE}|{GLOBAL_KEY} version", 1, 2**64 - 1, IntentError)
     if found > VERSION:
         raise NewerRows(
             f"{GLOBAL_TABLE}|{GLOBAL_KEY} version is {found}, expected at most {VERSION}: a newer qclimb wrote these "

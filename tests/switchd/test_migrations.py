@@ -3,20 +3,22 @@
 import random
 import subprocess
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import grpc
 import pytest
 from qclimb.config_db import VERSION, digest_of, with_digest
-from qclimb.errors import NewerRows
+from qclimb.errors import IntentError, NewerRows
 from qclimb.gnmi_ext import Commit
 from qclimb.intent import QueueClass, SwitchIntent
 from qclimb.schema import validate_config_db
 
+from switchd import commits
 from switchd.apply import Switch
 from switchd.gnmi.server import status_of
 from switchd.intents import intent_of
-from switchd.migrations import STEPS, migration
+from switchd.migrations import STEPS, check_not_newer, migration
 from switchd.rows import Put, Rows, applied
 from tests.switchd.stand import Redis
 from tests.switchd.test_histories import BEFORE, PORTS
@@ -129,6 +131,49 @@ def test_rows_of_a_newer_version_are_one_sentence_and_nothing_is_changed() -> No
                 act()
             assert status_of(refused.value)[0] is grpc.StatusCode.FAILED_PRECONDITION
     assert box.rows == before
+
+
+@pytest.mark.parametrize("version", ["255", "256", str(2**64 - 1)])
+def test_however_large_a_version_is_it_is_newer(version: str) -> None:
+    with pytest.raises(NewerRows, match=version):
+        check_not_newer({"QCLIMB": {"global": {"version": version}}})
+
+
+@pytest.mark.parametrize("version", ["0", "-1", "x", str(2**64)])
+def test_a_version_that_is_none_makes_no_intent(version: str) -> None:
+    rows: Rows = {"QCLIMB": {"global": {"generation": "7", "version": version}}}
+    check_not_newer(rows)
+    with pytest.raises(IntentError, match="version"):
+        intent_of(rows)
+
+
+def test_a_commit_that_is_due_waits_for_a_newer_versions_rows_to_change_and_reads_nothing_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = type("Clock", (), {"now_s": 1000.0, "monotonic": lambda self: self.now_s})()
+    monkeypatch.setattr(commits, "time", clock)
+    switch = Switch(box := world(INTENT.to_config_db()), now_s=clock.monotonic)
+    switch.follow()
+    switch.edit(lambda _: SwitchIntent(8, "disabled", ()), Commit("c1", "commit", 60.0))
+    committed = box.rows["QCLIMB"]["global"]
+    box.change(Put("QCLIMB", "global", {**committed, "version": str(VERSION + 1)}))
+    switch.follow()
+    clock.now_s += 100.0
+    read, reads = box.get_whole_tables, 0
+
+    def counted(tables: Sequence[str]) -> Rows:
+        nonlocal reads
+        reads += 1
+        return read(tables)
+
+    monkeypatch.setattr(box, "get_whole_tables", counted)
+    for _ in range(50):
+        switch.look()
+    assert reads <= 1
+    box.change(Put("QCLIMB", "global", committed))
+    switch.follow()
+    assert ours(box.rows) == INTENT.to_config_db()
+    assert switch.board.commit["commit_status"] == "rolled-back"
 
 
 def test_the_patch_tool_leaves_a_newer_versions_rows_alone(server: Redis) -> None:
