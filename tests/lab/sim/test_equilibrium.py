@@ -76,14 +76,12 @@ def test_sinks_and_chains_of_bottlenecks_settle_within_the_papers_bound(pairs):
     assert settled_after(Pdq(), pairs) <= most_preceding(pairs) + 1
 
 
-def test_flows_between_any_hosts_do_so_but_for_some_that_take_twice_as_long():
-    """Of twenty sets two took 10 round trips, with P_max 4 and 5; the cause was not traced."""
-    over = []
-    for seed in range(12):
-        pairs = anywhere(seed)
-        bound = most_preceding(pairs) + 1
-        over.append(settled_after(Pdq(), pairs) - bound)
-    assert max(over) <= 6 and sum(late > 0 for late in over) <= 2
+@pytest.mark.parametrize("seed", range(12))
+def test_flows_between_any_hosts_settle_within_it_too(seed):
+    """While a sender had several questions on their way, two of twenty sets took 4 and 6 round trips more: answers told
+    what had been."""
+    pairs = anywhere(seed)
+    assert settled_after(Pdq(), pairs) <= most_preceding(pairs) + 1
 
 
 def test_without_dampening_flows_that_begin_at_once_take_longer_than_the_bound():

@@ -63,8 +63,22 @@ def test_flow_level_pdq_is_a_bound_that_packets_over_several_bottlenecks_stay_ab
     source, target = np.repeat(hosts, 3), np.repeat(np.roll(hosts, 1), 3)
     found = FlowList(np.zeros(len(source), np.int64), random.integers(2_000, 1_998_000, len(source)), source, target)
     level, pdq, rcp = (over(s, found, fabric).fct_us.mean() for s in (FlowLevel(), Pdq(), NAMED["rcp"]))
-    assert level < pdq < 0.9 * rcp and pdq < 1.35 * level
+    assert level < pdq < 0.9 * rcp and pdq < 1.25 * level
     assert over(FLOW_LEVEL["flow-rcp"], found, fabric).fct_us.mean() == pytest.approx(rcp, rel=0.05)
+
+
+def test_over_a_fat_tree_packets_meet_nearly_the_deadlines_that_flows_meet_and_more_than_under_d3():
+    """Two flows a server, 2 to 198 KB, at one moment. Were flows that come anew dampened, 3.0 % would be late, and
+    of D3's 1.9 %: the most critical one would wait at one link after another."""
+    random, fabric, rounds = np.random.default_rng(1), FatTree(k=4), 60
+    hosts = [random.permutation(fabric.hosts) for _ in range(rounds)]
+    source = np.concatenate([np.tile(order, 2) for order in hosts])
+    target = np.concatenate([np.tile(np.roll(order, 1), 2) for order in hosts])
+    start = np.repeat(np.arange(rounds) * 250 * 10**9, 32)
+    due = start + np.rint(np.maximum(3, random.exponential(20, len(start))) * 1e9).astype(np.int64)
+    found = FlowList(start, random.integers(2_000, 198_000, len(start)), source, target, deadline_ps=due)
+    late = [1 - (over(s, found, fabric).received_ps > 0).mean() for s in (FlowLevel(), Pdq(), NAMED["d3"])]
+    assert late[0] < late[1] < late[2] and late[1] < late[0] + 0.015
 
 
 @pytest.mark.parametrize(("rule", "all_ms"), [("pdq", [6, 11, 16, 21]), ("d3", [20, 21, 22, 23])])

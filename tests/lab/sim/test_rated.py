@@ -17,12 +17,14 @@ from lab.sim import (
     Rcp,
     Tcp,
     Topology,
+    Watch,
     Workload,
     run,
     single_rooted_tree,
     star,
 )
 from lab.sim.optimum import fair_sharing, shortest_first
+from lab.sim.rated import FLOW_LEVEL
 from lab.sim.schemes import changed
 
 HEADER = 56
@@ -82,6 +84,23 @@ def test_a_burst_of_short_flows_preempts_a_long_one_which_then_goes_on():
     alone = over("pdq", flows(sizes[:1]))
     late_us = found.fct_us[0] - alone.fct_us[0]
     assert 1_600 < late_us < 6_000  # 1.7 ms of the others' bytes
+
+
+@pytest.mark.parametrize("scheme", [*RATED, "mpdq", FLOW_LEVEL["flow-pdq"]])
+def test_where_a_round_trip_is_shorter_than_a_packet_flows_end(scheme):
+    """Under PDQ none did: a rate below a packet a round trip is none, and here that was the whole link."""
+    scheme = NAMED[scheme] if isinstance(scheme, str) else scheme
+    found = run(Experiment(star(12, 10**9, 1_000), scheme, flows([100_000] * 6), header_bytes=HEADER, end_s=1.0))
+    assert (found.received_ps > 0).all()
+
+
+def test_a_host_whose_flows_take_turns_does_not_queue_behind_itself():
+    """Without early start, which lets two overlap. Told by its ACKs alone that its own link paused it, a flow
+    would go on for a round trip: 9 packets would wait."""
+    found = flows([3_000_000, 500_000, 100_000], sources=[1, 1, 1], starts=[0, 5 * 10**9, 6 * 10**9], target=0)
+    seen = run(Experiment(TREE, Pdq(early_start_rtts=0), found, header_bytes=HEADER, watch=Watch(1, 100.0)))
+    assert max(seen.counters.watched["queue_bytes"]) < 4 * 1516
+    assert seen.fct_us[2] < seen.fct_us[1] < seen.fct_us[0]
 
 
 @pytest.mark.parametrize("scheme", RATED)

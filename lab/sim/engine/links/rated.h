@@ -25,6 +25,8 @@ struct RatedPart {
 	uint64_t id = 0; /* in the order in which they came; of one flow side by side */
 	uint32_t counted_at = 0; /* a bit a link that counts it */
 	uint32_t path[MAX_HOPS] = {}; /* the links of its data, as its packets found them */
+	uint32_t paused_by = 0; /* the link that pauses it, from 1; 0: none does */
+	Time stopped_at = -1; /* when its own host's link last paused it, which its sender knows at once */
 };
 
 struct RatedPacket : Packet {
@@ -113,6 +115,10 @@ template <class Rule> class RatedLinks
 		if (!packet->to_sender) {
 			flow.path[packet->hop] = at;
 			rules_[at].out(*packet, flow, now, queue.bytes());
+			if (!packet->hop && packet->type == Type::DATA && packet->paused_by) {
+				flow.paused_by = packet->paused_by;
+				flow.stopped_at = now;
+			}
 		} else if (packet->hop) { /* the link by which the data left this switch */
 			rules_[flow.path[packet->hops - packet->hop]].back(*packet, flow);
 		}

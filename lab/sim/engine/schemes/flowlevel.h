@@ -73,6 +73,7 @@ class FlowLevel
       private:
 	enum class Rule { PDQ, RCP, D3 };
 	static constexpr double FOREVER = 1e300, STEP = 1e9 /* 1 ms */, CLOSE = 1e-3 /* bytes */;
+	static constexpr double ENOUGH = 0.125; /* links/pdq.h */
 
 	struct Flow : FlowBase {
 		std::vector<uint32_t> path;
@@ -232,7 +233,9 @@ class FlowLevel
 			double rate = 1 / ps_per_byte_;
 			for (const uint32_t link : flow->path)
 				rate = std::min(rate, free_[link]);
-			flow->rate = rate * flow->round_trip >= payload_ + header_ ? rate : 0;
+			const bool is_enough =
+				rate * flow->round_trip >= payload_ + header_ || rate * ps_per_byte_ >= ENOUGH;
+			flow->rate = is_enough ? rate : 0;
 			for (const uint32_t link : flow->path)
 				free_[link] -= flow->rate;
 		}

@@ -3,8 +3,8 @@
  * D3.
  *
  * Sender. A packet without data goes first (SYN). Data leaves at the granted rate, evenly. Who has no rate asks again by
- * a packet without data: after a round trip, or after `probe_gap`, if links say longer; with a rate too, after SLOW
- * of them. Each packet's header has the sender's variables and its full rate, that of its own link. The round trip is
+ * a packet without data: when the last was answered and the least round trip is over (unanswered: two average ones), or
+ * after `probe_gap`, if links say longer; with a rate too, after SLOW of them. Each packet's header has the sender's variables and its full rate, that of its own link. The round trip is
  * averaged (1/8). A packet without data (TERM) tells links of the end. What has not been acknowledged `timeout_ps` after
  * the last packet or news goes again, from the first gap on.
  * Early termination (`terminates`; D3's quenching). A flow that is past its deadline, or would be at full rate, ends; under
@@ -14,9 +14,14 @@
  * M-PDQ (PARTS > 1). A flow has several parts, each on a path of its own; to links each is a flow. Whichever has a rate
  * and is free takes the next packet: what a paused part would have sent goes to those that send.
  *
+ * A sender's own link is in its host: when that pauses a flow that sends, the sender stops at once, and what older ACKs
+ * grant counts no longer. Told by ACKs alone, it sent on for a round trip, behind its own queue, which lengthened that
+ * round trip. The paper says nothing of several flows of one sender.
+ *
  * Choices: PDQ's headers tell the least round trip that was measured, and not the average: with the average a queue
  * lengthens what early start and the rate controller go by, and so feeds itself (2 MB of queue where a core is short).
- * "Left" is what has not been sent, for it is this that early start waits for; a part's is its share among those that
+ * A paused flow has one question on its way: several filled links where a round trip is short, and were answered by what
+ * had been. "Left" is what has not been sent, for it is this that early start waits for; a part's is its share among those that
  * send, while all parts are as critical as the whole flow's rest. D3 wants the rest to be there a round trip before its
  * deadline. A flow of several parts is hopeless if it would be late at full rate on all of them.
  */
@@ -44,10 +49,10 @@ template <class Rule, uint32_t PARTS = 1> class Rated
 
 	struct Part : Rule::Part {
 		uint32_t last_bytes_sent = 0; /* of the last packet, on the wire */
-		uint32_t paused_by = 0;
 		uint64_t rate = 0;
 		Time rtt = 0, least_rtt = NEVER, probe_gap = 0;
 		Time sent_at = 0, data_at = -1; /* the last packet, the last with data; -1: none yet */
+		Time answered_at = -1; /* when the last one that was answered had left */
 		Time asked_at = -1; /* D3's last request */
 	};
 
@@ -107,11 +112,14 @@ template <class Rule, uint32_t PARTS = 1> class Rated
 		Part &part = flow.parts[ack->part];
 
 		network_.links.home(*ack);
+		part.answered_at = std::max(part.answered_at, ack->sent);
 		part.rtt += (network_.now - ack->sent - part.rtt) / 8;
 		part.least_rtt = std::min(part.least_rtt, network_.now - ack->sent);
-		part.rate = ack->rate;
-		part.paused_by = ack->paused_by;
-		part.probe_gap = ack->probe_gap;
+		if (ack->sent > part.stopped_at) {
+			part.rate = ack->rate;
+			part.paused_by = ack->paused_by;
+			part.probe_gap = ack->probe_gap;
+		}
 		mind_pause(flow);
 		if (ack->seq >= flow.known.first() && ack->seq != NO_PACKET)
 			flow.known.add(ack->seq);
@@ -245,7 +253,11 @@ template <class Rule, uint32_t PARTS = 1> class Rated
 	/* Who has sent nothing for so long asks again; with a rate, one that has become far too low. */
 	static Time gap(const Part &part)
 	{
-		return part.rate ? SLOW * part.rtt : std::max(part.rtt, part.probe_gap);
+		const bool is_answered = part.answered_at >= part.sent_at;
+
+		if (part.rate)
+			return SLOW * part.rtt;
+		return std::max(is_answered ? std::min(part.rtt, part.least_rtt) : 2 * part.rtt, part.probe_gap);
 	}
 
 	/* What the rest of the flow takes at full rate. */
@@ -297,6 +309,10 @@ template <class Rule, uint32_t PARTS = 1> class Rated
 		flow.parts[part].data_at = network_.now;
 		flow.next++;
 		network_.launch(packet);
+		if (flow.parts[part].stopped_at == network_.now) {
+			flow.parts[part].rate = 0;
+			mind_pause(flow);
+		}
 	}
 
 	void send_header(Flow &flow, uint32_t part, Type type)
