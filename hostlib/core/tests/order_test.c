@@ -234,7 +234,7 @@ static void show__tells_what_was_hidden_once_it_is_proven_and_the_receiver_names
 	assert_int_equal(again[0].start, 8000);
 	assert_int_equal(again[2].start, 12000);
 	assert_int_equal(again[2].end, 13000);
-	again[2].start = 4000;
+	again[2] = (struct order_block){ 4000, 5000 };
 	assert_int_equal(shown(&order, 3000, 40000, again, 3), 3);
 	assert_int_equal(again[2].start, 4000); /* once */
 }
