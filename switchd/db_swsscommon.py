@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from switchd.db import CONFIG, NAMES, Database, DatabaseLost, Event, Watch
+from switchd.namespaces import unknown
 
 try:
     from swsscommon import swsscommon
@@ -47,7 +48,8 @@ def connector(name: str, namespace: str) -> Any:
 class SwsscommonDatabase(Database):
     """A connector is not shared between threads: every thread has its own connections.
 
-    `namespace`: of several ASICs; "" where there is one, or within an ASIC's own container.
+    `namespace`: of several ASICs; "" where there is one, or within an ASIC's own container. Raises QclimbError where
+    SONiC knows none of that name.
     """
 
     def __init__(self, namespace: str = "") -> None:
@@ -56,6 +58,9 @@ class SwsscommonDatabase(Database):
         if namespace and not swsscommon.SonicDBConfig.isGlobalInit():
             with lost():
                 swsscommon.SonicDBConfig.initializeGlobalConfig()
+        known = swsscommon.SonicDBConfig.getNamespaces() if namespace else ()
+        if namespace and namespace not in known:  # the library raises IndexError, later
+            raise unknown("SONiC's description of its databases", namespace, filter(None, known))
 
     def run(self, number: int, script: str, keys: Sequence[str], args: Sequence[str]) -> str:
         command = swsscommon.RedisCommand()

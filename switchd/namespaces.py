@@ -3,6 +3,7 @@
 import json
 import os
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,11 @@ def several() -> list[str]:
     return [f"asic{n}" for n in range(int(count))] if re.fullmatch("[0-9]{1,3}", count) and int(count) > 1 else []
 
 
+def unknown(place: str, namespace: str, known: Iterable[str]) -> QclimbError:
+    """What to raise where `place` tells of no such namespace."""
+    return QclimbError(f"{place} has no namespace {namespace!r}, expected one of {', '.join(sorted(known)) or 'none'}")
+
+
 def redis_of(namespace: str, file: Path = GLOBAL) -> str:
     """unix:///PATH of a namespace's redis. Raises QclimbError where the files do not tell one for all our databases."""
     known = {
@@ -32,9 +38,7 @@ def redis_of(namespace: str, file: Path = GLOBAL) -> str:
         if isinstance(one, dict) and "namespace" in one
     }
     if namespace not in known:
-        raise QclimbError(
-            f"{file} has no namespace {namespace!r}, expected one of {', '.join(sorted(known)) or 'none'}"
-        )
+        raise unknown(str(file), namespace, known)
     include = known[namespace].resolve()
     databases, instances = _of(include, "DATABASES", dict), _of(include, "INSTANCES", dict)
     try:

@@ -7,15 +7,17 @@ that no port can take; SONiC's own patcher checks it by YANG and writes it. Then
 import subprocess
 import sys
 import tempfile
-from typing import IO
+import time
+from typing import IO, Any
 
 import click
 
 CONTAINER = "qclimb"
 WRITTEN = """\
 The intent is written. switchd follows once CONFIG_DB has been left alone for some seconds (10 by default).
-See `show qclimb`.\
+Until then another patch may fail: see `show qclimb`.\
 """
+WAIT_S = 60
 help_names = {"help_option_names": ["-h", "--help"]}
 
 
@@ -56,7 +58,26 @@ def apply_patch(words: list[str], namespace: str | None, with_rows: bool, given:
     if done.returncode:
         sys.exit(done.returncode)
     if not with_rows:
-        click.echo(WRITTEN)
+        tell(namespace)
+
+
+def tell(namespace: str | None) -> None:
+    """Say what the switch made of the intent, once it has; where it can't take it, the status is 1.
+
+    Whoever patches CONFIG_DB right after this patch would find other rows after his writing than before it, and SONiC's
+    patcher says then that it failed.
+    """
+    clients = getattr(click.get_current_context().find_root().obj, "db_clients", {})
+    db: Any = clients.get(namespace or "")
+    for _ in range(WAIT_S if db else 0):
+        wanted = dict(db.get_all(db.CONFIG_DB, "QCLIMB|global") or {}).get("generation")
+        row = dict(db.get_all(db.STATE_DB, "QCLIMB_STATUS|global") or {})
+        error = row.get("last_error", "")
+        if row.get("desired_generation") == wanted and not error.startswith("waiting"):
+            click.echo(f"Generation {wanted} is {'not ' if error else ''}applied{': ' if error else ''}{error}")
+            sys.exit(1 if error else 0)
+        time.sleep(1)
+    click.echo(WRITTEN)
 
 
 @click.group(name="qclimb", context_settings=help_names, epilog="Example: config qclimb apply intent.json")

@@ -12,9 +12,11 @@ from click.testing import CliRunner
 from qclimb.intent import QueueClass, SwitchIntent
 
 from switchd.show import config_qclimb as plugin
-from tests.switchd.stand import Redis
+from switchd.show import plain
+from tests.switchd.stand import STATE, Redis
 
 INTENT = SwitchIntent(4, "enabled", (QueueClass(0, 47, 7), QueueClass(1, 43, 6)), ports=("Ethernet0",))
+NEXT = SwitchIntent(5, "enabled", INTENT.classes, ports=INTENT.ports)
 NOWHERE = SwitchIntent(4, "enabled", INTENT.classes, ports=("Ethernet99",))
 
 
@@ -33,10 +35,10 @@ def given(server: Redis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
     return tmp_path / "patch.json"
 
 
-def run(*words: str, text: str = "") -> tuple[int, str]:
+def run(*words: str, text: str = "", obj: object = None) -> tuple[int, str]:
     config = click.Group("config")
     plugin.register(config)
-    found = CliRunner().invoke(config, ["qclimb", *words], input=text, catch_exceptions=False)
+    found = CliRunner().invoke(config, ["qclimb", *words], input=text, catch_exceptions=False, obj=obj)
     return found.exit_code, found.output
 
 
@@ -70,6 +72,39 @@ def test_of_several_asics_one_has_to_be_named_for_each_has_its_intent(
             ["Error: -n: expected one of asic0, asic1: each ASIC has an intent of its own"],
         )
     assert not given.exists()
+
+
+@pytest.mark.parametrize(
+    ("error", "answer"),
+    [
+        ("", (0, "Generation 4 is applied\n")),
+        ("queue 3 has PFC", (1, "Generation 4 is not applied: queue 3 has PFC\n")),
+    ],
+)
+def test_the_switchs_answer_is_waited_for(
+    given: Path, server: Redis, monkeypatch: pytest.MonkeyPatch, error: str, answer: tuple[int, str]
+) -> None:
+    server.load(INTENT.to_config_db())  # as the patcher leaves it
+    state = server.db(STATE)
+    told = [("3", ""), ("4", "waiting for a whole intent: x"), ("4", "waiting with 3 changes: x"), ("4", error)]
+
+    def passes(_: float) -> None:
+        generation, said = told.pop(0)
+        state.hset("QCLIMB_STATUS|global", mapping={"desired_generation": generation, "last_error": said})
+
+    monkeypatch.setattr(plugin, "time", type("Time", (), {"sleep": staticmethod(passes)}))
+    assert run("apply", "-", text=json.dumps(NEXT.to_gnmi()), obj=plain.PlainDb(server.url)) == answer
+    assert not told
+
+
+def test_a_switch_that_says_nothing_is_not_waited_for_without_end(
+    given: Path, server: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.load(INTENT.to_config_db())
+    slept: list[float] = []
+    monkeypatch.setattr(plugin, "time", type("Time", (), {"sleep": staticmethod(slept.append)}))
+    status, said = run("disable", obj=plain.PlainDb(server.url))
+    assert (status, said, sum(slept)) == (0, plugin.WRITTEN + "\n", plugin.WAIT_S)
 
 
 def test_disable_gives_back_in_one_patch(given: Path, server: Redis) -> None:

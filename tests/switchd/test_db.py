@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 import pytest
+from qclimb.errors import QclimbError
 from qclimb.intent import QueueClass, SwitchIntent
 
 from switchd.apply import Switch
@@ -246,3 +247,9 @@ def test_counters_are_read_by_their_whole_key(db: Database, server: Redis) -> No
     counters.hset("COUNTERS:oid:0x15", mapping={"SAI_QUEUE_STAT_PACKETS": "12"})
     assert db.counters("COUNTERS:oid:0x15") == {"SAI_QUEUE_STAT_PACKETS": "12"}
     assert db.many_counters(["nothing", "COUNTERS:oid:0x15"]) == [{}, {"SAI_QUEUE_STAT_PACKETS": "12"}]
+
+
+def test_an_asic_that_sonics_library_does_not_know_is_one_sentence(server: Redis) -> None:
+    point_swsscommon_at(server)
+    with pytest.raises(QclimbError, match="no namespace 'asic7', expected one of none"):
+        open_database("swsscommon", "", "asic7")
