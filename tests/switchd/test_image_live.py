@@ -1,7 +1,8 @@
 """The image's build steps in a plain Debian, read from the Dockerfile; then the daemon in it over a redis.
 
 The base image of SONiC can't be had here: a Debian with what the Dockerfile asks of it stands in, libyang's Python
-module built against Debian's libyang. Needs root, mmdebstrap, and the machine's own apt sources and pip settings.
+module built on this machine. Needs root, mmdebstrap, Debian's Python, and the machine's own apt sources and pip
+settings.
 """
 
 import fnmatch
@@ -11,6 +12,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,8 +20,10 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = ROOT / "switchd/container/Dockerfile"
-BASE = "python3,python3-pip,python3-cffi,libyang2,libyang2-dev,gcc,libc6-dev,python3-dev,redis-server,supervisor"
-COMPILERS = "libyang2-dev gcc libc6-dev python3-dev"
+BASE = "python3,python3-pip,python3-cffi,libyang2,redis-server,supervisor"
+LIBYANG = "libyang==2.7.1"
+MOST_BYTES = 100_000_000
+"""of Python packages, ours and others', beside what SONiC's base has"""
 SOURCES = [
     path
     for path in (Path("/etc/apt/sources.list"), *Path("/etc/apt/sources.list.d").glob("*"))
@@ -31,6 +35,7 @@ pytestmark = [
     pytest.mark.timeout(1800),
     pytest.mark.skipif(os.geteuid() != 0, reason="makes a root file system: needs root"),
     pytest.mark.skipif(shutil.which("mmdebstrap") is None, reason="needs mmdebstrap"),
+    pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="Debian bookworm's Python is 3.11, this one is another"),
     pytest.mark.skipif(not SOURCES, reason="the machine has no apt sources of Debian"),
 ]
 
@@ -97,8 +102,9 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     wheels = os.environ.get("PIP_FIND_LINKS", "")
     if Path(wheels).is_dir():
         shutil.copytree(wheels, place / wheels.lstrip("/"), dirs_exist_ok=True)
-    # What docker-config-engine has and Debian has not: libyang's Python module, no compilers; supervisord's place.
-    within(place, f"PIP_BREAK_SYSTEM_PACKAGES=1 pip3 install -q libyang==2.7.1; apt-get purge -qqy {COMPILERS}")
+    # What docker-config-engine has and Debian has not: libyang's Python module, supervisord's place.
+    run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", place / "root", LIBYANG)
+    within(place, "PIP_BREAK_SYSTEM_PACKAGES=1 pip3 install -q --no-deps /root/libyang-*.whl; rm /root/*.whl")
     within(place, "ln -sf /usr/bin/supervisord /usr/local/bin/supervisord; mkdir -p /etc/supervisor/conf.d")
     for word, rest in steps():
         if word == "COPY":
@@ -128,6 +134,9 @@ def test_there_is_what_the_manifest_names_and_no_more_than_a_switch_needs(image:
     for name in ("gcc", "cc", "g++", "make"):
         assert not list(image.glob(f"usr/bin/{name}")), name
     assert not list(image.glob("usr/local/lib/qclimb/**/tests"))
+    assert {path.parent.name for path in image.glob("usr/**/libyang.so*")} == {"x86_64-linux-gnu"}
+    assert [path.parent.name for path in image.glob("usr/**/libyang/__init__.py")] == ["libyang"]
+    assert sum(path.lstat().st_size for path in (image / "usr/local").rglob("*")) < MOST_BYTES
 
 
 def test_the_daemon_runs_in_it_and_its_commands_answer(image: Path) -> None:
