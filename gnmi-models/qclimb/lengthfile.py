@@ -125,6 +125,14 @@ def decode_lengths(data: bytes) -> list[Announced]:
     return [_entry(ENTRY.unpack(data, LENGTHS_HEADER.size + at * ENTRY.size)) for at in range(count)]
 
 
+def entries_in_force(data: bytes) -> list[bytes]:
+    """The file's entries (`ENTRY`) that have a rule in force, as they stand; raises LengthError."""
+    decode_lengths(data)
+    entries = [data[at : at + ENTRY.size] for at in range(LENGTHS_HEADER.size, len(data) - CRC.size, ENTRY.size)]
+    in_force = Use.IN_FORCE.number
+    return [entry for entry in entries if (told := ENTRY.unpack(entry))["width"] and told["state"] == in_force]
+
+
 def _entry(told: dict[str, int | bytes]) -> Announced:
     state = integer(told["state"], "lengths file state", 0, len(Use) - 1, LengthError)
     rule = None

@@ -143,6 +143,7 @@ class Daemon:
                 with self._collected_lock:
                     ours = rows[~np.isin(rows["pid"], self._inbox.recent_pids())]
                     self._collected.add(ours)
+                    self._lengths.learner.count(ours, time.monotonic())
                     self._inbox.known.add(ours)
 
     def _talk(self) -> None:

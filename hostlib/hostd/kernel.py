@@ -8,12 +8,15 @@ and the next hostd, of this version or another, takes it over.
 from __future__ import annotations
 
 import hashlib
+import struct
 import time
 from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
+from qclimb.errors import QclimbError
 from qclimb.hostfile import POLICY, decode_forest, encode_policy
+from qclimb.lengthfile import entries_in_force
 from qclimb.policy import Mode, Policy
 from qclimb.record_rows import ROW, Rows
 
@@ -21,6 +24,7 @@ from hostlib.hostd import bpf
 from hostlib.hostd.bpf import BpfError
 from hostlib.hostd.errors import HostdError
 from hostlib.hostd.forecast import kernel_forest
+from hostlib.hostd.lengths import kernels_ports
 from hostlib.hostd.place import Place
 from hostlib.hostd.ring import Ring
 from hostlib.hostd.scope import Scope
@@ -33,11 +37,15 @@ SEEN = {
     "by_tracepoint": "by tracepoint",
     "by_fentry": "by fentry (this kernel has no tracepoint tcp_sendmsg_locked: Linux 6.16)",
 }
-MAPS = ("streams", "histories", "host_policy", "records", "kernel_counts", "ports", "forests", "tasks")
+MAPS = (
+    *("streams", "histories", "host_policy", "records", "kernel_counts", "ports", "forests", "tasks"),
+    *("lengths", "length_ports"),
+)
 COUNTS = ("flows", "dropped", "sockets")
 """enum kernel_count"""
 ANY_PORT = 0
 RECORDS_BYTES = 4 << 20
+LENGTH_KEY_BYTES = 20
 LIFT_S = 0.3
 """Longer than a connection that is held back takes for a round trip."""
 
@@ -56,6 +64,8 @@ class KernelMode:
         self._next_look = 0.0
         self._by = ""
         self._forest = -1  # not known
+        self._lengths: bytes | None = None
+        self._lengths_said = ""
         self._sets_windows = False
         self._ring: Ring | None = None
         self.status = ""
@@ -85,6 +95,7 @@ class KernelMode:
                 self._ensure()
                 self._next_look = now + LOOK_S
             self._tell(policy)
+            self._bring_lengths()
             self.status, self.problem = self._describe(), ""
         except (HostdError, OSError) as error:
             self.problem = str(error)
@@ -153,7 +164,7 @@ class KernelMode:
             for name in MAPS:
                 (self._bpf / name).unlink(missing_ok=True)
             bpf.load(self._build / SCOPE, self._bpf, programs)
-        self._told = None
+        self._told = self._lengths = None
         self._forest = -1
         self._ring = None
         refused = []
@@ -191,12 +202,35 @@ class KernelMode:
             bpf.put_map(self._bpf / "forests", kernel_forest(forest))
             self._forest = generation
 
+    def _bring_lengths(self) -> None:
+        """The rules that libraries read, of services where one is in force; none where the file is missing, and those
+        before where it is damaged."""
+        try:
+            content = self._place.lengths.read_bytes()
+        except OSError:
+            content = b""
+        if content == self._lengths:
+            return
+        try:
+            found = {length_key(entry): entry for entry in entries_in_force(content)} if content else {}
+        except QclimbError as error:
+            self._lengths, self._lengths_said = content, f"; {self._place.lengths}: {error}"
+            return
+        ports = kernels_ports()
+        bpf.put(self._bpf / "length_ports", bytes(4), struct.pack("<HH", ports.first, ports.last))
+        pin = self._bpf / "lengths"
+        for key in set(bpf.keys(pin, LENGTH_KEY_BYTES)) - found.keys():
+            bpf.drop(pin, key)
+        for key, entry in found.items():
+            bpf.put(pin, key, entry)
+        self._lengths, self._lengths_said = content, f"; lengths of services: {len(found)}" if found else ""
+
     def _describe(self) -> str:
         counted = ", ".join(f"{number} {name}" for name, number in self.counts().items())
         ports = f", ports {', '.join(map(str, self._scope.ports))}" if self._scope.ports else ""
         model = f"; model {self._forest}" if self._forest > 0 else ""
         windows = "; receive windows by task" if self._sets_windows else ""
-        where = f"{', '.join(map(str, self._scope.cgroups))}{ports}{model}{windows}"
+        where = f"{', '.join(map(str, self._scope.cgroups))}{ports}{model}{self._lengths_said}{windows}"
         return f"{where}; writes {SEEN[self._by]}: {counted}"
 
     def counts(self) -> dict[str, int]:
@@ -211,6 +245,11 @@ def _set_keys(pin: Path, key_bytes: int, keys: Iterable[bytes]) -> None:
         bpf.put(pin, key, bytes(4))
     for key in there - wanted:
         bpf.drop(pin, key)
+
+
+def length_key(entry: bytes) -> bytes:
+    """`struct length_key` of announced.h: as an entry begins, without its state."""
+    return entry[: LENGTH_KEY_BYTES - 1] + b"\0"
 
 
 def remove(root: Path) -> bool:

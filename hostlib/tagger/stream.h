@@ -26,6 +26,7 @@
 struct stream {
 	uint64_t start; /* position of the flow's first byte */
 	uint64_t asked; /* position at which the application's calls end */
+	uint64_t message_end; /* position at which the message ends that the bytes announced last; 0: none */
 	uint64_t start_ns, last_write_ns;
 	uint64_t first_write_bytes, start_us, gap_us;
 	uint64_t last_size_bytes[QCLIMB_LAST_SIZES];
@@ -44,6 +45,7 @@ struct stream {
 	uint8_t is_within; /* the peer is this host */
 	uint8_t waits; /* others go before its process (windows.h) */
 	uint8_t is_clamped;
+	uint8_t is_exact; /* where a message ends, a flow does */
 	uint32_t local_number, peer_number; /* the addresses as features */
 	char comm[16];
 };
@@ -149,6 +151,10 @@ static __always_inline void record_flow(const struct stream *stream, uint64_t si
 	record->first_write_bytes = stream->first_write_bytes;
 	record->footprint_lower_bytes =
 		stream->footprint.is_fixed ? stream->footprint.fixed_lower_bytes : stream->footprint.asked_bytes;
+	if (stream->message_end > stream->start) {
+		record->announced_bytes = stream->message_end - stream->start;
+		record->announced_by = QCLIMB_BY_RULE;
+	}
 	record->start_us = stream->start_us;
 	record->gap_us = stream->gap_us;
 	__builtin_memcpy(record->last_size_bytes, stream->last_size_bytes, sizeof(record->last_size_bytes));
@@ -162,7 +168,8 @@ static __always_inline void record_flow(const struct stream *stream, uint64_t si
 	record->role = stream->role;
 	record->mode = (uint8_t)policy->mode;
 	record->last_priority = last_priority_of(stream, policy, size_bytes);
-	record->flags = flags | (stream->footprint.has_forest ? QCLIMB_RECORD_FOREST : 0);
+	record->flags = flags | (stream->footprint.has_forest ? QCLIMB_RECORD_FOREST : 0) |
+			(policy->mode == QCLIMB_FULL && stream->footprint.has_length ? QCLIMB_RECORD_LENGTH : 0);
 	__builtin_memcpy(record->comm, stream->comm, sizeof(record->comm));
 	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP); /* hostd looks by itself */
 	kernel_count(KERNEL_FLOWS);

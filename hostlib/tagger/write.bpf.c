@@ -7,7 +7,7 @@ int by_tracepoint(uint64_t *arguments)
 	struct sock *sk = (struct sock *)arguments[0];
 	struct msghdr *message = (struct msghdr *)arguments[1];
 
-	on_write(sk, message->msg_iter.count);
+	on_write(sk, message, message->msg_iter.count);
 	return 0;
 }
 

@@ -9,6 +9,7 @@
 #ifndef QCLIMB_TAGGER_WRITE_H
 #define QCLIMB_TAGGER_WRITE_H
 
+#include "announced.h"
 #include "forecast.h"
 
 /* `past`: the history of the flow that ended just now, which is this one's if the same process goes on; 0: not known. */
@@ -25,7 +26,7 @@ static __always_inline void flow_begins(struct stream *stream, uint64_t written,
 		key = history_key_of(stream);
 		past = bpf_map_lookup_elem(&histories, &key);
 	}
-	bpf_get_current_comm(stream->comm, sizeof(stream->comm));
+	BPF_CORE_READ_INTO(&stream->comm, task, group_leader, comm);
 	stream->start = written;
 	stream->start_ns = now;
 	stream->start_us = (now - task->group_leader->start_time) / NS_PER_US;
@@ -60,7 +61,7 @@ static __always_inline int begins(const struct stream *stream, const struct tcp_
 /* A flow within the first threshold would hardly be served otherwise. */
 static __always_inline int is_forecast_due(const struct qclimb_policy *policy, const struct qclimb_footprint *flow)
 {
-	return policy->mode == QCLIMB_FULL && policy->flags & QCLIMB_USE_FOREST &&
+	return policy->mode == QCLIMB_FULL && policy->flags & QCLIMB_USE_FOREST && !flow->has_length &&
 	       flow->asked_bytes > policy->threshold_bytes[1];
 }
 
@@ -83,7 +84,7 @@ static __always_inline void publish(struct sock *sk, struct stream *stream, cons
 }
 
 /* An application asks to write `left` bytes, some of which an earlier event of the same call may have told of. */
-static __always_inline void on_write(struct sock *sk, uint64_t left)
+static __always_inline void on_write(struct sock *sk, const struct msghdr *message, uint64_t left)
 {
 	struct stream *stream = bpf_sk_storage_get(&streams, sk, 0, 0);
 	const struct qclimb_policy *policy = ONLY(&host_policy);
@@ -100,8 +101,14 @@ static __always_inline void on_write(struct sock *sk, uint64_t left)
 		return; /* the call goes on */
 	now = bpf_ktime_get_ns();
 	if (begins(stream, tcp, written, now, policy->flow_gap_us)) {
-		flow_begins(stream, written, now, stream_finish(stream, written, policy, 0));
+		const int has_read = tcp->copied_seq != stream->read_seq;
+		const int is_cut = !has_read && stream->message_end > written;
+
+		flow_begins(stream, written, now,
+			    stream_finish(stream, written, policy, is_cut ? QCLIMB_RECORD_CUT : 0));
 		stream->first_write_bytes = left;
+		if (policy->mode != QCLIMB_PIAS && !(policy->flags & QCLIMB_WITHOUT_LENGTHS))
+			announce(stream, message, left, has_read || !stream->asked);
 	}
 	stream->asked = written + left;
 	stream->last_write_ns = now;

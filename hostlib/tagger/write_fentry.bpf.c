@@ -4,7 +4,7 @@
 SEC("fentry/tcp_sendmsg_locked")
 int by_fentry(uint64_t *arguments)
 {
-	on_write((struct sock *)arguments[0], arguments[2]);
+	on_write((struct sock *)arguments[0], (struct msghdr *)arguments[1], arguments[2]);
 	return 0;
 }
 

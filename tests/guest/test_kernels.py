@@ -44,6 +44,10 @@ CLIMBS = (
     "test_the_forests_bounds_are_those_of_user_space",
     "test_one_write_climbs_towards_any_receiver_and_is_not_sent_again",
 )
+LENGTHS = (
+    "test_messages_after_turns_are_read_and_what_is_left_after_a_pause_is_known",
+    "test_of_others_nothing_is_known[changes0]",
+)
 LIFE = (
     "test_it_outlives_hostd_is_taken_over_and_goes_when_told",
     "test_a_classifier_at_clsact_goes_on_beside_it[all-True]",
@@ -61,6 +65,7 @@ TESTS = {
     "tagger": (
         ("tagger/test_kernel.py", KERNEL),
         ("tagger/test_kernel_climbs.py", CLIMBS),
+        ("tagger/test_kernel_lengths.py", LENGTHS),
         ("tagger/test_kernel_life.py", LIFE),
     ),
     "lab": (("lab/fabric/test_fabric.py", FABRIC), ("lab/fabric/test_dctcp.py", DCTCP)),
