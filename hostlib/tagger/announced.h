@@ -100,9 +100,12 @@ static __noinline uint64_t look_at_head(struct stream *stream, const struct msgh
 	if (!entry)
 		return 0;
 	from = first_bytes(message, &left);
+	if (!from || left < 1)
+		return 0;
 	if (left > QCLIMB_LENGTH_HEAD_BYTES)
 		left = QCLIMB_LENGTH_HEAD_BYTES;
-	if (!from || left < 1 || bpf_probe_read_user(head, (uint32_t)left, from))
+	left = ((opaque(left) - 1) & (QCLIMB_LENGTH_HEAD_BYTES - 1)) + 1;
+	if (bpf_probe_read_user(head, (uint32_t)left, from))
 		return 0;
 	rule = (struct qclimb_length_rule){
 		.constant_bytes = entry->constant_bytes,
@@ -116,8 +119,8 @@ static __noinline uint64_t look_at_head(struct stream *stream, const struct msgh
 	if (!qclimb_length_rule_holds(&rule))
 		return 0;
 	/* The verifier follows no sum: offset + width <= 64 says nothing to it of an offset alone. */
-	rule.offset &= QCLIMB_LENGTH_HEAD_BYTES - 1;
-	rule.tag_offset &= QCLIMB_LENGTH_HEAD_BYTES - 1;
+	rule.offset = (uint8_t)(opaque(rule.offset) & (QCLIMB_LENGTH_HEAD_BYTES - 1));
+	rule.tag_offset = (uint8_t)(opaque(rule.tag_offset) & (QCLIMB_LENGTH_HEAD_BYTES - 1));
 	stream->is_exact = entry->is_exact;
 	return qclimb_length_foretell(&rule, head, (uint32_t)left);
 }

@@ -28,4 +28,14 @@ struct {
 		bpf_map_lookup_elem(map, &zero);                                                                       \
 	})
 
+/*
+ * The same number, of which the compiler knows nothing: where it knows the range it leaves a mask out, and the verifier
+ * of an older kernel, which has lost the range on the way over the stack, refuses the program.
+ */
+static __always_inline uint64_t opaque(uint64_t number)
+{
+	__asm__ volatile("" : "+r"(number));
+	return number;
+}
+
 #endif

@@ -38,16 +38,6 @@ struct packet {
 	uint8_t head[12]; /* of the IP header: the DSCP lies in its first two bytes, IPv4's checksum in the last two */
 };
 
-/*
- * The same number, of which the compiler knows nothing: where it knows the range it leaves a mask out, and the verifier
- * of an older kernel, which has lost the range on the way over the stack, refuses the program.
- */
-static __always_inline uint64_t opaque(uint64_t number)
-{
-	__asm__ volatile("" : "+r"(number));
-	return number;
-}
-
 /* Steps over extension headers: the offset of TCP's, 0 if none is found. */
 static __always_inline uint32_t after_extensions(struct __sk_buff *skb, uint32_t at, uint8_t next)
 {
