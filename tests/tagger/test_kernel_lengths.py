@@ -3,7 +3,6 @@
 import socket
 import sys
 import threading
-from ipaddress import ip_network
 from pathlib import Path
 
 import pytest
@@ -61,8 +60,7 @@ def told_of(records):
 def test_a_message_in_small_writes_climbs_by_the_length_that_it_begins_with(pair):
     host, b = pair
     port = next(PORTS)
-    b.tagger(policy(Mode.QCLIMB))
-    with kernel_mode(host, policy(Mode.QCLIMB), climb_to=(ip_network("198.19.250.0/24"),)) as a:
+    with kernel_mode(host, policy(Mode.QCLIMB)) as a:
         know(a, port)
         a.follow(policy(Mode.QCLIMB, generation=2))
         assert not a.kernel.problem
