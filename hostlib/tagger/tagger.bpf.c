@@ -1,13 +1,13 @@
 /*
- * The tagger: QCLIMB's Algorithm 1 on each packet that leaves (clsact egress), and its receiver's half, which tells
- * loss from overtaking (clsact ingress) and hides the SACKs of what was only overtaken (egress):
- * docs/design/tagger.md.
+ * The tagger: QCLIMB's Algorithm 1 on each packet that leaves (clsact egress), and of the SACKs that come in (clsact
+ * ingress) what tells of a loss, and not of overtaking alone (order.h): docs/design/tagger.md.
  *
  * The rule of a flow is what the library left at the socket; where in the flow a packet lies, and whether it is sent
  * for the first time, is asked of the socket itself: a program at egress runs within TCP's own call, before TCP moves
- * snd_nxt. So it keeps nothing for each flow. It must therefore be at the device that the socket's packets reach first
+ * snd_nxt. So of most flows it keeps nothing. It must therefore be at the device that the socket's packets reach first
  * without a queue in between.
- * Invariant: every packet goes on, whatever happens here; one of a socket without a rule goes as it is.
+ * Invariant: every packet goes on, whatever happens here; one of a socket without a rule goes as it is; a SACK is never
+ * made to name a byte that none had named.
  */
 #include <stdint.h>
 
