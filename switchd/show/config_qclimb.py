@@ -70,8 +70,11 @@ def tell(namespace: str | None) -> None:
     clients = getattr(click.get_current_context().find_root().obj, "db_clients", {})
     db: Any = clients.get(namespace or "")
     for _ in range(WAIT_S if db else 0):
-        wanted = dict(db.get_all(db.CONFIG_DB, "QCLIMB|global") or {}).get("generation")
-        row = dict(db.get_all(db.STATE_DB, "QCLIMB_STATUS|global") or {})
+        try:
+            wanted = dict(db.get_all(db.CONFIG_DB, "QCLIMB|global") or {}).get("generation")
+            row = dict(db.get_all(db.STATE_DB, "QCLIMB_STATUS|global") or {})
+        except Exception:  # swsscommon's or redis's own; what is written stays written
+            break
         error = row.get("last_error", "")
         if row.get("desired_generation") == wanted and not error.startswith("waiting"):
             click.echo(f"Generation {wanted} is {'not ' if error else ''}applied{': ' if error else ''}{error}")

@@ -107,6 +107,17 @@ def test_a_switch_that_says_nothing_is_not_waited_for_without_end(
     assert (status, said, sum(slept)) == (0, plugin.WRITTEN + "\n", plugin.WAIT_S)
 
 
+def test_a_redis_that_goes_while_the_answer_is_waited_for_is_no_failure(
+    given: Path, server: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Gone(plain.PlainDb):
+        def get_all(self, *_: str) -> dict[str, str]:
+            raise RuntimeError("Unable to read redis reply")
+
+    server.load(INTENT.to_config_db())
+    assert run("disable", obj=Gone(server.url)) == (0, plugin.WRITTEN + "\n")
+
+
 def test_disable_gives_back_in_one_patch(given: Path, server: Redis) -> None:
     server.load(INTENT.to_config_db())
     assert run("disable")[0] == 0
