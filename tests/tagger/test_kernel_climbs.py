@@ -73,9 +73,5 @@ def test_a_model_that_is_not_there_is_named(pair):
 def test_one_write_climbs_towards_any_receiver_and_is_not_sent_again(pair, static_c):  # noqa: F811
     host, b = pair
     with kernel_mode(host, policy(Mode.QCLIMB)) as a:
-        before = host.counter("TcpRetransSegs")
-        seen = send(a, b, static_c, SIZE)
-        again = host.counter("TcpRetransSegs") - before
+        check_climb(host, lambda: send(a, b, static_c, SIZE), SIZE)
         assert a.tagger.counts()["hidden"] > 0
-    check_climb(seen, SIZE)
-    assert again <= seen.repeated + 2
