@@ -125,7 +125,7 @@ class Lines:
         rows = [
             {
                 self.x: self.names[at] if self.names else f"{value:,g}",
-                **{name: lines[name][at].text(self.digits) for name in shown},
+                **{name: _told(lines[name][at], self.digits) for name in shown},
             }
             for at, value in enumerate(self.values)
         ]
@@ -160,6 +160,10 @@ class Lines:
         at = [value for value in self.values if value in (claim.at or self.values)]
         found = [ratio(seen[value, claim.scheme], seen[value, claim.base]) for value in at]
         return said(Claim(claim.scheme, claim.base, "all", self.y, claim.needs, claim.where), found)
+
+
+def _told(cell: Interval, digits: int) -> str:
+    return cell.text(digits) if cell.is_measured else "not run"
 
 
 def ratio(ours: Iterable[float], theirs: Iterable[float]) -> Interval:

@@ -16,7 +16,7 @@ from lab.sim.sizes import mean_wire_bytes, size_table
 SHORT_BYTES = 40_000
 VL2, EDU = "datamining_pkts", "imc10_pkts"
 WINDOW_MS = 40
-RATES = (1_000, 2_000, 4_000, 8_000, 16_000)
+RATES = (1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 64_000)
 LOADS = (0.2, 0.4, 0.6)
 LONG_FLOWS = 250
 
@@ -67,10 +67,10 @@ A = Capacity(
     lambda *_: None,
     "flows a second at 99 % of short ones in time",
     claims=(
-        Beside("PDQ(Full)", "D3", AtLeast(1.0), "significantly higher"),
-        Beside("PDQ(Full)", "RCP", AtLeast(1.0), "significantly higher"),
-        Beside("PDQ(Full)", "TCP", AtLeast(1.0), "significantly higher"),
-        Beside("PDQ(Full)", "PDQ(ES+ET)", AtLeast(1.0), "considerably outperforms"),
+        Beside("PDQ(Full)", "D3", AtLeast(1.05), "significantly higher, read as 5 %"),
+        Beside("PDQ(Full)", "RCP", AtLeast(1.05), "significantly higher, read as 5 %"),
+        Beside("PDQ(Full)", "TCP", AtLeast(1.05), "significantly higher, read as 5 %"),
+        Beside("PDQ(Full)", "PDQ(ES+ET)", AtLeast(1.05), "considerably outperforms, read as 5 %"),
     ),
     counts=RATES,
     make=short_ones,
