@@ -176,7 +176,8 @@ def plot(results: Results, path: Path) -> None:
 
 WORDS = """# The tagger: flows that climb without overtaking themselves
 
-`qclimb lab run tagger`, seeds {seeds}, {flows} flows a seed and line; kernel 6.18, two shared cores; *CPU idle* says how busy they were.
+`qclimb lab run tagger`, seeds {seeds}, {flows} flows a seed and line; kernel 6.18, two shared cores; *CPU idle* says
+how busy they were.
 
 A sends flows one after another, each a connection of its own and one write; bounds L = U by footprint, so that each
 climbs from priority 3 to 0 in four equal chunks. C sends Poisson arrivals past them: 50 KB flows at priority 1 (57 % of

@@ -16,7 +16,8 @@
  *
  * A sender's own link is in its host: when that pauses a flow that sends, the sender stops at once, and what older ACKs
  * grant counts no longer. Told by ACKs alone, it sent on for a round trip, behind its own queue, which lengthened that
- * round trip. The paper says nothing of several flows of one sender.
+ * round trip. The paper says nothing of several flows of one sender. Parts of one flow are told by ACKs: they take turns,
+ * and each would leave the link idle until the next one is told that it may begin.
  *
  * Choices: PDQ's headers tell the least round trip that was measured, and not the average: with the average a queue
  * lengthens what early start and the rate controller go by, and so feeds itself (2 MB of queue where a core is short).
@@ -115,7 +116,7 @@ template <class Rule, uint32_t PARTS = 1> class Rated
 		part.answered_at = std::max(part.answered_at, ack->sent);
 		part.rtt += (network_.now - ack->sent - part.rtt) / 8;
 		part.least_rtt = std::min(part.least_rtt, network_.now - ack->sent);
-		if (ack->sent > part.stopped_at) {
+		if (parts_ > 1 || ack->sent > part.stopped_at) {
 			part.rate = ack->rate;
 			part.paused_by = ack->paused_by;
 			part.probe_gap = ack->probe_gap;
@@ -309,7 +310,7 @@ template <class Rule, uint32_t PARTS = 1> class Rated
 		flow.parts[part].data_at = network_.now;
 		flow.next++;
 		network_.launch(packet);
-		if (flow.parts[part].stopped_at == network_.now) {
+		if (parts_ == 1 && flow.parts[part].stopped_at == network_.now) {
 			flow.parts[part].rate = 0;
 			mind_pause(flow);
 		}
