@@ -113,7 +113,6 @@ class Switch:
         rows = self._migrate(rows)
         match decide(rows, self.board.snapshot.status, self.quiet, self._plan):
             case Go(status, intent, planned):
-                self._is_refused = False
                 return self._apply(intent, status, planned, rows)
             case Hold() as hold:
                 self._hold(hold)
@@ -268,7 +267,7 @@ class Switch:
 
         Raises RowsChanged, DatabaseLost.
         """
-        self._is_held = False
+        self._is_held = self._is_refused = False
         first, *others = planned.transactions or ((),)
         self._asic.before(rows, first)
         now = self._configuration.write((*before, *first), rows)
@@ -312,16 +311,21 @@ class Switch:
                 self._written.intent, self._written.ports, self._written.rows
             )
             if self._is_held:  # redirects stand in APPL_DB: they follow the network all the same
-                now = self.board.snapshot
                 if has_news:
-                    self._publish(now.intent, now.status, now.classes, now.ports)
+                    self._tell_again()
                 return min(left_s or 1.0, self._steerer.due_in_s() if self._steerer else 1.0)
             if self._asic.look_if_due(self._written.rows) | has_news:
-                self._judge()
+                tell = self._tell_again if self._is_refused else self._judge
+                tell()
             has_rest = self._written.planned.is_partial and not self._asic.progress.waits
             if not (self._is_refused or left_s) and (has_rest or self._asic.has_more(self._written.rows)):
                 self.follow()
             return min(self._asic.due_in_s(), self._steerer.due_in_s() if self._steerer else float("inf"))
+
+    def _tell_again(self) -> None:
+        """The same with what is new of paths, counters and the ASIC: what was refused or waits stays told."""
+        now = self.board.snapshot
+        self._publish(now.intent, now.status, now.classes, now.ports)
 
     def _steers(self) -> bool:
         """Follow links, neighbours and routes with the redirects; whether there is news to tell."""

@@ -17,6 +17,7 @@ import grpc
 import pytest
 from pygnmi.spec.v080 import gnmi_pb2 as pb
 from pygnmi.spec.v080 import gnmi_pb2_grpc
+from qclimb.config_db import with_digest
 
 from switchd.apply import Switch
 from switchd.db import DatabaseLost, NotHolder
@@ -99,6 +100,22 @@ def test_a_switch_that_was_left_is_written_no_more(switch: Switch, alone: Redis)
         switch.edit(lambda _: None)
     assert stored(alone) == BASE
     Switch(switch.db).edit(lambda _: intent(2, 7))
+
+
+def test_a_refusal_stays_told_when_there_is_news_of_the_asic(
+    switch: Switch, alone: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    switch.edit(lambda _: BASE)
+    alone.load(with_digest(intent(2, 7, 6, 4, ports=("Ethernet99",)).to_config_db()))
+    switch.follow()
+    refused = switch.snapshot
+    assert ("Ethernet99" in refused.status.last_error, refused.classes["2"]["status"]) == (True, "failed")
+    monkeypatch.setattr(switch._asic, "look_if_due", lambda _: True)
+    switch.look()
+    assert (switch.snapshot.status, switch.snapshot.classes) == (refused.status, refused.classes)
+    switch.edit(lambda _: intent(3, 7))
+    switch.look()
+    assert (switch.snapshot.status.last_error, switch.snapshot.classes["0"]["status"]) == ("", "applied")
 
 
 def test_a_loop_that_closes_begins_nothing_more_and_waits_for_what_runs() -> None:
