@@ -19,6 +19,7 @@ import httpx
 import pytest
 from qclimb.intent import SwitchIntent
 
+from tests.orchestrator.sonic_gnmi import SonicGnmi, serving
 from tests.switchd.stand import PLATFORM, Daemon, Pki, Redis, running_daemon, running_redis
 
 pytestmark = pytest.mark.skipif(shutil.which("redis-server") is None, reason="redis-server is not installed")
@@ -187,6 +188,29 @@ def test_when_one_switch_is_down_the_other_gets_back_what_it_had_and_hosts_keep_
     assert rollout["switches"]["l1"]["phase"] in ("restored", "pending", "failed")
     assert stand.redis[0].rows("QCLIMB", "QCLIMB_CLASS", "QUEUE", "DSCP_TO_TC_MAP") == before
     assert one.ask("GET", "/v1/hosts/h1/policy")["threshold_bytes"] == [5000, 500_000]
+
+
+def test_a_switch_that_has_sonics_door_alone_is_rolled_out_and_undone_with_the_others(stand, pki, tmp_path):
+    one = stand.orchestrator
+    with ExitStack() as stack:
+        redis = stack.enter_context(running_redis())
+        redis.load(PLATFORM)
+        stack.enter_context(running_daemon(redis.url, Pki(pki), tmp_path / "l3.log", "--quiet-s", "0.5"))
+        stand.redis.append(redis)
+        servicer = SonicGnmi(redis)
+        port = stack.enter_context(serving(servicer, pki))
+        one.ask("PUT", "/v1/switches/l3", {"address": f"127.0.0.1:{port}", "role": "leaf"})
+        rollout = one.ended(one.roll_out(one.revise()))
+        assert rollout["phase"] == "done", rollout
+        first = rollout["generation"]
+        assert [stand.generation(switch) for switch in (0, 1, 2)] == [first] * 3
+        assert servicer.sets and {key.split("|")[1] for key in stand.scheduled(2)} >= {"1", "2", "3"}
+        servicer.fails_after = 1
+        rollout = one.ended(one.roll_out(one.revise(thresholds=[7000, 700_000], queues=[6, 5, 4])))
+        assert rollout["phase"] == "rolled-back"
+        assert "some parts not updated" in rollout["switches"]["l3"]["error"]
+        assert {step["phase"] for step in rollout["switches"].values()} == {"restored"}
+        assert [stand.generation(switch) for switch in (0, 1, 2)] == [first] * 3
 
 
 def test_a_switch_that_had_nothing_has_nothing_again_after_a_roll_back(stand):
