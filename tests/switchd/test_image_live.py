@@ -103,8 +103,8 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     if Path(wheels).is_dir():
         shutil.copytree(wheels, place / wheels.lstrip("/"), dirs_exist_ok=True)
     # What docker-config-engine has and Debian has not: libyang's Python module, supervisord's place.
-    run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", place / "root", LIBYANG)
-    within(place, "PIP_BREAK_SYSTEM_PACKAGES=1 pip3 install -q --no-deps /root/libyang-*.whl; rm /root/*.whl")
+    run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", place / "opt", LIBYANG)
+    within(place, "PIP_BREAK_SYSTEM_PACKAGES=1 pip3 install -q --no-deps /opt/libyang-*.whl; rm /opt/*.whl")
     within(place, "ln -sf /usr/bin/supervisord /usr/local/bin/supervisord; mkdir -p /etc/supervisor/conf.d")
     for word, rest in steps():
         if word == "COPY":
