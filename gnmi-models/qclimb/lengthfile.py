@@ -127,10 +127,9 @@ def decode_lengths(data: bytes) -> list[Announced]:
 
 def entries_in_force(data: bytes) -> list[bytes]:
     """The file's entries (`ENTRY`) that have a rule in force, as they stand; raises LengthError."""
-    decode_lengths(data)
+    found = decode_lengths(data)
     entries = [data[at : at + ENTRY.size] for at in range(LENGTHS_HEADER.size, len(data) - CRC.size, ENTRY.size)]
-    in_force = Use.IN_FORCE.number
-    return [entry for entry in entries if (told := ENTRY.unpack(entry))["width"] and told["state"] == in_force]
+    return [entry for each, entry in zip(found, entries, strict=True) if each.rule and each.use is Use.IN_FORCE]
 
 
 def _entry(told: dict[str, int | bytes]) -> Announced:

@@ -10,14 +10,11 @@
 #ifndef QCLIMB_TAGGER_ANNOUNCED_H
 #define QCLIMB_TAGGER_ANNOUNCED_H
 
-#include <qclimb/layout.h>
 #include <qclimb/length.h>
 
 #include <bpf/bpf_core_read.h>
 
 #include "stream.h"
-
-#define LENGTHS_MOST 1024
 
 /* The first bytes of struct qclimb_length_entry. */
 struct length_key {
@@ -30,38 +27,34 @@ struct length_key {
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, LENGTHS_MOST);
+	__uint(max_entries, QCLIMB_LENGTHS_MOST);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 	__type(key, struct length_key);
 	__type(value, struct qclimb_length_entry);
 } lengths SEC(".maps");
 
 /* Ports of the kernel's choice, which stand for one service, port 0. */
-struct port_range {
-	uint16_t first, last;
-};
-
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 	__type(key, uint32_t);
-	__type(value, struct port_range);
+	__type(value, struct qclimb_port_range);
 } length_ports SEC(".maps");
 
 static __always_inline const struct qclimb_length_entry *rule_in_force(const struct stream *stream)
 {
-	const struct port_range *chosen = ONLY(&length_ports);
+	const struct qclimb_port_range *chosen = ONLY(&length_ports);
 	struct length_key key = { .role = stream->role };
 	const struct qclimb_length_entry *found;
 
 	__builtin_memcpy(key.comm, stream->comm, sizeof(key.comm));
 	key.port = stream->role ? stream->local_port : stream->peer_port;
 	found = bpf_map_lookup_elem(&lengths, &key);
-	if (found || !chosen || key.port < chosen->first || key.port > chosen->last)
+	if (found || !chosen || !key.port)
 		return found;
-	key.port = 0;
-	return bpf_map_lookup_elem(&lengths, &key);
+	key.port = qclimb_length_port(key.port, *chosen);
+	return key.port ? 0 : bpf_map_lookup_elem(&lengths, &key);
 }
 
 /* Where the call's first bytes lie, and how many there are (`bytes` at most); 0: not in an application's memory. */
@@ -107,15 +100,7 @@ static __noinline uint64_t look_at_head(struct stream *stream, const struct msgh
 	left = ((opaque(left) - 1) & (QCLIMB_LENGTH_HEAD_BYTES - 1)) + 1;
 	if (bpf_probe_read_user(head, (uint32_t)left, from))
 		return 0;
-	rule = (struct qclimb_length_rule){
-		.constant_bytes = entry->constant_bytes,
-		.offset = entry->offset,
-		.width = entry->width,
-		.is_big_endian = entry->is_big_endian,
-		.has_tag = entry->has_tag,
-		.tag_offset = entry->tag_offset,
-		.tag = entry->tag,
-	};
+	rule = qclimb_length_rule_of(entry);
 	if (!qclimb_length_rule_holds(&rule))
 		return 0;
 	/* The verifier follows no sum: offset + width <= 64 says nothing to it of an offset alone. */

@@ -44,7 +44,7 @@ static __always_inline void flow_begins(struct stream *stream, uint64_t written,
 
 /* Whether the flow under way, if any, is over before this call. */
 static __always_inline int begins(const struct stream *stream, const struct tcp_sock *tcp, uint64_t written,
-				  uint64_t now, uint32_t flow_gap_us)
+				  uint64_t now, uint32_t flow_gap_us, int has_read)
 {
 	const struct qclimb_turn turn = {
 		.written = written,
@@ -52,7 +52,7 @@ static __always_inline int begins(const struct stream *stream, const struct tcp_
 		.idle_ns = now - stream->last_write_ns,
 		.gap_ns = (uint64_t)flow_gap_us * NS_PER_US,
 		.is_acked = tcp->write_seq == tcp->snd_una,
-		.has_read = tcp->copied_seq != stream->read_seq,
+		.has_read = has_read,
 	};
 
 	return !stream->is_open || qclimb_begins_flow(&turn);
@@ -90,6 +90,7 @@ static __always_inline void on_write(struct sock *sk, const struct msghdr *messa
 	const struct qclimb_policy *policy = ONLY(&host_policy);
 	struct tcp_sock *tcp;
 	uint64_t written, now;
+	int has_read;
 
 	if (!stream || !policy || policy->mode == QCLIMB_OFF)
 		return;
@@ -100,8 +101,8 @@ static __always_inline void on_write(struct sock *sk, const struct msghdr *messa
 	if (stream->is_open && written + left == stream->asked)
 		return; /* the call goes on */
 	now = bpf_ktime_get_ns();
-	if (begins(stream, tcp, written, now, policy->flow_gap_us)) {
-		const int has_read = tcp->copied_seq != stream->read_seq;
+	has_read = tcp->copied_seq != stream->read_seq;
+	if (begins(stream, tcp, written, now, policy->flow_gap_us, has_read)) {
 		const int is_cut = !has_read && stream->message_end > written;
 
 		flow_begins(stream, written, now,

@@ -3,6 +3,8 @@
 import socket
 import sys
 import threading
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,6 +22,16 @@ pytestmark = pytest.mark.fabric
 PROGRAM = Path(sys.executable).name[:15]
 RULE = LengthRule(0, 4, constant_bytes=4)
 SIZE = 600_000
+
+
+@contextmanager
+def knowing(host, told, *args, **changes):
+    """The mode under a policy, with a rule known of a service."""
+    with kernel_mode(host, told) as a:
+        know(a, *args, **changes)
+        a.follow(replace(told, generation=2))
+        assert not a.kernel.problem
+        yield a
 
 
 def know(a, port, *, program=PROGRAM, use=Use.IN_FORCE, is_exact=False, rule=RULE):
@@ -60,10 +72,7 @@ def told_of(records):
 def test_a_message_in_small_writes_climbs_by_the_length_that_it_begins_with(pair):
     host, b = pair
     port = next(PORTS)
-    with kernel_mode(host, policy(Mode.QCLIMB)) as a:
-        know(a, port)
-        a.follow(policy(Mode.QCLIMB, generation=2))
-        assert not a.kernel.problem
+    with knowing(host, policy(Mode.QCLIMB), port) as a:
         assert "lengths of services: 1" in a.kernel.status
         (record,) = talk(a, b, port, [str(SIZE)])
     assert told_of([record]) == [(SIZE, SIZE)]
@@ -75,9 +84,7 @@ def test_a_message_in_small_writes_climbs_by_the_length_that_it_begins_with(pair
 def test_messages_after_turns_are_read_and_what_is_left_after_a_pause_is_known(pair):
     host, b = pair
     port = next(PORTS)
-    with kernel_mode(host, policy(Mode.QCLIMB, flow_gap_us=100_000)) as a:
-        know(a, port, is_exact=True)
-        a.follow(policy(Mode.QCLIMB, generation=2, flow_gap_us=100_000))
+    with knowing(host, policy(Mode.QCLIMB, flow_gap_us=100_000), port, is_exact=True) as a:
         found = talk(a, b, port, ["50000", "r", f"{SIZE}/200000", "p", "+400000", "p", "7000"], [50_000])
     assert told_of(found) == [(50_000, 50_000), (200_000, SIZE), (400_000, 400_000), (7_000, 7_000)]
     assert [bool(record.flags & CUT) for record in found] == [False, True, False, False]
@@ -90,17 +97,13 @@ def test_messages_after_turns_are_read_and_what_is_left_after_a_pause_is_known(p
 def test_of_others_nothing_is_known(pair, changes):
     host, b = pair
     port = next(PORTS)
-    with kernel_mode(host, policy(Mode.QCLIMB)) as a:
-        know(a, port, **changes)
-        a.follow(policy(Mode.QCLIMB, generation=2))
+    with knowing(host, policy(Mode.QCLIMB), port, **changes) as a:
         assert told_of(talk(a, b, port, [str(SIZE)])) == [(SIZE, 0)]
 
 
 def test_ports_of_the_kernels_choice_are_one_service_and_a_rule_that_goes_is_forgotten(pair):
     host, b = pair
-    with kernel_mode(host, policy(Mode.QCLIMB)) as a:
-        know(a, 0)
-        a.follow(policy(Mode.QCLIMB, generation=2))
+    with knowing(host, policy(Mode.QCLIMB), 0) as a:
         assert told_of(talk(a, b, 0, [str(SIZE)])) == [(SIZE, SIZE)]
         host.run_dir.joinpath("lengths").unlink()
         a.follow(policy(Mode.QCLIMB, generation=2))
@@ -111,18 +114,14 @@ def test_ports_of_the_kernels_choice_are_one_service_and_a_rule_that_goes_is_for
 def test_where_the_policy_asks_for_no_lengths_no_byte_is_read(pair, words):
     host, b = pair
     port = next(PORTS)
-    with kernel_mode(host, policy(**words)) as a:
-        know(a, port)
-        a.follow(policy(**words, generation=2))
+    with knowing(host, policy(**words), port) as a:
         assert told_of(talk(a, b, port, [str(SIZE)])) == [(SIZE, 0)]
 
 
 def test_a_damaged_file_is_named_and_the_rules_before_stay(pair):
     host, b = pair
     port = next(PORTS)
-    with kernel_mode(host, policy(Mode.QCLIMB)) as a:
-        know(a, port)
-        a.follow(policy(Mode.QCLIMB, generation=2))
+    with knowing(host, policy(Mode.QCLIMB), port) as a:
         path = host.run_dir / "lengths"
         path.write_bytes(path.read_bytes()[:-1] + b"\0")
         a.follow(policy(Mode.QCLIMB, generation=2))

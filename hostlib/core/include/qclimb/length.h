@@ -12,10 +12,12 @@
 
 #include <stdint.h>
 
+#include "layout.h"
 #include "priority.h"
 
 #define QCLIMB_LENGTH_HEAD_BYTES 64 /* of a message: as far as a rule looks */
 #define QCLIMB_LENGTH_MAX_CONSTANT 4096
+#define QCLIMB_LENGTHS_MOST 1024 /* rules of a host */
 #define QCLIMB_LENGTH_MAX_BYTES (UINT64_C(1) << 48)
 #define QCLIMB_HTTP_HEAD_BYTES 4096
 
@@ -27,6 +29,28 @@ struct qclimb_length_rule {
 	uint8_t is_big_endian;
 	uint8_t has_tag, tag_offset, tag;
 };
+
+/* Ports that the kernel chooses for whoever asks for none, both ends among them (Linux: ip_local_port_range). */
+struct qclimb_port_range {
+	uint16_t first, last;
+};
+
+/* The port by which a service is known: those of the kernel's choice are one (qclimb/lengths.py). */
+static inline uint16_t qclimb_length_port(uint16_t port, struct qclimb_port_range kernels)
+{
+	return port >= kernels.first && port <= kernels.last ? 0 : port;
+}
+
+/* Of an entry of the file that libraries read (lengths.h). */
+static inline struct qclimb_length_rule qclimb_length_rule_of(const struct qclimb_length_entry *entry)
+{
+	const struct qclimb_length_rule rule = {
+		entry->constant_bytes, entry->offset,	  entry->width, entry->is_big_endian,
+		entry->has_tag,	       entry->tag_offset, entry->tag
+	};
+
+	return rule;
+}
 
 /* The method of the request that an answer answers, where it changes what the answer's length means. */
 enum qclimb_http_asked { QCLIMB_HTTP_OTHER, QCLIMB_HTTP_HEAD, QCLIMB_HTTP_CONNECT };

@@ -15,19 +15,7 @@
 #include "layout.h"
 #include "length.h"
 
-#define QCLIMB_LENGTHS_MOST 1024
-/* Ports that the kernel chooses for whoever asks for none, both ends among them (Linux: ip_local_port_range). */
-struct qclimb_port_range {
-	uint16_t first, last;
-};
-
 enum qclimb_length_state { QCLIMB_LENGTH_FORBIDDEN, QCLIMB_LENGTH_TRIAL, QCLIMB_LENGTH_IN_FORCE };
-
-/* The port by which a service is known: those of the kernel's choice are one (qclimb/lengths.py). */
-static inline uint16_t qclimb_length_port(uint16_t port, struct qclimb_port_range kernels)
-{
-	return port >= kernels.first && port <= kernels.last ? 0 : port;
-}
 
 /* Linux's default, and above: for where the range can't be read. */
 static inline struct qclimb_port_range qclimb_port_range_default(void)
@@ -59,16 +47,6 @@ static inline struct qclimb_port_range qclimb_port_range_of(const char *text, si
 	range.first = (uint16_t)port[0];
 	range.last = (uint16_t)port[1];
 	return range;
-}
-
-static inline struct qclimb_length_rule qclimb_length_rule_of(const struct qclimb_length_entry *entry)
-{
-	const struct qclimb_length_rule rule = {
-		entry->constant_bytes, entry->offset,	  entry->width, entry->is_big_endian,
-		entry->has_tag,	       entry->tag_offset, entry->tag
-	};
-
-	return rule;
 }
 
 /* The entry number `index`, which must be one. */
