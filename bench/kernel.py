@@ -3,7 +3,8 @@
 Two network namespaces and an unshaped link; the server in an opted-in cgroup and on the last processor, the load on the
 first. The same server process is asked bare and in kernel mode, in turns; each turn opens its connections anew. Both
 congestion controls, where the kernel has them. Then what the programs take by the kernel's own count (bpf_stats, its
-two clocks included): ns a packet, and a write, of which one begins a flow where each answer is one write.
+two clocks included): ns a packet out and in, ns a write, of which one begins a flow where each answer is one write;
+and all of them together a request. `python -m bench kernel --loads redis,nginx-100k-bbr` chooses.
 Needs root, cgroup v2 and clang; without, the benchmark says so and is skipped.
 """
 
@@ -14,7 +15,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,6 +44,8 @@ BPF_STATS = Path("/proc/sys/kernel/bpf_stats_enabled")
 KERNEL = "kernel"
 NGINX_CONNECTIONS = 8
 GOAL = ">= 0.98"
+CONTROLS = ("cubic", "bbr")
+FILES = {1_000: "1k", 100_000: "100k", 1_000_000: "1m"}
 
 
 @dataclass(frozen=True)
@@ -55,7 +58,9 @@ class Seen:
 
 @dataclass(frozen=True)
 class Load:
-    """A server's command by its folder, and how it is asked in the client's namespace: what it carries a second."""
+    """A server's command by its folder, and how it is asked in the client's namespace: what it carries a second.
+
+    `name`: as an option names it."""
 
     name: str
     argv: Callable[[Path], list[str]]
@@ -83,7 +88,7 @@ def nginx(size: int, more: str) -> Load:
         assert rate and requests
         return Seen(float(rate[1]), int(requests[1]))
 
-    return Load(f"nginx, {size // 1000} KB{', tcp_nopush' if more else ''}", argv, ask)
+    return Load(f"nginx-{FILES[size]}{'-nopush' if more else ''}", argv, ask)
 
 
 def redis() -> Load:
@@ -97,7 +102,7 @@ def redis() -> Load:
         return Seen(float(said.splitlines()[-1].split(",")[1].strip('"')), requests)
 
     argv = ["redis-server", "--port", str(PORT), "--bind", SERVER, "--save", "", "--protected-mode", "no"]
-    return Load("redis, GET", lambda place: [*argv, "--dir", str(place)], ask)
+    return Load("redis", lambda place: [*argv, "--dir", str(place)], ask)
 
 
 def memcached() -> Load:
@@ -111,7 +116,7 @@ def memcached() -> Load:
         return Seen(float(output(client, *argv)), (rounds + ASK_FIRST_ROUNDS) * CONNECTIONS)
 
     argv = ["memcached", "-l", SERVER, "-p", str(PORT), "-t", "1", "-u", "nobody"]
-    return Load("memcached, get", lambda _: argv, ask)
+    return Load("memcached", lambda _: argv, ask)
 
 
 def iperf3() -> Load:
@@ -122,13 +127,18 @@ def iperf3() -> Load:
         received = said["end"]["sum_received"]
         return Seen(received["bits_per_second"] / 8, received["bytes"])
 
-    return Load("iperf3, B/s", lambda _: ["iperf3", "-s", "-p", str(PORT)], ask)
+    return Load("iperf3", lambda _: ["iperf3", "-s", "-p", str(PORT)], ask)
 
 
-def loads() -> list[Load]:
-    """All, by the programs that are here."""
-    found = [nginx(size, more) for more in ("", "tcp_nopush on;") for size in (1_000, 100_000, 1_000_000)]
-    return [*found, iperf3(), redis(), memcached()]
+def every_load() -> dict[str, Load]:
+    """By name."""
+    found = [nginx(size, more) for more in ("", "tcp_nopush on;") for size in FILES]
+    return {load.name: load for load in (*found, iperf3(), redis(), memcached())}
+
+
+def loads() -> list[str]:
+    """Those that may be chosen: each load under each congestion control."""
+    return [f"{name}-{control}" for control in CONTROLS for name in every_load()]
 
 
 class Switch:
@@ -172,7 +182,7 @@ class Switch:
     def costs(self) -> dict[str, tuple[int, int]]:
         """Of each program, runs and ns since it was loaded, by the kernel's count."""
         found = {}
-        for pin in (*self._bpf.glob("kernel-*/*"), *self._bpf.glob("programs-*/egress")):
+        for pin in (*self._bpf.glob("kernel-*/*"), *self._bpf.glob("programs-*/*")):
             shown = json.loads(
                 subprocess.check_output(["bpftool", "-j", "prog", "show", "pinned", str(pin)], text=True)
             )
@@ -198,17 +208,12 @@ def serving(names: tuple[str, str], place: Path, load: Load, group: Path) -> Ite
         program.wait()
 
 
-def run() -> list[dict[str, Any]]:
-    """Rows of the benchmark."""
-    return measured(loads(), ("cubic", "bbr"))
-
-
-def measured(wanted: list[Load], algorithms: tuple[str, ...]) -> list[dict[str, Any]]:
-    """Rows of these loads under these congestion controls."""
-    if is_skipped("kernel", "clang", "bpftool", "nginx", "wrk", "iperf3", "memcached"):
-        return []
+def run(chosen: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
+    """Rows of the benchmark, each as soon as it is measured. `chosen`: of `loads()`; a load without its congestion
+    control stands for all; none: every one."""
+    if is_skipped("kernel", "clang", "bpftool", "nginx", "wrk", "iperf3", "memcached", "redis-server"):
+        return
     build("tagger")
-    rows: list[dict[str, Any]] = []
     with ExitStack() as stack:
         place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="qclimb-bench-")))
         place.chmod(0o755)
@@ -221,16 +226,18 @@ def measured(wanted: list[Load], algorithms: tuple[str, ...]) -> list[dict[str, 
         names = stack.enter_context(two_hosts(NET))
         switch = Switch(names[0], run_dir, group)
         stack.callback(switch.off)
-        for algorithm in algorithms:
-            if not controlled_by(names, algorithm):
-                click.echo(f"[bench] kernel: {algorithm} skipped: the kernel hasn't it", err=True)
+        for control in CONTROLS:
+            wanted = [
+                load for name, load in every_load().items() if not chosen or {name, f"{name}-{control}"} & set(chosen)
+            ]
+            if wanted and not controlled_by(names, control):
+                click.echo(f"[bench] kernel: {control} skipped: the kernel hasn't it", err=True)
                 continue
             for load in wanted:
                 with serving(names, place, load, group) as pid:
                     row = beside(switch, load, names[1], place, pid)
-                    rows.append({"load": load.name, "control": algorithm, **row})
                 switch.off()
-    return rows
+                yield {"load": load.name, "control": control, **row}
 
 
 def beside(switch: Switch, load: Load, client: str, place: Path, pid: int) -> dict[str, Any]:
@@ -250,13 +257,16 @@ def beside(switch: Switch, load: Load, client: str, place: Path, pid: int) -> di
     switch.on()
     BPF_STATS.write_text("1\n")
     try:
-        load.ask(client, place)
+        requests = load.ask(client, place).requests
     finally:
         BPF_STATS.write_text("0\n")
-    costs = {name: round(ns / count) for name, (count, ns) in switch.costs().items() if count}
+    costs = switch.costs()
+    each = {name: round(ns / count) for name, (count, ns) in costs.items() if count}
     return {
         **row_per_s(values, cpu, KERNEL, GOAL),
-        "ns a packet": costs.get("egress"),
-        "ns a write": next((costs[name] for name in costs if name.startswith("by_")), None),
-        "ns an event of a socket": costs.get("scope"),
+        "ns a packet": each.get("egress"),
+        "ns a packet in": each.get("ingress"),
+        "ns a write": next((each[name] for name in each if name.startswith("by_")), None),
+        "ns an event of a socket": each.get("scope"),
+        "programs' us a request": sum(ns for _, ns in costs.values()) / requests / 1000,
     }
