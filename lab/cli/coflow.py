@@ -16,7 +16,7 @@ Example:
   qclimb lab coflow trace.txt --policy aalo --gbps 10 --json
 """
 POLICY = """fair, fifo, shortest, varys, aalo; priority or optax (small coflows first), alone or joined: optax-varys,
-optax-aalo. Repeat at will; a wrong name is answered by all."""
+optax-aalo; aalo-at-once has a coordinator that takes no time. Repeat at will; a wrong name is answered by all."""
 
 
 @click.command(epilog=EXAMPLE)

@@ -36,13 +36,19 @@ class Aalo:
     factor: int = 10
     """From one queue's end to the next one's."""
     weights: Literal["falling", "strict"] = "falling"
+    interval_ms: float = 10.0
+    """Of the coordinator: coflows change their queues at its multiples alone. 0: at once, which nobody can."""
 
     def __post_init__(self) -> None:
         check("policy.aalo.queues", self.queues, 1, 64)
         check("policy.aalo.first_bytes", self.first_bytes, 1, 2**50)
         check("policy.aalo.factor", self.factor, 2, 1000)
+        check("policy.aalo.interval_ms", self.interval_ms, 0, 10_000)
         if self.weights not in ("falling", "strict"):
             raise ExperimentError(f"policy.aalo.weights is {self.weights!r}, expected falling or strict")
+
+
+AT_ONCE = Aalo(interval_ms=0)
 
 
 @dataclass(frozen=True)
@@ -72,14 +78,17 @@ NAMED: dict[str, Policy] = {
     "varys": Policy("varys"),
     "varys-deadlines": Policy("deadlines"),
     "aalo": Policy("aalo"),
+    "aalo-at-once": Policy("aalo", aalo=AT_ONCE),
     "priority": Policy("fair", "fair"),
     "optax": Policy("fair", "fifo"),
     "priority-varys": Policy("varys", "fair"),
     "optax-varys": Policy("varys", "fifo"),
     "priority-aalo": Policy("aalo", "fair"),
     "optax-aalo": Policy("aalo", "fifo"),
+    "optax-aalo-at-once": Policy("aalo", "fifo", aalo=AT_ONCE),
 }
-"""By name: OPTAX and plain priority for small coflows, each joined with fair sharing, Varys or Aalo for the others."""
+"""By name: OPTAX and plain priority for small coflows, each joined with fair sharing, Varys or Aalo for the others.
+At once: what Aalo's coordinator costs is the difference to these."""
 
 
 def policy_named(name: str) -> Policy:
@@ -124,6 +133,7 @@ class CoflowExperiment:
             "queue_first_bytes": policy.aalo.first_bytes,
             "queue_factor": policy.aalo.factor,
             "queue_weights": policy.aalo.weights,
+            "queue_interval_ps": round(policy.aalo.interval_ms * 1e9),
         }
 
 

@@ -94,6 +94,28 @@ def test_aalo_parts_a_port_by_its_queues_weights():
     assert over(Policy("aalo", aalo=replace(two, weights="strict")), found).cct_s == pytest.approx([2.5, 0.5])
 
 
+def test_aalos_coordinator_moves_coflows_at_its_intervals_alone():
+    """A has sent its first unit at 1 s, the coordinator says so at 1.2 s; until then B waits behind A."""
+    found, two = coflows((0, (0, 0, 2)), (1, (1, 0, 0.5))), Aalo(2, U, interval_ms=400)
+    assert over(Policy("aalo", aalo=two), found).cct_s == pytest.approx([2.5, 0.95])
+    assert over(Policy("aalo", aalo=replace(two, interval_ms=0)), found).cct_s == pytest.approx([2.5, 0.75])
+    assert over(Policy("aalo", aalo=replace(two, interval_ms=1000)), found).cct_s == pytest.approx([2.5, 0.75])
+
+
+def test_a_coflow_that_ends_before_aalos_coordinator_speaks_keeps_its_queue():
+    found, two = coflows((0, (0, 0, 1.1)), (1, (1, 0, 0.5))), Aalo(2, U, interval_ms=400)
+    assert over(Policy("aalo", aalo=two), found).cct_s == pytest.approx([1.1, 0.6])
+    assert over(Policy("aalo", aalo=replace(two, interval_ms=0)), found).cct_s == pytest.approx([1.3, 0.6])
+
+
+def test_aalo_moves_a_coflow_that_sends_nothing_when_the_coordinator_speaks():
+    """A's short flow ends at 0.99 s, its long one waits for small coflow S, until 1.8 s. At 1 s A comes into the second
+    queue, so C has two thirds of the port from 1.8 s on."""
+    stages = [(0, (0, 0, 0.99), (2, 1, 4)), (0, (1, 1, 0.9), (3, 1, 0.9)), (1.5, (3, 1, 1.1))]
+    wanted = Policy("aalo", "fifo", small_bytes=U, aalo=Aalo(2, round(0.9 * U), interval_ms=1000))
+    assert over(wanted, coflows(*stages)).cct_s[1:] == pytest.approx([1.8, 1.95])
+
+
 def test_aalo_counts_what_a_coflow_has_sent_in_all():
     """Ten flows of a tenth: the first queue's unit is sent at 0.1 s. First in, first out within a queue."""
     wide = (0, *((host, host, 0.5) for host in range(10)))
@@ -188,6 +210,7 @@ def test_rates_between_flows_ends_hardly_matter_but_never_setting_them_anew_wast
         ("policy.small is 'some'", lambda: Policy(small="some")),
         ("policy is 'optas', expected one of", lambda: policy_named("optas")),
         ("policy.aalo.queues is 0", lambda: Aalo(queues=0)),
+        ("policy.aalo.interval_ms is nan", lambda: Aalo(interval_ms=float("nan"))),
         ("policy.aalo.weights is 'even'", lambda: Aalo(weights="even")),
         ("rate_bps is 7", lambda: CoflowExperiment(drawn(1), rate_bps=7_000_000_001)),
         ("busiest port is 2000000", lambda: CoflowExperiment(coflows((0, (0, 0, 10**6), (1, 0, 10**6))))),

@@ -120,7 +120,7 @@ class Fluid
 			varys_.share_by_deadline(larges_, now_, left_, fair_);
 			break;
 		case Large::AALO:
-			aalo_.demote(larges_);
+			aalo_.demote(larges_, now_);
 			aalo_.share(larges_, left_, fair_);
 			break;
 		}
@@ -165,7 +165,7 @@ class Fluid
 		if (flow_ends_ >= 0)
 			soonest = std::min(soonest, std::max(flow_ends, flow_ends_));
 		if (large_ == Large::AALO)
-			soonest = std::min(soonest, aalo_.next_change(larges_));
+			soonest = std::min(soonest, aalo_.next_change(larges_, now_));
 		SIM_CHECK(soonest < FOREVER, "somebody is served");
 		return soonest;
 	}
