@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
-from lab.sim.errors import ExperimentError, Settings, check
+from lab.sim.errors import ExperimentError, Settings, check, check_kinds
 from lab.sim.rated import FlowLevel, Rated
 from lab.sim.schemes import Homa, Pfabric, Scheme
 from lab.sim.sizes import mean_wire_bytes, size_table
@@ -17,6 +17,14 @@ from lab.sim.workload import FlowList, Workload
 MOST_LOAD = 2.0
 DRAWN, MOST_FLOWS = 10_000, 10**10
 """Flows unless told otherwise, and at most."""
+MOST_PORT = 2**31 - 1
+PARTS: tuple[tuple[str, Any, str], ...] = (
+    ("topology", Fabric, "a Topology, FatTree, BCube, Jellyfish or Linear"),
+    ("scheme", Scheme, "a scheme's settings, as scheme_named gives by its name"),
+    ("workload", Workload | FlowList, "a Workload or a FlowList"),
+    ("flows", int | None, "a whole number"),
+)
+"""What an experiment is made of."""
 
 
 @dataclass(frozen=True)
@@ -27,8 +35,8 @@ class Watch:
     step_us: float = 100.0
 
     def __post_init__(self) -> None:
-        if self.port < 0:
-            raise ExperimentError(f"watch.port is {self.port}, expected 0 or more")
+        check_kinds("watch.", self)
+        check("watch.port", self.port, 0, MOST_PORT)
         check("watch.step_us", self.step_us, 0.001, 10**6)
 
 
@@ -61,6 +69,10 @@ class Experiment:
     """A port to be told of over time (Counters.watched)."""
 
     def __post_init__(self) -> None:
+        for name, kind, expected in PARTS:
+            if not isinstance(getattr(self, name), kind):
+                raise ExperimentError(f"{name} is {getattr(self, name)!r}, expected {expected}")
+        check_kinds("", self)
         if not 0 < self.load <= MOST_LOAD:
             raise ExperimentError(f"load is {self.load}, expected above 0, up to {MOST_LOAD}")
         most = len(self.workload.start_ps) if isinstance(self.workload, FlowList) else MOST_FLOWS
@@ -105,6 +117,8 @@ class Experiment:
         for port, share in self.losses:
             if not (port >= 0 and 0 <= share <= 1):
                 raise ExperimentError(f"losses has port {port} with share {share}, expected 0 or more and 0 to 1")
+        if len(ports := [port for port, _ in self.losses]) > len(set(ports)):
+            raise ExperimentError(f"losses has ports {ports}, expected each once")
         if isinstance(self.scheme, FlowLevel) and (self.losses or self.watch):
             what = "losses has a link" if self.losses else "watch has a port"
             raise ExperimentError(f"{what}, but scheme {self.scheme.name} has no packets")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from lab.sim.errors import ExperimentError, Settings, check
+from lab.sim.errors import ExperimentError, Settings, check, check_kinds
 
 CRITICALITIES = ("size", "random", "sent", "shortest", "earliest")
 MOST_SUBFLOWS = 8
@@ -39,6 +39,7 @@ class Rated:
     """Flows that cannot meet their deadline end without having finished: PDQ's early termination, D3's quenching."""
 
     def __post_init__(self) -> None:
+        check_kinds("scheme.", self)
         check("scheme.rtt_us", self.rtt_us, 0.1, 10**6)
         check("scheme.timeout_us", self.timeout_us, 0.001, 10**7)
         check("scheme.buffer_bytes", self.buffer_bytes, 1, 10**12)
@@ -159,6 +160,7 @@ class FlowLevel:
     """Both as Pdq's."""
 
     def __post_init__(self) -> None:
+        check_kinds("scheme.", self)
         if self.rule not in RULES:
             raise ExperimentError(f"scheme.rule is {self.rule!r}, expected one of {', '.join(RULES)}")
         _check_criticality(self.criticality)

@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Any, ClassVar
 
 from lab.sim import rated, tasks
-from lab.sim.errors import ExperimentError, Settings, check
+from lab.sim.errors import ExperimentError, Settings, check, check_kinds
 from lab.sim.rated import FlowLevel, Rated
 from lab.sim.tcp import Tcp
 
@@ -43,6 +43,7 @@ class Pfabric:
     (engine/queues/groups.h; section 7 of the paper). Empty: one pFabric for all."""
 
     def __post_init__(self) -> None:
+        check_kinds("scheme.", self)
         for group, weight in enumerate(self.group_weights):
             check(f"scheme.group_weights[{group}]", weight, 1, MOST_WEIGHT)
         if len(self.group_weights) > MOST_GROUPS:
@@ -92,6 +93,7 @@ class Homa:
     sizes_are_forecasts: bool = False
 
     def __post_init__(self) -> None:
+        check_kinds("scheme.", self)
         check("scheme.rtt_packets", self.rtt_packets, 1, 10**6)
         check("scheme.priorities", self.priorities, 2, 64)
         check("scheme.unscheduled", self.unscheduled, 1, self.priorities - 1)

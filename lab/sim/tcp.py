@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
-from lab.sim.errors import ExperimentError, Settings, check
+from lab.sim.errors import ExperimentError, Settings, check, check_kinds
 
 PIAS_2015_WEB_SEARCH = tuple(1460 * n for n in (46, 1084, 1717, 1943, 1989, 1999, 2001))
 """Demotion thresholds of the PIAS authors' ns-2 scripts of October 2015, closest to the NSDI'15 text; bytes."""
@@ -69,6 +69,7 @@ class Tcp:
     mark_per_queue: bool = False
 
     def __post_init__(self) -> None:
+        check_kinds("scheme.", self)
         if self.tagging not in TAGGINGS:
             raise ExperimentError(f"scheme.tagging is {self.tagging!r}, expected one of {', '.join(TAGGINGS)}")
         if self.reordering not in REORDERINGS:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lab.sim.errors import ExperimentError, Settings
+from lab.sim.errors import ExperimentError, Settings, check_kinds
 
 PS_PER_BYTE_AT_1_BPS = 8 * 10**12
 
@@ -34,6 +34,7 @@ class Topology:
     """Of a link between leaf and spine, one way."""
 
     def __post_init__(self) -> None:
+        check_kinds("topology.", self)
         for name in ("leaves", "hosts_per_leaf"):
             if not getattr(self, name) >= 1:
                 raise ExperimentError(f"topology.{name} is {getattr(self, name)}, expected 1 or more")

@@ -18,7 +18,7 @@ import networkx
 import numpy as np
 from numpy.typing import NDArray
 
-from lab.sim.errors import ExperimentError, Settings
+from lab.sim.errors import ExperimentError, Settings, check_kinds
 from lab.sim.topology import PS_PER_BYTE_AT_1_BPS, Topology, last_byte_ps
 
 MOST_HOSTS, MOST_LINKS, MOST_PATH_LINKS, MOST_PS_PER_BYTE = 2**20, 2**21, 12, 8 * 10**6
@@ -37,6 +37,7 @@ class Wired(ABC):
     """Of a link, one way."""
 
     def __post_init__(self) -> None:
+        check_kinds("topology.", self)
         if not (self.rate_bps > 0 and PS_PER_BYTE_AT_1_BPS % self.rate_bps == 0):
             raise ExperimentError(
                 f"topology.rate_bps is {self.rate_bps}: a byte must take whole picoseconds (8e12 / rate), as at 1, 10, "

@@ -11,13 +11,13 @@ generators of the experiment's seed alone, so that equal seeds give equal flows 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lab.sim.errors import ExperimentError
+from lab.sim.errors import ExperimentError, check_each, check_starts, check_whole
 from lab.sim.forecast import Forecast, Nothing
 from lab.sim.matrix import AllToAll, Matrix
 from lab.sim.sizes import mean_wire_bytes, size_table
@@ -123,46 +123,23 @@ class FlowList:
         n = len(self.start_ps)
         if not n:
             raise ExperimentError("workload.start_ps is empty: there are no flows")
-        for name in (
-            "size_bytes",
-            "source",
-            "target",
-            "lower_bytes",
-            "upper_bytes",
-            "forecast_bytes",
-            "deadline_ps",
-            "task",
-            "group",
-        ):
-            values = getattr(self, name)
-            if values is not None and len(values) != n:
-                raise ExperimentError(f"workload.{name} has {len(values)} values for {n} flows")
-        if not np.all(np.diff(self.start_ps) >= 0) or self.start_ps[0] < 0:
-            raise ExperimentError("workload.start_ps must ascend from 0 or more")
-        if not np.all(np.asarray(self.size_bytes) >= 1):
-            flow = int(np.argmin(np.asarray(self.size_bytes) >= 1))
-            raise ExperimentError(f"workload.size_bytes[{flow}] is {self.size_bytes[flow]}, expected 1 or more")
-        if self.deadline_ps is not None:
-            passed = (np.asarray(self.deadline_ps) != 0) & (np.asarray(self.deadline_ps) <= self.start_ps)
-            if passed.any():
-                flow = int(np.argmax(passed))
-                raise ExperimentError(
-                    f"workload.deadline_ps[{flow}] is {self.deadline_ps[flow]}, expected 0 or more than "
-                    f"start_ps[{flow}], {self.start_ps[flow]}"
-                )
+        for each in fields(self):
+            if (values := getattr(self, each.name)) is not None:
+                check_whole(f"workload.{each.name}", values, n, "flows")
+        check_starts("workload.start_ps", self.start_ps)
+        check_each("workload.size_bytes", self.size_bytes, self.size_bytes >= 1, "1 or more")
+        if (due := self.deadline_ps) is not None:
+            ahead = (due == 0) | (due > self.start_ps)
+            at = int(np.argmin(ahead))
+            check_each("workload.deadline_ps", due, ahead, f"0 or more than start_ps[{at}], {self.start_ps[at]}")
         for name in ("task", "group"):
-            values = getattr(self, name)
-            if values is not None and not np.all(np.asarray(values) >= 0):
-                flow = int(np.argmin(np.asarray(values) >= 0))
-                raise ExperimentError(f"workload.{name}[{flow}] is {values[flow]}, expected 0 or more")
+            if (values := getattr(self, name)) is not None:
+                check_each(f"workload.{name}", values, values >= 0, "0 or more")
         if self.lower_bytes is not None and self.upper_bytes is not None:
-            crossed = np.asarray(self.lower_bytes) > np.asarray(self.upper_bytes)
-            if crossed.any():
-                flow = int(np.argmax(crossed))
-                raise ExperimentError(
-                    f"workload.lower_bytes[{flow}] is {self.lower_bytes[flow]}, expected at most upper_bytes[{flow}], "
-                    f"{self.upper_bytes[flow]}"
-                )
+            below = self.lower_bytes <= self.upper_bytes
+            at = int(np.argmin(below))
+            expected = f"at most upper_bytes[{at}], {self.upper_bytes[at]}"
+            check_each("workload.lower_bytes", self.lower_bytes, below, expected)
 
     def chunks(
         self, topology: Fabric, load: float, count: int, seed: int, payload_bytes: int, header_bytes: int

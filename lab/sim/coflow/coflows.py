@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lab.sim.errors import ExperimentError
+from lab.sim.errors import ExperimentError, check, check_each, check_kinds, check_starts, check_whole
 from lab.sim.wire import UNKNOWN_BYTES
 from lab.sim.workload import FlowList
+
+MOST_HOSTS = 2**19
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,26 +35,23 @@ class Coflows:
         n, flows = len(self.start_ps), len(self.coflow)
         if not n:
             raise ExperimentError("coflows.start_ps is empty: there are no coflows")
-        if not 1 <= self.hosts <= 2**19:
-            raise ExperimentError(f"coflows.hosts is {self.hosts}, expected 1 to {2**19}")
-        if not np.all(np.diff(self.start_ps) >= 0) or self.start_ps[0] < 0:
-            raise ExperimentError("coflows.start_ps must ascend from 0 or more")
-        for name in ("size_bytes", "source", "target"):
-            if len(getattr(self, name)) != flows:
-                raise ExperimentError(f"coflows.{name} has {len(getattr(self, name))} values for {flows} flows")
-        if flows and not (np.all(np.diff(self.coflow) >= 0) and self.coflow[0] >= 0 and self.coflow[-1] < n):
-            raise ExperimentError(f"coflows.coflow must ascend, from 0 to at most {n - 1}")
+        check_kinds("coflows.", self)
+        check("coflows.hosts", self.hosts, 1, MOST_HOSTS)
+        check_whole("coflows.start_ps", self.start_ps, n, "coflows")
+        for name in ("coflow", "size_bytes", "source", "target"):
+            check_whole(f"coflows.{name}", getattr(self, name), flows, "flows")
+        check_starts("coflows.start_ps", self.start_ps)
+        right = (np.diff(self.coflow, prepend=0) >= 0) & (self.coflow < n)
+        check_each("coflows.coflow", self.coflow, right, f"no less than the one before, at most {n - 1}")
         width = np.bincount(self.coflow, minlength=n)
-        _none(width >= 1, width, "width", "1 or more flows")
-        _none(self.size_bytes >= 1, self.size_bytes, "size_bytes", "1 or more")
+        check_each("coflows.width", width, width >= 1, "1 or more flows")
+        check_each("coflows.size_bytes", self.size_bytes, self.size_bytes >= 1, "1 or more")
         for name in ("source", "target"):
             ends = getattr(self, name)
-            _none((ends >= 0) & (ends < self.hosts), ends, name, f"a host, 0 to {self.hosts - 1}")
-        if self.deadline_ps is not None:
-            if len(self.deadline_ps) != n:
-                raise ExperimentError(f"coflows.deadline_ps has {len(self.deadline_ps)} values for {n} coflows")
-            due = self.deadline_ps
-            _none((due == 0) | (due > self.start_ps), due, "deadline_ps", "0, or later than its start")
+            check_each(f"coflows.{name}", ends, (ends >= 0) & (ends < self.hosts), f"a host, 0 to {self.hosts - 1}")
+        if (due := self.deadline_ps) is not None:
+            check_whole("coflows.deadline_ps", due, n, "coflows")
+            check_each("coflows.deadline_ps", due, (due == 0) | (due > self.start_ps), "0, or later than its start")
 
     @property
     def width(self) -> NDArray[np.int64]:
@@ -97,9 +96,3 @@ class Coflows:
             deadline_ps=due,
             task=self.coflow + 1,
         )
-
-
-def _none(right: NDArray[np.bool_], values: NDArray[Any], name: str, expected: str) -> None:
-    if not right.all():
-        at = int(np.argmin(right))
-        raise ExperimentError(f"coflows.{name}[{at}] is {values[at]}, expected {expected}")

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from lab.sim.coflow.coflows import Coflows
 from lab.sim.engine import Process, Records
-from lab.sim.errors import ExperimentError, Settings, check
+from lab.sim.errors import ExperimentError, Settings, check, check_kinds
 from lab.sim.topology import PS_PER_BYTE_AT_1_BPS
 from lab.sim.wire import FLOW, UNKNOWN_BYTES
 
@@ -40,6 +40,7 @@ class Aalo:
     """Of the coordinator: coflows change their queues at its multiples alone. 0: at once, which nobody can."""
 
     def __post_init__(self) -> None:
+        check_kinds("policy.aalo.", self)
         check("policy.aalo.queues", self.queues, 1, 64)
         check("policy.aalo.first_bytes", self.first_bytes, 1, 2**50)
         check("policy.aalo.factor", self.factor, 2, 1000)
@@ -64,6 +65,7 @@ class Policy:
     aalo: Aalo = field(default_factory=Aalo)
 
     def __post_init__(self) -> None:
+        check_kinds("policy.", self)
         if self.large not in LARGES:
             raise ExperimentError(f"policy.large is {self.large!r}, expected one of {', '.join(LARGES)}")
         if self.small not in SMALLS:
@@ -110,6 +112,7 @@ class CoflowExperiment:
     every so often, or never (None: Varys's own rule)."""
 
     def __post_init__(self) -> None:
+        check_kinds("", self)
         if not (self.rate_bps > 0 and PS_PER_BYTE_AT_1_BPS % self.rate_bps == 0):
             raise ExperimentError(f"rate_bps is {self.rate_bps}: a byte must take whole picoseconds (8e12 / rate)")
         if self.flow_ends_ms is not None:

@@ -16,6 +16,7 @@ from lab.sim.optimum import fair_sharing, shortest_first
 
 U = 125_000_000
 """Bytes that a port of 1 Gb/s carries in a second."""
+ZERO = np.zeros(1, np.int64)
 FB2010 = Path(os.environ.get("QCLIMB_FB2010", Path(__file__).parents[4] / "shared/data/FB2010-1Hr-150-0.txt"))
 
 
@@ -204,7 +205,16 @@ def test_rates_between_flows_ends_hardly_matter_but_never_setting_them_anew_wast
         (r"size_bytes\[0\] is 0", lambda: coflows((0, (0, 0, 0)))),
         (r"target\[0\] is 9, expected a host", lambda: coflows((0, (0, 9, 1)))),
         (r"deadline_ps\[0\] is", lambda: coflows((2, (0, 0, 1)), deadlines=[1])),
-        ("start_ps must ascend", lambda: coflows((2, (0, 0, 1)), (1, (0, 0, 1)))),
+        (
+            r"start_ps\[1\] is 1000000000000, expected 0 or more, and no less",
+            lambda: coflows((2, (0, 0, 1)), (1, (0, 0, 1))),
+        ),
+        (
+            "size_bytes is 1-D of float64",
+            lambda: Coflows(2, *(np.zeros(1, kind) for kind in (int, int, float, int, int))),
+        ),
+        ("coflows.hosts is 1.5, expected a whole", lambda: Coflows(1.5, *(np.zeros(1, int),) * 5)),
+        (r"coflows.coflow\[0\] is 1, expected no less", lambda: Coflows(2, ZERO, ZERO + 1, ZERO + 1, ZERO, ZERO)),
         ("start_ps is empty", lambda: Coflows(2, *(np.zeros(0, np.int64),) * 5)),
         ("policy.large is 'sebf'", lambda: Policy("sebf")),
         ("policy.small is 'some'", lambda: Policy(small="some")),

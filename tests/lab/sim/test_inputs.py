@@ -15,12 +15,14 @@ from lab.sim import (
     Known,
     Leaves,
     Nothing,
+    Pdq,
     Permutation,
     Pfabric,
     Staggered,
     Stride,
     Tcp,
     Topology,
+    Watch,
     Workload,
     star,
 )
@@ -29,12 +31,24 @@ from lab.sim.runner import flows_of
 from lab.sim.schemes import changed, scheme_named, with_shares
 from lab.sim.sizes import size_table, table_names
 
-ONE = np.array([0])
+ONE, TWO = np.array([0]), np.array([0, 1])
 
 
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
+        (lambda: Experiment(scheme="pdq"), "scheme is 'pdq', expected a scheme's settings, as scheme_named gives"),
+        (lambda: Experiment(topology="star"), "topology is 'star', expected a Topology, FatTree"),
+        (lambda: Experiment(workload="web"), "workload is 'web', expected a Workload or a FlowList"),
+        (lambda: Experiment(flows=1.5), "flows is 1.5, expected a whole number"),
+        (lambda: Experiment(seed=True), "seed is True, expected a whole number"),
+        (lambda: Experiment(load="x"), "load is 'x', expected a number"),
+        (lambda: Topology(leaves=1.5), "topology.leaves is 1.5, expected a whole number"),
+        (lambda: Pdq(subflows="2"), "scheme.subflows is '2', expected a whole number"),
+        (lambda: Pdq(terminates=1), "scheme.terminates is 1, expected true or false"),
+        (lambda: Tcp(7), "scheme.name is 7, expected a word"),
+        (lambda: Watch(0.5), "watch.port is 0.5, expected a whole number"),
+        (lambda: Experiment(losses=((3, 0.1), (3, 0.2))), r"losses has ports \[3, 3\], expected each once"),
         (lambda: Experiment(load=0), "load is 0, expected above 0"),
         (lambda: Experiment(load=float("nan")), "load is nan"),
         (lambda: Experiment(flows=0), "flows is 0"),
@@ -68,6 +82,21 @@ ONE = np.array([0])
         (lambda: Leaves(width=2), "workload.forecast.width is 2"),
         (lambda: Known(share=1.5), "workload.forecast.share is 1.5"),
         (lambda: Leaves(number="median"), "workload.forecast.number is 'median'"),
+        (
+            lambda: FlowList(ONE, ONE + 1.5, ONE, ONE),
+            "workload.size_bytes is 1-D of float64, expected a 1-D array of whole",
+        ),
+        (lambda: FlowList([0], ONE, ONE, ONE), "workload.start_ps is a list, expected"),
+        (lambda: FlowList(ONE, ONE + 1, ONE, ONE + 1, task=np.array([[1]])), "workload.task is 2-D of int64"),
+        (
+            lambda: FlowList(TWO[::-1], TWO, TWO, TWO),
+            r"workload.start_ps\[1\] is 0, expected 0 or more, and no less than",
+        ),
+        (lambda: FlowList(ONE - 1, ONE + 1, ONE, ONE + 1), r"workload.start_ps\[0\] is -1, expected 0 or more"),
+        (
+            lambda: FlowList(ONE + 9, ONE + 1, ONE, ONE + 1, deadline_ps=ONE + 9),
+            r"workload.deadline_ps\[0\] is 9, expected 0 or more than start_ps\[0\], 9",
+        ),
         (lambda: FlowList(ONE, np.array([0]), ONE, ONE), r"workload.size_bytes\[0\] is 0"),
         (
             lambda: FlowList(ONE, ONE + 1, ONE, ONE + 1, ONE + 9, ONE + 3),

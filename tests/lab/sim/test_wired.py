@@ -139,6 +139,7 @@ def test_a_port_is_watched_over_time():
         (lambda: FatTree(rate_bps=3), "topology.rate_bps is 3"),
         (lambda: BCube(4, 1), "topology.rate_bps is 4, expected 1,000,000 or more"),
         (lambda: BCube(n=1), "topology.n is 1"),
+        (lambda: BCube(n=2.5), "topology.n is 2.5, expected a whole number"),
         (lambda: BCube(k=5), "topology.k is 5, expected 0 to 4"),
         (lambda: Jellyfish(switches=16), "topology.switches is 16, expected 17 to"),
         (lambda: Jellyfish(switches=9, ports=7, servers_per_switch=2), "make no regular graph"),
@@ -167,6 +168,8 @@ def test_the_engine_refuses_what_is_no_wiring():
     ):
         with pytest.raises(SimulationError, match=sentence):
             list(Process(wanted.settings(), flows_of(wanted), ahead=ahead))
+    with pytest.raises(SimulationError, match="watched_port is 8, expected a whole number, -1 to 7"):
+        run(Experiment(star(4), scheme_named("dctcp"), one(0, 1), watch=Watch(8)))
     with pytest.raises(SimulationError, match="lossy_ports"):
         run(Experiment(star(4), scheme_named("dctcp"), one(0, 1), losses=((99, 0.1),)))
 

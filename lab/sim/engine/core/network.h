@@ -45,6 +45,7 @@ template <class Queue, class Stored = Packet, class Links = NoLinks> class Netwo
 	{
 		for (const Link &link : topology.links)
 			ports_.emplace_back(link, config);
+		config.number("watched_port", -1, int64_t(ports_.size()) - 1);
 		const std::vector<uint64_t> at = config.numbers("lossy_ports", UINT32_MAX);
 		const std::vector<uint64_t> ppm = config.numbers("loss_ppm", MILLION);
 		if (at.size() != ppm.size())
