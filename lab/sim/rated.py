@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from lab.sim.errors import ExperimentError, Settings, check, check_kinds
+from lab.sim.ports import strict_ports
 
 CRITICALITIES = ("size", "random", "sent", "shortest", "earliest")
 MOST_SUBFLOWS = 8
@@ -55,15 +56,7 @@ class Rated:
             "criticality": "size",
             "aging_tenths": 0,
             "subflows": 1,
-            "buffer_bytes": self.buffer_bytes,
-            "host_buffer_bytes": self.buffer_bytes,
-            "reserved_bytes": 0,
-            "dynamic_alpha_256ths": 0,
-            "mark_bytes": 0,
-            "host_mark_bytes": 0,
-            "uplink_mark_bytes": 0,
-            "mark_per_queue": 0,
-            "priorities": 1,
+            **strict_ports(self.buffer_bytes),
         }
 
 

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 from lab.sim import rated, tasks
 from lab.sim.errors import ExperimentError, Settings, check, check_kinds
+from lab.sim.ports import strict_ports
 from lab.sim.rated import FlowLevel, Rated
 from lab.sim.tcp import Tcp
 
@@ -111,20 +112,12 @@ class Homa:
         return {
             "scheme": self.name,
             "rtt_packets": self.rtt_packets,
-            "priorities": self.priorities,
             "unscheduled": self.unscheduled,
             "thresholds": ",".join(str(n) for n in self.unscheduled_bytes),
             "overcommitment": self.overcommitment,
             "timeout_ps": round(self.timeout_us * 1e6),
-            "buffer_bytes": self.buffer_bytes,
-            "host_buffer_bytes": 2**50,
             "sizes_are_forecasts": int(self.sizes_are_forecasts),
-            "reserved_bytes": 0,
-            "dynamic_alpha_256ths": 0,
-            "mark_bytes": 0,
-            "host_mark_bytes": 0,
-            "uplink_mark_bytes": 0,
-            "mark_per_queue": 0,
+            **strict_ports(self.buffer_bytes, 2**50, self.priorities),
         }
 
 
