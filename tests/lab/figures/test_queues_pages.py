@@ -8,7 +8,7 @@ import pytest
 from lab.figures.page import Scale
 from lab.figures.pages.bigspine import fabric, fluid
 from lab.figures.pages.book import BIGSPINE, PFABRIC
-from lab.figures.pages.pfabric import fig16, fig17
+from lab.figures.pages.pfabric import fig16, fig17, section7
 from lab.figures.pages.pfabric.mg1 import server
 from lab.figures.pages.pfabric.queues import by_size
 from lab.figures.sweep import run_all
@@ -16,6 +16,8 @@ from lab.sim.sizes import size_table
 from tests.lab.figures.made import made
 
 WEB_SEARCH = "websearch_pkts"
+MILLISECONDS = 4
+"""What a page counts that has no number of flows."""
 
 
 def scale(*loads):
@@ -117,7 +119,8 @@ def test_5c_asks_which_class_gains_least(mp, mice, elephants):
 
 @pytest.mark.parametrize("page", [*BIGSPINE, *PFABRIC], ids=lambda page: page.name)
 def test_every_page_runs_and_tells(page, tmp_path):
-    small = Scale("quick", 40, (1, 2), (0.5, 0.8))
+    amount = MILLISECONDS if page is section7.STABILITY else 40
+    small = Scale("quick", amount, (1, 2), (0.5, 0.8))
     story = page.tell(small, run_all(page.runs(small), tmp_path))
     assert story.rows and story.panels and story.verdicts
     assert story.verdict and "\n" not in story.verdict
