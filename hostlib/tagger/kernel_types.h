@@ -39,10 +39,36 @@ struct iov_iter___before_6_4 {
 
 struct msghdr {
 	struct iov_iter msg_iter;
+	unsigned int msg_flags;
+} OF_THE_KERNEL;
+
+struct inode {
+	uint16_t i_mode;
+	int64_t i_size;
+} OF_THE_KERNEL;
+
+struct file {
+	struct inode *f_inode;
+	int64_t f_pos;
+} OF_THE_KERNEL;
+
+struct fdtable {
+	unsigned int max_fds;
+	struct file **fd;
+} OF_THE_KERNEL;
+
+struct files_struct {
+	struct fdtable *fdt;
+} OF_THE_KERNEL;
+
+/* Of a system call, as the processor left them: x86-64's. Elsewhere the fields are not there. */
+struct pt_regs {
+	unsigned long orig_ax, si, dx, r10;
 } OF_THE_KERNEL;
 
 struct task_struct {
 	struct task_struct *group_leader;
+	struct files_struct *files;
 	int tgid;
 	uint64_t start_time; /* ns, CLOCK_MONOTONIC */
 	char comm[16];

@@ -69,13 +69,6 @@ static inline void order_begin(struct order *order, uint32_t first)
 		*order = (struct order){ .first = first };
 }
 
-static inline uint64_t order_later(uint64_t one, uint64_t other)
-{
-	const uint64_t is_other = 0 - qclimb_at_most(one, other);
-
-	return (one & ~is_other) | (other & is_other);
-}
-
 /* The priority at which a byte went that is on its way; ORDER_PRIORITIES: nobody remembers. */
 static inline uint64_t order_priority_at(const struct order *order, uint64_t position)
 {
@@ -104,7 +97,7 @@ static inline uint64_t order_latest(const struct order *order, const uint16_t *p
 		const uint64_t is_over = i + 1 < ORDER_CHANGES ? qclimb_at_most(next, unacked) : 0;
 		const uint64_t is_alike = qclimb_at_most(ORDER_PRIORITIES, priority) | (alike >> (priority & 15) & 1);
 
-		latest = order_later(latest, priority & (0 - ((is_over ^ 1) & is_alike)));
+		latest = qclimb_larger(latest, priority & (0 - ((is_over ^ 1) & is_alike)));
 	}
 	return latest;
 }
@@ -121,7 +114,7 @@ static inline uint64_t order_send(struct order *order, const uint16_t *proves, u
 		order->floor_until = position + 1;
 	}
 	if (unacked < order->floor_until)
-		priority = order_later(priority, order->floor);
+		priority = qclimb_larger(priority, order->floor);
 	if (order->priority[(order->changes - 1) & (ORDER_CHANGES - 1)] != priority) {
 		const uint64_t slot = order->changes & (ORDER_CHANGES - 1);
 
@@ -182,9 +175,9 @@ static inline uint64_t order_proven(const struct order *order, const uint16_t *p
 		for (uint64_t b = 0; b < ORDER_BLOCKS; b++)
 			counts |= qclimb_at_most(blocks[b].start + 1, end) & qclimb_at_most(from + 1, blocks[b].end) &
 				  qclimb_at_most(acked + 1, blocks[b].end);
-		proven = order_later(proven, end & (0 - (is_proof & counts & qclimb_at_most(acked + 1, end))));
+		proven = qclimb_larger(proven, end & (0 - (is_proof & counts & qclimb_at_most(acked + 1, end))));
 	}
-	return order_later(proven, order->before_again & (0 - order_came_again(order, acked, blocks)));
+	return qclimb_larger(proven, order->before_again & (0 - order_came_again(order, acked, blocks)));
 }
 
 /* Remembers what is hidden: a receiver names the newest three or four only, and perhaps this one never again. */

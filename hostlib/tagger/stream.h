@@ -26,6 +26,7 @@
 struct stream {
 	uint64_t start; /* position of the flow's first byte */
 	uint64_t asked; /* position at which the application's calls end */
+	uint64_t sendfile_bytes, sendfile_end; /* what the last call asked for; position at which it ends */
 	uint64_t message_end; /* position at which the message ends that the bytes announced last; 0: none */
 	uint64_t start_ns, last_write_ns;
 	uint64_t first_write_bytes, start_us, gap_us;
@@ -124,12 +125,19 @@ static __always_inline struct history_key history_key_of(const struct stream *st
 	return key;
 }
 
+/* Of its last byte, as the tagger marks it. */
 static __always_inline uint8_t last_priority_of(const struct stream *stream, const struct qclimb_policy *policy,
 						uint64_t size_bytes)
 {
 	const struct qclimb_flow_rule rule = qclimb_flow_rule_of(policy, &stream->footprint);
+	const uint64_t last = size_bytes - 1, most = qclimb_demoting_bytes(size_bytes);
+	const uint64_t demotion = rule.footprint_bytes ? qclimb_larger(last, rule.footprint_bytes)
+				  : most < last	       ? most
+						       : last;
 
-	return policy->mode < QCLIMB_PIAS ? 0 : (uint8_t)qclimb_flow_priority(policy, &rule, size_bytes - 1);
+	if (policy->mode < QCLIMB_PIAS)
+		return 0;
+	return (uint8_t)qclimb_priority(policy->threshold_bytes, policy->priorities, &rule.bounds, last, demotion);
 }
 
 static __always_inline void record_flow(const struct stream *stream, uint64_t size_bytes,

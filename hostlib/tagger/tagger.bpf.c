@@ -81,6 +81,17 @@ static __always_inline void note_path(struct __sk_buff *skb, const struct packet
 		bpf_map_update_elem(&paths, &path, &device, BPF_ANY);
 }
 
+/* Where the flow is demoted by what was sent, it is so late (qclimb_demoting_bytes), as by the library. */
+static __always_inline uint64_t demotion_of(const struct tagger_socket *told, const struct tagger_flow *flow,
+					    uint64_t sent)
+{
+	const uint64_t most = qclimb_demoting_bytes(told->asked_bytes);
+
+	if (flow->footprint_bytes)
+		return sent > flow->footprint_bytes ? sent : flow->footprint_bytes;
+	return flow == &told->now && most < sent && sent <= told->asked_bytes ? most : sent;
+}
+
 static __always_inline uint32_t priority_at(const struct tagger_policy *rules, const struct tagger_socket *told,
 					    uint64_t position)
 {
@@ -90,7 +101,7 @@ static __always_inline uint32_t priority_at(const struct tagger_policy *rules, c
 	if (position < flow->start)
 		return 0;
 	sent = position - flow->start;
-	demotion = sent > flow->footprint_bytes ? sent : flow->footprint_bytes;
+	demotion = demotion_of(told, flow, sent);
 	if (demotion < rules->threshold_bytes[1] && flow->bounds.lower_bytes < rules->threshold_bytes[1] &&
 	    sent < flow->bounds.upper_bytes)
 		return 0; /* most flows are small */

@@ -11,6 +11,7 @@
 
 #include "announced.h"
 #include "forecast.h"
+#include "sendfile.h"
 
 /* `past`: the history of the flow that ended just now, which is this one's if the same process goes on; 0: not known. */
 static __always_inline void flow_begins(struct stream *stream, uint64_t written, uint64_t now, struct history *past)
@@ -81,6 +82,7 @@ static __always_inline void publish(struct sock *sk, struct stream *stream, cons
 	told->now.start = stream->start;
 	told->now.bounds = rule.bounds;
 	told->now.footprint_bytes = rule.footprint_bytes;
+	told->asked_bytes = stream->footprint.asked_bytes;
 }
 
 /* An application asks to write `left` bytes, some of which an earlier event of the same call may have told of. */
@@ -98,6 +100,8 @@ static __always_inline void on_write(struct sock *sk, const struct msghdr *messa
 	if (!tcp)
 		return;
 	written = written_of(tcp);
+	if (message->msg_flags & SPLICES_PAGES)
+		left = left_of_sendfile(stream, written, left);
 	if (stream->is_open && written + left == stream->asked)
 		return; /* the call goes on */
 	now = bpf_ktime_get_ns();

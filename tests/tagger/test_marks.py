@@ -38,8 +38,25 @@ def at_packets(rule, seen):
     return [(next(first for first in firsts if first >= at), dscp) for at, dscp in rule]
 
 
+def late(threshold):
+    """A flow that is over so soon after a threshold, for all that its program asked for, is not demoted there."""
+    return min(max(threshold, 4_096), 65_536)
+
+
 def demoted(size):
-    return [(0, DSCP[0]), *((at, dscp) for at, dscp in zip(THRESHOLDS, DSCP[1:], strict=True) if at < size)]
+    """Of a flow that is one write."""
+    edges = zip(THRESHOLDS, DSCP[1:], strict=True)
+    return [(0, DSCP[0]), *((at, dscp) for at, dscp in edges if at + late(at) < size)]
+
+
+def assert_demoted_late(seen, size):
+    """Of a flow of several writes: by the packet at which its demotion must come at last."""
+    rule = demoted(size)
+    found = edges(seen)
+    assert [dscp for _, dscp in found] == [dscp for _, dscp in rule]
+    last = at_packets([(at and at + late(at), dscp) for at, dscp in rule], seen)
+    for (at, _), (first, _), (end, _) in zip(found, at_packets(rule, seen), last, strict=True):
+        assert first <= at <= end
 
 
 @pytest.mark.parametrize("to", [B, B6])

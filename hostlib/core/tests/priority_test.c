@@ -210,6 +210,24 @@ static void next_change__extreme_bounds_do_not_wrap(void **state)
 	assert_bytes(next(&huge, UNKNOWN, UNKNOWN), UNKNOWN);
 }
 
+static void demoting_bytes__are_the_largest_threshold_that_is_passed_by_more_than_a_demotion_is_late(void **state)
+{
+	static const uint64_t thresholds[] = { 1,     1448,  4095,   4096,    4097,	     65535,
+					       65536, 65537, 243264, 1 << 30, UINT64_MAX / 2 };
+
+	(void)state;
+	assert_bytes(qclimb_demoting_bytes(0), 0);
+	assert_bytes(qclimb_demoting_bytes(QCLIMB_LATE_LEAST_BYTES), 0);
+	for (uint64_t i = 0; i < sizeof(thresholds) / sizeof(*thresholds); i++) {
+		const uint64_t t = thresholds[i], end = t + qclimb_late_bytes(t);
+
+		assert_true(qclimb_demoting_bytes(end) < t);
+		assert_bytes(qclimb_demoting_bytes(end + 1), t);
+	}
+	for (uint64_t asked = 1; asked < 300000; asked += 7)
+		assert_true(qclimb_demoting_bytes(asked) <= qclimb_demoting_bytes(asked + 1));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -225,6 +243,8 @@ int main(void)
 		cmocka_unit_test(priority__pias_is_a_setting),
 		cmocka_unit_test(priority__demotion_goes_by_demotion_bytes),
 		cmocka_unit_test(priority__no_priorities_is_the_first),
+		cmocka_unit_test(
+			demoting_bytes__are_the_largest_threshold_that_is_passed_by_more_than_a_demotion_is_late),
 		cmocka_unit_test(next_change__each_step_of_the_climb),
 		cmocka_unit_test(next_change__jumps_over_edges_without_a_change),
 		cmocka_unit_test(next_change__a_threshold_of_one_byte_lasts_to_the_end_of_the_climb),

@@ -10,9 +10,6 @@
 #include "socket/worth.h"
 #include "tell/log.h"
 
-/* A demotion comes at most about so late: as long as its boundary is far, within these bounds. */
-#define LATE_LEAST_BYTES 4096
-#define LATE_MOST_BYTES 65536
 /*
  * So many bytes unsent the boundary of a caller that does not wait may come late: a fresh connection takes no more
  * (10 segments of 4,352 bytes with all that belongs to them, twice, or three times under BBR), so that a program that
@@ -20,13 +17,6 @@
  */
 #define PUT_OFF_BYTES 131072
 #define WHOLE_BYTES 16384 /* the first size of Linux's send buffer (tcp_wmem, ip-sysctl) */
-
-static uint32_t late_bytes(uint64_t boundary)
-{
-	return boundary < LATE_LEAST_BYTES  ? LATE_LEAST_BYTES
-	       : boundary > LATE_MOST_BYTES ? LATE_MOST_BYTES
-					    : (uint32_t)boundary;
-}
 
 bool puts_off(const struct connection *connection, int fd, size_t left, bool is_demotion)
 {
@@ -121,7 +111,7 @@ static uint64_t go_until(const struct qclimb_policy *policy, const struct qclimb
 	const uint64_t next = qclimb_flow_next_change(policy, rule, from);
 
 	if (next != QCLIMB_UNKNOWN_BYTES && priority_at(policy, rule, next) > priority &&
-	    end <= qclimb_add_bytes(next, late_bytes(next)))
+	    end <= qclimb_add_bytes(next, qclimb_late_bytes(next)))
 		return QCLIMB_UNKNOWN_BYTES;
 	return next;
 }
@@ -202,7 +192,7 @@ static enum boundary_event look_down(const struct connection *connection, const 
 
 	if (known == KNOWN_OVER || allowed >= look->priority)
 		return PAST; /* one that comes too early harms nobody */
-	look->piece_bytes = late_bytes(qclimb_flow_next_change(policy, rule, gone)) / 2;
+	look->piece_bytes = (uint32_t)qclimb_late_bytes(qclimb_flow_next_change(policy, rule, gone)) / 2;
 	look->priority = allowed > connection->priority ? allowed : connection->priority;
 	return stays_whole(connection, call) ||
 			       (!is_blocking(call->fd, call->flags) && puts_off(connection, call->fd, left, true))
@@ -265,7 +255,7 @@ static bool look_at_time(const struct connection *connection, int fd, const stru
 						  left > 0 ? (uint64_t)left * 1024 / 1000 : 0);
 	look->until_bytes = left > 0 ? connection->sent_bytes + piece : UINT64_MAX;
 	look->quiet_bytes = left > 0 ? 0 : UINT64_MAX;
-	look->piece_bytes = (uint32_t)(piece < LATE_MOST_BYTES ? piece : LATE_MOST_BYTES);
+	look->piece_bytes = (uint32_t)(piece < QCLIMB_LATE_MOST_BYTES ? piece : QCLIMB_LATE_MOST_BYTES);
 	return left > 0;
 }
 
@@ -273,7 +263,7 @@ struct look look_at(struct connection *connection, const struct write_call *call
 		    const struct rules *rules, uint64_t now)
 {
 	const struct qclimb_policy *policy = &rules->policy;
-	struct look look = { FREE, connection->priority, UINT64_MAX, UINT64_MAX, LATE_MOST_BYTES };
+	struct look look = { FREE, connection->priority, UINT64_MAX, UINT64_MAX, QCLIMB_LATE_MOST_BYTES };
 	const bool has_deadline =
 		policy->mode == QCLIMB_FULL && policy->deadline_step_us && connection->footprint.deadline_tick;
 	const uint64_t sent = connection->sent_bytes;

@@ -162,6 +162,7 @@ static bool publish(struct connection *connection, int fd, const struct qclimb_f
 			told.before = told.now;
 	}
 	told.now = (struct tagger_flow){ start, rule->bounds, rule->footprint_bytes };
+	told.asked_bytes = connection->footprint.asked_bytes;
 	if (bpf(BPF_MAP_UPDATE_ELEM, &attributes))
 		return false;
 	connection->tagged_has_before = has_earlier || (!is_new && connection->tagged_has_before);

@@ -37,6 +37,44 @@ static inline uint64_t qclimb_at_most(uint64_t a, uint64_t b)
 	return borrow ^ 1;
 }
 
+/* The larger one, without a branch. */
+static inline uint64_t qclimb_larger(uint64_t a, uint64_t b)
+{
+	const uint64_t is_b = 0 - qclimb_at_most(a, b);
+
+	return (a & ~is_b) | (b & is_b);
+}
+
+#define QCLIMB_LATE_LEAST_BYTES UINT64_C(4096)
+#define QCLIMB_LATE_MOST_BYTES UINT64_C(65536)
+
+/*
+ * A demotion comes at most about so late: as long as its threshold is far, within these bounds. A flow that is over so
+ * soon after a threshold is not demoted there: its last bytes alone would wait in the later queue, and all of it with
+ * them.
+ */
+static inline uint64_t qclimb_late_bytes(uint64_t threshold_bytes)
+{
+	return threshold_bytes < QCLIMB_LATE_LEAST_BYTES  ? QCLIMB_LATE_LEAST_BYTES
+	       : threshold_bytes > QCLIMB_LATE_MOST_BYTES ? QCLIMB_LATE_MOST_BYTES
+							  : threshold_bytes;
+}
+
+/*
+ * The same from the flow's end: what demotes it where asked_bytes are known of it is at most this, the largest threshold
+ * t with t + qclimb_late_bytes(t) < asked_bytes; 0: there is none.
+ */
+static inline uint64_t qclimb_demoting_bytes(uint64_t asked_bytes)
+{
+	const uint64_t least = (asked_bytes - QCLIMB_LATE_LEAST_BYTES - 1) &
+			       (0 - qclimb_at_most(QCLIMB_LATE_LEAST_BYTES + 1, asked_bytes));
+	const uint64_t most = (asked_bytes - QCLIMB_LATE_MOST_BYTES - 1) &
+			      (0 - qclimb_at_most(QCLIMB_LATE_MOST_BYTES + 1, asked_bytes));
+	const uint64_t far = qclimb_larger((asked_bytes - qclimb_at_most(1, asked_bytes)) / 2, most);
+
+	return least + far - qclimb_larger(least, far);
+}
+
 /*
  * The last priority whose threshold is <= bytes. threshold_bytes[p] is where priority p begins: strictly ascending, [0]
  * is 0; entries from `priorities` on are not read. The order makes this halving search find what the paper's scan from
