@@ -62,6 +62,11 @@ class Figure:
         first, _, last = self.name.partition("-")
         return set(range(int(first), int(last or first) + 1))
 
+    @property
+    def points(self) -> str:
+        """What it is of."""
+        return f"{', '.join(self.traces)} at load {', '.join(f'{load:g}' for load in self.loads)}"
+
 
 FIGURES = (
     Figure(

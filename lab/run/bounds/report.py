@@ -44,6 +44,8 @@ def write_report(plan: Plan, path: Path) -> str:
         else:
             parts.append(section(figure, found, path))
         lack = missing(plan, figure)
+        if not any(of_figure(job, figure) for job in plan.jobs):
+            parts.append(f"Not asked for: it is of {figure.points}.")
         if lack:
             parts.append(f"Not measured: {lack}: `{COMMAND} --figures {figure.name.partition('-')[0]}`.")
     marked = trouble(plan)

@@ -53,7 +53,13 @@ def wanted_of(settings: Bounds) -> Wanted:
     if settings.quick:
         return QUICK
     of = settings
-    return Wanted(of.traces, of.figures, of.loads, of.seeds, of.schemes, of.own, of.sources)
+    wanted = Wanted(of.traces, of.figures, of.loads, of.seeds, of.schemes, of.own, of.sources)
+    if next(jobs(wanted), None) is None:
+        asked = {"traces": of.traces, "loads": of.loads, "figures": of.figures, "schemes": of.schemes}
+        words = " ".join(f"--{name} {','.join(map(str, values))}" for name, values in asked.items() if values)
+        each = dict.fromkeys(f"Figure {figure.name} is of {figure.points}" for figure in wanted.figures())
+        raise WorkloadError(f"{words}: there is nothing to measure; {'; '.join(each)}")
+    return wanted
 
 
 @dataclass

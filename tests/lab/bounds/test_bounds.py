@@ -18,8 +18,8 @@ from lab.run.bounds.breakdown import Broken, bars, table
 from lab.run.bounds.fanin import QUERY_LOAD, Fanin, queries_per_s
 from lab.run.bounds.figures import FIGURES, Job, Wanted, jobs, less
 from lab.run.bounds.judge import cells, verdict
-from lab.run.bounds.report import by_share
-from lab.run.bounds.run import recording_of, topology_of, unusable
+from lab.run.bounds.report import by_share, write_report
+from lab.run.bounds.run import Plan, recording_of, topology_of, unusable, wanted_of
 from lab.run.bounds.schemes import PUBLISHED_THRESHOLDS, VARIANTS, is_told, words_of
 from lab.run.programs.fanin_client import schedule, value_bytes
 from lab.run.settings import BOUNDS_FIGURES, MORE_TRACES, TRACES, Bounds
@@ -96,6 +96,16 @@ def test_each_application_of_a_mixture_is_judged_by_itself(make_result):
     found = cells(figure, made, list(made))
     ratios = {cell.trace: cell.ratio("told-spark", "pias", "small", "mean").value for cell in found}
     assert ratios == pytest.approx({"mix": 1.25, "web in mix": 2.0, "spark in mix": 0.5})
+
+
+def test_a_figure_of_other_traces_says_what_it_is_of(tmp_path):
+    settings = Bounds(traces=("web",), figures=(16, 21))
+    text = write_report(
+        Plan(settings, wanted_of(settings), None, [Job("web", 0.7, 1, "pias-2q")]), tmp_path / "page.md"
+    )
+    parts = {part.partition(":")[0]: part for part in text.split("## Figure ")[1:]}
+    assert "Not asked for: it is of spark at load 0.7." in parts["16"]
+    assert "Not asked for" not in parts["21"] and "Not measured: 1 passes of web" in parts["21"]
 
 
 def test_each_step_has_its_share_of_the_time_and_bars_show_it(make_result):
@@ -195,6 +205,10 @@ def test_a_key_changes_with_whatever_decides_a_pass():
         (["--traces", "web,tensorflow"], "'tensorflow' is none of web, spark, kv"),
         (["--figures", "13"], "'13' is none of 7, 8, 9, 10, 11, 12, 14"),
         (["--schemes", "pfabric"], "'pfabric' is none of tcp, pias"),
+        (
+            ["--figures", "16", "--traces", "web"],
+            "--traces web --loads 0.5,0.7 --figures 16: there is nothing to measure; Figure 16 is of spark at load 0.7",
+        ),
     ],
 )
 def test_wrong_options_are_refused_with_exit_2(arguments, words):
