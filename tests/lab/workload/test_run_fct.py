@@ -12,6 +12,7 @@ from lab.fabric import Topology
 from lab.run import demo
 from lab.run import fct as run_fct
 from lab.run.fct import key, passes, scheme_of, trace_of
+from lab.run.report import results
 from lab.run.settings import COMPARED, SCHEMES, Demo, Fct, Numbers
 from lab.scheduler import SCHEDULERS
 from lab.workload import guards, schemes
@@ -87,15 +88,25 @@ def ran(monkeypatch, make_result):
     return found
 
 
+@pytest.fixture
+def undrawn(monkeypatch):
+    """A report has no pictures, which take seconds to draw and are not looked at."""
+    monkeypatch.setattr(results, "write_html", lambda *_: None)
+
+
 def quiet():
     return Console(width=150, file=io.StringIO())
 
 
-def test_a_rerun_does_only_what_is_missing(ran, tmp_path):
-    settings = replace(SETTINGS, folder=tmp_path)
-    comparisons = run_fct.run_fct(settings, quiet())
+def test_a_run_ends_with_its_report(ran, tmp_path):
+    comparisons = run_fct.run_fct(replace(SETTINGS, folder=tmp_path), quiet())
     assert len(ran) == 12 and len(comparisons) == 2
     assert (tmp_path / "report.html").is_file() and (tmp_path / "report.md").is_file()
+
+
+def test_a_rerun_does_only_what_is_missing(ran, undrawn, tmp_path):
+    settings = replace(SETTINGS, folder=tmp_path)
+    run_fct.run_fct(settings, quiet())
     ran.clear()
     run_fct.run_fct(settings, quiet())
     assert ran == []
@@ -105,7 +116,7 @@ def test_a_rerun_does_only_what_is_missing(ran, tmp_path):
     assert ran == ["load0.6-seed2-pias"]
 
 
-def test_a_damaged_result_is_measured_again(ran, tmp_path):
+def test_a_damaged_result_is_measured_again(ran, undrawn, tmp_path):
     settings = replace(SETTINGS, folder=tmp_path)
     run_fct.run_fct(settings, quiet())
     (half,) = (tmp_path / "passes").glob("load0.4-seed1-tcp-*")
@@ -133,7 +144,7 @@ def test_a_pass_with_less_idle_time_than_its_like_is_found_and_noted(make_result
     assert note.startswith("qclimb, load") and "41.0%" in note
 
 
-def test_a_stored_pass_of_other_thresholds_is_measured_again(ran, tmp_path):
+def test_a_stored_pass_of_other_thresholds_is_measured_again(ran, undrawn, tmp_path):
     settings = replace(SETTINGS, folder=tmp_path)
     run_fct.run_fct(settings, quiet())
     (path,) = (tmp_path / "passes").glob("load0.4-seed1-pias-*")
