@@ -194,6 +194,8 @@ def _show(experiment: Experiment, results: Results) -> None:
     for name in (*names, "resent", "dropped", "timeouts"):
         table.add_column(name, justify="right")
     for row in results.summary():
+        if not row["flows"]:
+            continue
         keys = ["fct_mean_us", "fct_p99_us", "acked_mean_us", "acked_p99_us", "slowdown_mean", "slowdown_p99"]
         numbers = [_microseconds(row[key]) if key.endswith("_us") else f"{row[key]:.3f}" for key in keys]
         counts = [str(row[key]) for key in ("retransmissions", "drops", "timeouts")]

@@ -196,3 +196,9 @@ def test_commands_name_what_they_do_not_know():
     assert shown.exit_code == 0 and '"fct_mean_us"' in shown.output
     over = runner.invoke(lab, ["sim", "--flows", "50", "--leaves", "2", "--load", "1.3"])
     assert over.exit_code == 0 and "note: load is 1.3: of what they carry, it offers" in over.output
+
+
+def test_a_class_without_flows_has_no_row(tmp_path):
+    (tmp_path / "flows.txt").write_text("0 100000 0 1\n5 100 1 0\n")
+    shown = CliRunner().invoke(lab, ["sim", "--list", str(tmp_path / "flows.txt")]).output
+    assert "small 2" in shown and "large" not in shown and "nan" not in shown
