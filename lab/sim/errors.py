@@ -78,6 +78,8 @@ def check_whole(place: str, values: NDArray[Any], count: int, of: str) -> None:
         raise ExperimentError(f"{place} has {len(values)} values for {count} {of}")
 
 
-def check_starts(place: str, starts: NDArray[Any]) -> None:
-    """Ascending from 0. Raises: ExperimentError."""
-    check_each(place, starts, np.diff(starts, prepend=0) >= 0, "0 or more, and no less than the one before")
+def check_ascending(place: str, values: NDArray[Any], most: int) -> None:
+    """From 0 on, none less than the one before. Raises: ExperimentError."""
+    right = (values >= 0) & (values <= most)
+    right[1:] &= values[1:] >= values[:-1]
+    check_each(place, values, right, f"0 to {most}, and no less than the one before")

@@ -11,6 +11,7 @@ from lab.sim.schemes import Homa, Pfabric, Scheme
 from lab.sim.sizes import mean_wire_bytes, size_table
 from lab.sim.tcp import Tcp
 from lab.sim.topology import Topology
+from lab.sim.wire import MOST_PS
 from lab.sim.wired import Fabric, Wired
 from lab.sim.workload import FlowList, Workload
 
@@ -179,6 +180,6 @@ class Experiment:
             **({} if isinstance(self.scheme, FlowLevel) else self._of_links()),
             "payload_bytes": self.payload_bytes,
             "header_bytes": self.header_bytes,
-            "end_ps": 2**62 if self.end_s is None else round(self.end_s * 1e12),
+            "end_ps": MOST_PS if self.end_s is None else round(self.end_s * 1e12),
             **self.scheme.settings(),
         }

@@ -6,6 +6,8 @@ import numpy as np
 
 UNKNOWN_BYTES = 2**64 - 1
 """An upper bound that nobody knows."""
+MOST_PS = 2**62
+"""Of a start, and of a run's end."""
 
 FLOW = np.dtype(
     [

@@ -17,11 +17,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from lab.sim.errors import ExperimentError, check_each, check_starts, check_whole
+from lab.sim.errors import ExperimentError, check_ascending, check_each, check_whole
 from lab.sim.forecast import Forecast, Nothing
 from lab.sim.matrix import AllToAll, Matrix
 from lab.sim.sizes import mean_wire_bytes, size_table
-from lab.sim.wire import FLOW, UNKNOWN_BYTES
+from lab.sim.wire import FLOW, MOST_PS, UNKNOWN_BYTES
 from lab.sim.wired import Fabric, Wired
 from lab.sizes import SizeTable
 
@@ -126,7 +126,7 @@ class FlowList:
         for each in fields(self):
             if (values := getattr(self, each.name)) is not None:
                 check_whole(f"workload.{each.name}", values, n, "flows")
-        check_starts("workload.start_ps", self.start_ps)
+        check_ascending("workload.start_ps", self.start_ps, MOST_PS)
         check_each("workload.size_bytes", self.size_bytes, self.size_bytes >= 1, "1 or more")
         if (due := self.deadline_ps) is not None:
             ahead = (due == 0) | (due > self.start_ps)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lab.sim.errors import ExperimentError, check, check_each, check_kinds, check_starts, check_whole
-from lab.sim.wire import UNKNOWN_BYTES
+from lab.sim.errors import ExperimentError, check, check_ascending, check_each, check_kinds, check_whole
+from lab.sim.wire import MOST_PS, UNKNOWN_BYTES
 from lab.sim.workload import FlowList
 
 MOST_HOSTS = 2**19
@@ -40,9 +40,8 @@ class Coflows:
         check_whole("coflows.start_ps", self.start_ps, n, "coflows")
         for name in ("coflow", "size_bytes", "source", "target"):
             check_whole(f"coflows.{name}", getattr(self, name), flows, "flows")
-        check_starts("coflows.start_ps", self.start_ps)
-        right = (np.diff(self.coflow, prepend=0) >= 0) & (self.coflow < n)
-        check_each("coflows.coflow", self.coflow, right, f"no less than the one before, at most {n - 1}")
+        check_ascending("coflows.start_ps", self.start_ps, MOST_PS)
+        check_ascending("coflows.coflow", self.coflow, n - 1)
         width = np.bincount(self.coflow, minlength=n)
         check_each("coflows.width", width, width >= 1, "1 or more flows")
         check_each("coflows.size_bytes", self.size_bytes, self.size_bytes >= 1, "1 or more")

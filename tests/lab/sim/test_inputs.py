@@ -90,9 +90,13 @@ ONE, TWO = np.array([0]), np.array([0, 1])
         (lambda: FlowList(ONE, ONE + 1, ONE, ONE + 1, task=np.array([[1]])), "workload.task is 2-D of int64"),
         (
             lambda: FlowList(TWO[::-1], TWO, TWO, TWO),
-            r"workload.start_ps\[1\] is 0, expected 0 or more, and no less than",
+            r"workload.start_ps\[1\] is 0, expected 0 to 4611686018427387904, and no less",
         ),
-        (lambda: FlowList(ONE - 1, ONE + 1, ONE, ONE + 1), r"workload.start_ps\[0\] is -1, expected 0 or more"),
+        (lambda: FlowList(TWO[::-1].astype(np.uint64), TWO, TWO, TWO), r"workload.start_ps\[1\] is 0, expected"),
+        (
+            lambda: FlowList(ONE - 1, ONE + 1, ONE, ONE + 1),
+            r"workload.start_ps\[0\] is -1, expected 0 to 4611686018427387904",
+        ),
         (
             lambda: FlowList(ONE + 9, ONE + 1, ONE, ONE + 1, deadline_ps=ONE + 9),
             r"workload.deadline_ps\[0\] is 9, expected 0 or more than start_ps\[0\], 9",

@@ -123,6 +123,29 @@ def test_a_link_loses_the_share_that_it_is_told_to_and_all_arrives_all_the_same(
     assert (run(wanted).received_ps == found.received_ps).all()
 
 
+@pytest.mark.parametrize(("port", "lost"), [(1, "host"), (4, "leaf to host"), (0, ""), (5, "")])
+def test_each_direction_of_a_link_loses_what_goes_that_way_alone(port, lost):
+    """Data goes by ports 1 and 4, ACKs by 0 and 5."""
+    fabric, flow = star(4, 10**9, 25_100), one(1, 0, 3_000_000)
+    counters = run(Experiment(fabric, scheme_named("dctcp"), flow, losses=((port, 0.05),)), checked=True).counters
+    data = {place: drops / counters.data_packets for place, drops in counters.drops_at.items() if drops}
+    assert data == ({lost: pytest.approx(0.05, abs=0.015)} if lost else {})
+    assert (counters.control_drops > 0) == (not lost)
+
+
+def test_flows_of_a_pair_part_over_its_equal_paths_and_each_keeps_to_one():
+    fabric, n = FatTree(k=4), 60
+    flows = FlowList(np.arange(n) * 10**9, np.full(n, 14_600), np.zeros(n, np.int64), np.full(n, 15))
+    sent = np.zeros((4, n), np.int64)
+    for at, path in enumerate(fabric.paths(0, 15)):
+        watch = Watch(fabric.links[path[2], path[3]], 10_000)
+        watched = run(Experiment(fabric, scheme_named("dctcp"), flows, watch=watch)).counters.watched
+        assert watched is not None
+        sent[at, : len(watched["of_flow"])] = [sum(steps) for steps in watched["of_flow"]]
+    assert (sent.sum(axis=0) == 10 * 1500).all() and ((sent > 0).sum(axis=0) == 1).all()
+    assert (sent > 0).sum(axis=1).min() > 5
+
+
 def test_a_port_is_watched_over_time():
     fabric = star(4, 10**9, 25_100)
     found = run(Experiment(fabric, Pdq(), one(1, 0, 1_000_000), header_bytes=56, watch=Watch(4, 1_000)), checked=True)

@@ -246,12 +246,12 @@ PAGE_14 = Page(
         MIXED_SAID,
         "Rate by rate (lab.sim.coflow, engine/coflow): flows as liquids of their packets' bytes, no round trips and no "
         "losses, rates set anew whenever a flow begins or ends, schedulers that know all at once and cost nothing, as "
-        "in the paper's test. Fair: max-min fair. Priority (P): small tasks first, fairly among themselves; OPTAX (O): "
-        "first, and by arrival. The others share fairly, by Varys (V: smallest bottleneck first, rates that let a "
-        "task's flows end together, the rest given away) or by Aalo (A: ten queues, the first to 10 MB, each next ten "
-        "times as long, first in first out within, shares of a link 10 to 1 by queue). Aalo's coordinator moves "
-        "tasks every 10 ms; at once: it knows all at every moment. The delay of Varys's coordinator and the share that "
-        "it keeps for starved coflows are 0: neither is built.",
+        "in the paper's test, but Aalo's. Fair: max-min fair. Priority (P): small tasks first, fairly among "
+        "themselves; OPTAX (O): first, and by arrival. The others share fairly, by Varys (V: smallest bottleneck "
+        "first, rates that let a task's flows end together, the rest given away) or by Aalo (A: ten queues, the first "
+        "to 10 MB, each next ten times as long, first in first out within, shares of a link 10 to 1 by queue). Aalo's "
+        "coordinator moves tasks every 10 ms; at once: it knows all at every moment. The delay of Varys's coordinator "
+        "and the share that it keeps for starved coflows are 0: neither is built.",
         "Packets: Fig. 13's schemes on the same tasks.",
         GAIN_SAID,
         "The scale's number of flows is that of tasks.",
