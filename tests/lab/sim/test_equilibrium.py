@@ -88,3 +88,27 @@ def test_without_dampening_flows_that_begin_at_once_take_longer_than_the_bound()
     """The proof leaves out queues, which form here while all begin."""
     undamped = Pdq(dampening_rtts=0)
     assert most_preceding(sink(4)) + 1 < settled_after(undamped, sink(4)) < 40
+
+
+@pytest.mark.parametrize("pairs", [sink(8), chain(8), anywhere(0), anywhere(5)])
+def test_once_settled_no_link_is_given_more_than_it_has(pairs):
+    sent, carries = sent_by(Pdq(), pairs), 125 * ROUND_TRIP_US
+    ends = np.array(pairs)
+    for end in range(2):
+        for host in set(ends[:, end].tolist()):
+            given = sent[ends[:, end] == host].sum(axis=0)[most_preceding(pairs) + 1 :]
+            paused = (ends[:, end] == host).sum() * 56  # they ask
+            assert given.max() <= carries + DATA + paused
+
+
+@pytest.mark.parametrize("early_start_rtts", [1, 2])
+@pytest.mark.parametrize("seed", range(4))
+def test_what_is_given_beyond_capacity_is_early_starts(early_start_rtts, seed):
+    """Flows come the most critical first, so that none preempts another: what queues is what early start let in."""
+    sizes = np.sort(np.random.default_rng(seed).integers(10_000, 300_000, 12))
+    starts = (np.arange(12) * 2 * ROUND_TRIP_US * 1e6).astype(np.int64)
+    found = FlowList(starts, sizes, np.arange(1, 13), np.zeros(12, np.int64))
+    scheme, watch = Pdq(early_start_rtts=early_start_rtts), Watch(FABRIC.hosts, ROUND_TRIP_US)
+    seen = run(Experiment(FABRIC, scheme, found, header_bytes=56, watch=watch)).counters.watched
+    assert seen is not None
+    assert DATA <= max(seen["queue_bytes"]) <= early_start_rtts * 125 * ROUND_TRIP_US
