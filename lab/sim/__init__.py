@@ -1,9 +1,12 @@
 """A packet-level simulator: `run(Experiment(...)) -> Results`. README.md begins with an example."""
 
+from lab.sim.bcube import BCube
 from lab.sim.errors import EngineError, ExperimentError, SimulationError
 from lab.sim.experiment import Experiment, Watch
+from lab.sim.fattree import FatTree
 from lab.sim.forecast import Exact, Known, Leaves, Nothing
 from lab.sim.homa import homa_for
+from lab.sim.jellyfish import Jellyfish
 from lab.sim.jobs import Jobs
 from lab.sim.linear import Linear
 from lab.sim.matrix import AllToAll, Incast, Permutation, Staggered, Stride, ToRack
@@ -13,7 +16,6 @@ from lab.sim.runner import run, stream
 from lab.sim.schemes import NAMED, Homa, Pfabric, scheme_named
 from lab.sim.tcp import Tcp
 from lab.sim.topology import Topology, single_rooted_tree, star
-from lab.sim.wired import BCube, FatTree, Jellyfish
 from lab.sim.workload import Bursty, FlowList, Poisson, Workload
 
 __all__ = [
