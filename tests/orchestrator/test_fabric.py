@@ -19,12 +19,14 @@ import httpx
 import pytest
 from qclimb.intent import SwitchIntent
 
+from tests.forked import ORCHESTRATOR, Forked
 from tests.orchestrator.sonic_gnmi import SonicGnmi, serving
 from tests.switchd.stand import PLATFORM, Daemon, Pki, Redis, running_daemon, running_redis
 
 pytestmark = pytest.mark.skipif(shutil.which("redis-server") is None, reason="redis-server is not installed")
 
 DEADLINE_S = 120.0
+ORDERED = (sys.executable, "-m", ORCHESTRATOR)
 
 
 def wait_for(holds: Callable[[], Any], what: str) -> Any:
@@ -44,8 +46,10 @@ class Orchestrator:
     pki: Path
     certificate: str = "orchestrator"
     hosts_deadline_s: int = 120
+    process: "Forked | subprocess.Popen[bytes]" = field(init=False)
     more: dict[str, Any] = field(default_factory=dict)
-    prefix: tuple[str, ...] = ()
+    command: tuple[str, ...] = ()
+    """It is run from nothing by this; else forked."""
     port: str = ""
     awaits: str = " ready "
     """What its log says once it may be asked."""
@@ -63,14 +67,17 @@ class Orchestrator:
             "--bootstrap-token-file": self.folder / "token",
             "--switch-deadline-s": 60,
             "--hosts-deadline-s": self.hosts_deadline_s,
-            "--spines-every-s": 0.5,
+            "--spines-every-s": 0.1,
             **self.more,
         }
         words = [str(word) for pair in options.items() for word in pair]
         self.log = self.folder / f"log-{time.monotonic_ns()}"
-        with self.log.open("w") as stderr:
-            command = [*self.prefix, sys.executable, "-m", "orchestrator.cli", "serve", *words]
-            self.process = subprocess.Popen(command, stderr=stderr)
+        if self.command:
+            with self.log.open("w") as stderr:
+                self.process = subprocess.Popen([*self.command, "serve", *words], stderr=stderr)
+        else:
+            self.log.touch()
+            self.process = Forked(ORCHESTRATOR, ["serve", *words], self.log)
         ready = wait_for(
             lambda: (
                 self.process.poll() is not None
@@ -345,7 +352,7 @@ def test_a_silent_host_is_named(orchestrator):
     orchestrator.ask("PUT", "/v1/hosts/h1")
     orchestrator.ask("PUT", "/v1/hosts/h2")
     orchestrator.kill()
-    orchestrator.hosts_deadline_s = 10  # enough for a host that answers at once
+    orchestrator.hosts_deadline_s = 4  # enough for a host that answers at once
     orchestrator.start()
     rollout = orchestrator.ended(orchestrator.roll_out(orchestrator.revise()))
     assert rollout["phase"] == "failed"
@@ -400,12 +407,11 @@ def test_a_wrong_command_line_is_one_sentence_and_exit_2(tmp_path, pki, options,
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         words = [word.replace("PKI", str(pki)).replace("BUSY", port) for word in (*base, *options)]
-        command = [sys.executable, "-m", "orchestrator.cli", "serve", *words]
-        environment = {**os.environ, "COLUMNS": "400", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-        done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300, cwd=tmp_path)
-    assert done.returncode == 2
-    assert sentence.replace("BUSY", port) in done.stderr
-    assert "Traceback" not in done.stderr
+        said = tmp_path / "said"
+        done = Forked(ORCHESTRATOR, ["serve", *words], said, tmp_path, {"COLUMNS": "400"}).wait(DEADLINE_S)
+    assert done == 2
+    assert sentence.replace("BUSY", port) in said.read_text()
+    assert "Traceback" not in said.read_text()
 
 
 def test_a_second_orchestrator_on_one_database_is_refused_and_changes_nothing(orchestrator, tmp_path, pki):
@@ -436,7 +442,7 @@ def test_what_leaves_tell_of_spines_is_read_again_and_again(stand):
 @pytest.mark.skipif(shutil.which("prlimit") is None, reason="prlimit (util-linux) is not installed")
 def test_more_silent_clients_than_it_may_have_files_keep_nobody_out(tmp_path, pki):
     """Some before TLS's handshake, some behind it."""
-    one = Orchestrator(tmp_path, pki, prefix=("prlimit", "--nofile=320:320")).start()
+    one = Orchestrator(tmp_path, pki, command=("prlimit", "--nofile=320:320", *ORDERED)).start()
     address = one.http.base_url.host, one.http.base_url.port
     trusting = ssl.create_default_context(cafile=pki / "ca.pem")
     with ExitStack() as held:

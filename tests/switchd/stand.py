@@ -6,7 +6,6 @@ A redis-server on a Unix socket, certificates, our daemon as a process, pygnmi a
 import json
 import re
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -21,6 +20,7 @@ from pygnmi.client import gNMIclient
 
 from switchd.db_swsscommon import NAMES
 from switchd.previous import is_own
+from tests.forked import SWITCHD, Forked
 
 CONFIG, STATE, APPL, ASIC, COUNTERS = 4, 6, 0, 1, 2
 DEADLINE_S = 120.0
@@ -162,7 +162,7 @@ class Pki:
 class Daemon:
     """qclimb-switchd as a process."""
 
-    process: "subprocess.Popen[str]"
+    process: Forked
     port: int
     pki: Pki
     log: Path
@@ -189,10 +189,7 @@ def running_daemon(redis_url: str, pki: Pki, log: Path, *flags: str) -> Iterator
         "--tls-ca",
         pki.file("ca", "pem"),
     ]
-    command = [
-        sys.executable,
-        "-m",
-        "switchd.cli",
+    words = [
         "--redis",
         redis_url,
         "--backend",
@@ -206,8 +203,7 @@ def running_daemon(redis_url: str, pki: Pki, log: Path, *flags: str) -> Iterator
     ]
     with log.open("a") as stderr:
         before = stderr.tell()  # another daemon's lines
-        process = subprocess.Popen(command, stderr=stderr, text=True)
-
+    process = Forked(SWITCHD, words, log)
     ports = 1 + ("--plain-loopback" in flags)
 
     def ready() -> "list[str] | bool":
