@@ -32,6 +32,7 @@ from switchd.holder import Holder
 from switchd.intents import intent_changes, intent_of
 from switchd.migrations import migration
 from switchd.names import Tags
+from switchd.patchers import PATCH_S
 from switchd.plan import Plan, Refused, plan
 from switchd.ports import ports_meant
 from switchd.previous import PREVIOUS
@@ -39,6 +40,7 @@ from switchd.quiet import Quiet
 from switchd.rows import Change, Row, Rows, applied, described
 from switchd.status import Status
 from switchd.steering import Steerer
+from switchd.waiting import Waiting, Why
 from switchd.wanted import PathBackend, ours
 
 log = logging.getLogger("switchd")
@@ -59,11 +61,12 @@ class Switch:
         quiet_s: float = 0.0,
         guard_s: float = WINDOW_S,
         host: Database | None = None,
+        patch_s: float = PATCH_S,
     ) -> None:
         self.db = db
         self.host = host or db
-        self.quiet = Quiet(quiet_s)
-        self._is_held = self._is_half = self._is_old = self._is_newer = self._has_left = False
+        self.quiet = Quiet(quiet_s, db.client_list, patch_s)
+        self._waiting = Waiting()
         self._now_s = now_s
         self._lock = threading.RLock()
         self._holder = Holder(db)
@@ -80,7 +83,6 @@ class Switch:
         self._asic = AsicView(db)
         self._written: Written | None = None
         self._logged: set[str] = set()
-        self._is_refused = False
 
     @property
     def snapshot(self) -> Snapshot:
@@ -96,15 +98,13 @@ class Switch:
         """Bring the QoS tables to the intent rows; True if anything had to be changed. Raises DatabaseLost only."""
         with self._lock:
             self._begin()
-            self._is_newer = False
             try:
                 return self._configuration.on_rows(self._follow)
             except RowsChanged as error:
                 log.info("rows change too often error=%r", str(error))
                 return True
             except NewerRows as error:
-                self._is_newer = True
-                self._refuse(No(self.board.snapshot.status, error))
+                self._refuse(No(self.board.snapshot.status, error), Why.NEWER)
                 return False
 
     def _follow(self, rows: Rows) -> bool:
@@ -123,8 +123,9 @@ class Switch:
     def _migrate(self, rows: Rows) -> Rows:
         """Rewrite rows of an earlier version, once nobody else patches CONFIG_DB; until then they count as they are."""
         changes = migration(rows)
-        self._is_old = bool(changes) and self.quiet.left_s() > 0
-        if not changes or self._is_old:
+        has_old = bool(changes) and not self.quiet.may_write()
+        self._waiting = replace(self._waiting, has_old=has_old)
+        if not changes or has_old:
             return rows
         now = self._configuration.write(changes, rows)
         log.info("migrated rows=%d: %s", len(changes), "; ".join(described(change) for change in changes))
@@ -132,15 +133,18 @@ class Switch:
 
     def _hold(self, hold: Hold) -> None:
         """Write nothing now, and say why; `look` goes on when it is quiet, unless rows are still to come."""
-        if not self._is_held:
+        if not self._waiting.is_held:
             log.info("held reason=%r", hold.reason)
-        self._is_held, self._is_half = True, hold.is_half
+        self._waits_for(Why.ROWS if hold.is_half else Why.QUIET)
         now = self.board.snapshot
         self._publish(now.intent, hold.status.held(hold.reason), now.classes, now.ports)
 
-    def _refuse(self, no: No) -> None:
+    def _waits_for(self, why: Why) -> None:
+        self._waiting = replace(self._waiting, why=why)
+
+    def _refuse(self, no: No, why: Why = Why.REFUSED) -> None:
         """Change nothing, and say why."""
-        self._is_refused = True
+        self._waits_for(why)
         if str(no.error) != no.status.last_error:
             log.warning("refused generation=%s error=%r", no.status.desired_generation, str(no.error))
         now = self.board.snapshot
@@ -235,7 +239,7 @@ class Switch:
     def leave(self) -> None:
         """Let another daemon write, and write no more. Raises DatabaseLost."""
         with self._lock:
-            self._has_left = True
+            self._waits_for(Why.LEFT)
             self._holder.release()
 
     def lost(self, error: DatabaseLost) -> None:
@@ -247,7 +251,7 @@ class Switch:
             self.board.lost(error)
 
     def _begin(self) -> None:
-        if self._has_left:
+        if self._waiting.why is Why.LEFT:
             raise NotHolder("this switchd has left")
         self._holder.hold()
         self.board.load()
@@ -267,7 +271,7 @@ class Switch:
 
         Raises RowsChanged, DatabaseLost.
         """
-        self._is_held = self._is_refused = False
+        self._waits_for(Why.NOTHING)
         first, *others = planned.transactions or ((),)
         self._asic.before(rows, first)
         now = self._configuration.write((*before, *first), rows)
@@ -300,25 +304,26 @@ class Switch:
         """
         with self._lock:
             left_s = self.quiet.left_s()
-            if self._confirming.is_due and self.board.is_known and not self._is_newer:  # such rows have to change first
-                self.follow()
-            waits = (self._is_held and not self._is_half) or self._is_old
-            if waits and self.board.is_known and not left_s:
+            if self.board.is_known and self._waiting.follows(not left_s, self._confirming.is_due):
                 self.follow()
             if self._written is None or not self.board.is_known:
-                return self._asic.due_in_s() if self._is_half or not left_s else left_s
+                return left_s or self._asic.due_in_s()
             has_news = self._steers() | self._guard.look_if_due(
                 self._written.intent, self._written.ports, self._written.rows
             )
-            if self._is_held:  # redirects stand in APPL_DB: they follow the network all the same
+            if self._waiting.is_held:
                 if has_news:
                     self._tell_again()
                 return min(left_s or 1.0, self._steerer.due_in_s() if self._steerer else 1.0)
             if self._asic.look_if_due(self._written.rows) | has_news:
-                tell = self._tell_again if self._is_refused else self._judge
+                tell = self._judge if self._waiting.is_told_by_the_asic else self._tell_again
                 tell()
             has_rest = self._written.planned.is_partial and not self._asic.progress.waits
-            if not (self._is_refused or left_s) and (has_rest or self._asic.has_more(self._written.rows)):
+            if (
+                self._waiting.is_told_by_the_asic
+                and not left_s
+                and (has_rest or self._asic.has_more(self._written.rows))
+            ):
                 self.follow()
             return min(self._asic.due_in_s(), self._steerer.due_in_s() if self._steerer else float("inf"))
 

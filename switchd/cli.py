@@ -25,6 +25,7 @@ with named():  # redis, whose client the extra `switch` brings
     from switchd.daemon import run
     from switchd.db import Database, DatabaseLost, RowsChanged
     from switchd.guard import WINDOW_S
+    from switchd.patchers import PATCH_S
     from switchd.quiet import QUIET_S
     from switchd.wanted import PathBackend
     from switchd.warm import WarmStart
@@ -164,6 +165,15 @@ def without_password(url: str) -> str:
     "no patch by `config apply-patch` fails.",
 )
 @click.option(
+    "--patch-s",
+    type=Finite(0, 86_400),
+    default=PATCH_S,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long a client of redis is waited for beside that, which looks like a patch that has read CONFIG_DB and "
+    "not yet written.",
+)
+@click.option(
     "--guard-s",
     type=Finite(0, 86_400),
     default=WINDOW_S,
@@ -209,6 +219,7 @@ def main(
     plain_loopback: str | None,
     backend_of_paths: PathBackend,
     quiet_s: float,
+    patch_s: float,
     guard_s: float,
     max_streams: int,
     max_client_streams: int,
@@ -234,7 +245,7 @@ def main(
         host = open_database(backend, redis_url) if namespace else db
     except QclimbError as error:
         raise click.UsageError(str(error)) from error
-    switch = Switch(db, backend=backend_of_paths, quiet_s=quiet_s, guard_s=guard_s, host=host)
+    switch = Switch(db, backend=backend_of_paths, quiet_s=quiet_s, guard_s=guard_s, host=host, patch_s=patch_s)
     if give_back:
         gone(switch)
         return

@@ -68,7 +68,7 @@ class Confirming:
             log.warning("commit id=%r event=rolled-back unconfirmed_s=%g", pending.id, pending.rollback_s)
             self._undo(pending, rows, commits.ROLLED_BACK)
             return True
-        if self._quiet.left_s():
+        if not self._quiet.may_write():
             return False
         log.warning("commit id=%r event=overtaken: somebody changed the intent after it, and that stays", pending.id)
         self._write((commits.dropped(),), rows)

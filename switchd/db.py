@@ -79,8 +79,8 @@ class Database(ABC):
     """
 
     @abstractmethod
-    def run(self, number: int, script: str, keys: Sequence[str], args: Sequence[str]) -> str:
-        """Run a script in the database of this number; answers its text."""
+    def command(self, number: int, words: Sequence[str]) -> str:
+        """One command of redis in the database of this number; answers its text."""
 
     @abstractmethod
     def watch(self, tables: Iterable[str]) -> Watch:
@@ -89,6 +89,14 @@ class Database(ABC):
     @abstractmethod
     def close(self) -> None:
         """Give the connections back."""
+
+    def run(self, number: int, script: str, keys: Sequence[str], args: Sequence[str]) -> str:
+        """Run a script in the database of this number; answers its text."""
+        return self.command(number, ["EVAL", script, str(len(keys)), *keys, *args])
+
+    def client_list(self) -> str:
+        """Who is connected to redis, one a line (CLIENT LIST)."""
+        return self.command(CONFIG, ["CLIENT", "LIST"])
 
     def get_tables(self, tables: Iterable[str]) -> Rows:
         """The rows of these CONFIG_DB tables, all of one moment; a table without rows is an empty dict."""

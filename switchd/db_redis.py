@@ -10,6 +10,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from switchd.db import APPL, ASIC, CONFIG, COUNTERS, STATE, Database, DatabaseLost, Event, Watch
+from switchd.patchers import OURS
 
 TIMEOUT_S = 5.0
 
@@ -28,6 +29,7 @@ def client(url: str, number: int, *, timeout_s: float | None = TIMEOUT_S) -> "re
     return redis.Redis.from_url(
         url,
         db=number,
+        client_name=OURS,
         decode_responses=True,
         encoding_errors="surrogateescape",
         socket_timeout=timeout_s,
@@ -45,10 +47,10 @@ class RedisDatabase(Database):
         self.url = url
         self._clients = {number: client(url, number) for number in (APPL, ASIC, COUNTERS, CONFIG, STATE)}
 
-    def run(self, number: int, script: str, keys: Sequence[str], args: Sequence[str]) -> str:
-        words = [text.encode(errors="surrogateescape") for text in (*keys, *args)]  # hiredis packs strict UTF-8 alone
+    def command(self, number: int, words: Sequence[str]) -> str:
+        packed = [text.encode(errors="surrogateescape") for text in words]  # hiredis packs strict UTF-8 alone
         with lost():
-            return str(self._clients[number].eval(script, len(keys), *words))
+            return str(self._clients[number].execute_command(*packed))  # type: ignore[no-untyped-call]
 
     def watch(self, tables: Iterable[str]) -> "RedisWatch":
         return RedisWatch(self, tuple(tables))

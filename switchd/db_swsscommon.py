@@ -13,6 +13,7 @@ from typing import Any
 
 from switchd.db import CONFIG, NAMES, Database, DatabaseLost, Event, Watch
 from switchd.namespaces import unknown
+from switchd.patchers import OURS
 
 try:
     from swsscommon import swsscommon
@@ -42,7 +43,9 @@ def lost() -> Iterator[None]:
 
 def connector(name: str, namespace: str) -> Any:
     """A connection of its own. Raises RuntimeError."""
-    return swsscommon.DBConnector(name, CONNECT_TIMEOUT_MS, False, *([namespace] if namespace else ()))
+    found = swsscommon.DBConnector(name, CONNECT_TIMEOUT_MS, False, *([namespace] if namespace else ()))
+    found.setClientName(OURS)
+    return found
 
 
 class SwsscommonDatabase(Database):
@@ -62,9 +65,9 @@ class SwsscommonDatabase(Database):
         if namespace and namespace not in known:  # the library raises IndexError, later
             raise unknown("SONiC's description of its databases", namespace, filter(None, known))
 
-    def run(self, number: int, script: str, keys: Sequence[str], args: Sequence[str]) -> str:
+    def command(self, number: int, words: Sequence[str]) -> str:
         command = swsscommon.RedisCommand()
-        command.format(["EVAL", script, str(len(keys)), *keys, *args])
+        command.format([*words])
         connections: dict[Any, Any] = self._local.__dict__
         try:
             with lost():

@@ -72,11 +72,11 @@ class Told:
 def decide(
     rows: Rows, status: Status, quiet: Quiet, plan_it: Callable[[SwitchIntent | None, Rows], Plan]
 ) -> Go | Hold | No:
-    """What to do about these rows, of which nobody asked us at our door."""
-    left_s, intent = quiet.left_s(), None
+    """What to do about these rows, of which nobody asked us at our door. `quiet` looks at redis where it has to."""
+    is_quiet, intent = not quiet.left_s(), None
     try:
         intent = intent_of(rows)
-        if left_s and may_be_half(rows):
+        if not is_quiet and may_be_half(rows):
             return Hold(status, f"waiting for a whole intent: {quiet.why}")
         status = status.wants(intent)
         planned = plan_it(intent, rows)
@@ -84,10 +84,11 @@ def decide(
         return Hold(status, f"waiting for a whole intent: {error}", is_half=True)
     except (IntentError, Refused) as error:
         return No(status, error, intent)
-    if left_s and all(isinstance(change, Delete) for change in planned.changes):
-        planned = replace(planned, transactions=())  # what is left over can go later
-    if left_s and planned.changes:
+    if not planned.changes or quiet.may_write():
+        return Go(status, intent, planned)
+    if not all(isinstance(change, Delete) for change in planned.changes):
         return Hold(status, f"waiting with {len(planned.changes)} changes: {quiet.why}")
+    planned = replace(planned, transactions=())  # what is left over can go later
     return Go(status, intent, planned)
 
 

@@ -8,6 +8,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import IO, Any
 
 import click
@@ -17,7 +19,13 @@ WRITTEN = """\
 The intent is written. switchd follows once CONFIG_DB has been left alone for some seconds (10 by default).
 Until then another patch may fail: see `show qclimb`.\
 """
+SILENT = """\
+The intent is written, but switchd does not answer: {}. The switch keeps what it has until it does.
+See `systemctl status qclimb`; `systemctl restart qclimb` starts it anew.\
+"""
 WAIT_S = 60
+BEAT_S = 5
+"""how often switchd writes its heartbeat"""
 help_names = {"help_option_names": ["-h", "--help"]}
 
 
@@ -44,6 +52,8 @@ def apply_patch(words: list[str], namespace: str | None, with_rows: bool, given:
         if made.returncode:
             said = made.stderr.decode(errors="replace").strip().splitlines() or ["no word from the container"]
             click.echo(said[-1], err=True)
+            if made.returncode != 2:  # docker's own words, not ours
+                click.echo("Nothing is written. See `systemctl status qclimb`.", err=True)
             sys.exit(2)
         if made.stdout.strip() == b"[]":
             click.echo("Nothing to change.")
@@ -62,13 +72,15 @@ def apply_patch(words: list[str], namespace: str | None, with_rows: bool, given:
 
 
 def tell(namespace: str | None) -> None:
-    """Say what the switch made of the intent, once it has; where it can't take it, the status is 1.
+    """Say what the switch made of the intent, once it has; where it can't take it or is silent, the status is 1.
 
     Whoever patches CONFIG_DB right after this patch would find other rows after his writing than before it, and SONiC's
     patcher says then that it failed.
     """
-    clients = getattr(click.get_current_context().find_root().obj, "db_clients", {})
-    db: Any = clients.get(namespace or "")
+    connections = click.get_current_context().find_root().obj
+    write_no_more(connections)
+    db: Any = getattr(connections, "db_clients", {}).get(namespace or "")
+    beat, silent_s = "", 0
     for _ in range(WAIT_S if db else 0):
         try:
             wanted = dict(db.get_all(db.CONFIG_DB, "QCLIMB|global") or {}).get("generation")
@@ -76,11 +88,34 @@ def tell(namespace: str | None) -> None:
         except Exception:  # swsscommon's or redis's own; what is written stays written
             break
         error = row.get("last_error", "")
-        if row.get("desired_generation") == wanted and not error.startswith("waiting"):
+        why = silence(row)
+        if row.get("desired_generation") == wanted and not error.startswith("waiting") and not why:
             click.echo(f"Generation {wanted} is {'not ' if error else ''}applied{': ' if error else ''}{error}")
             sys.exit(1 if error else 0)
+        silent_s = silent_s + 1 if row.get("heartbeat", "") == beat else 0
+        beat = row.get("heartbeat", "")
+        if why and silent_s > BEAT_S:
+            click.echo(SILENT.format(why), err=True)
+            sys.exit(1)
         time.sleep(1)
     click.echo(WRITTEN)
+
+
+def silence(row: Mapping[str, str]) -> str:
+    """Why switchd counts as silent, by its row of STATE_DB; empty where it may be well."""
+    try:
+        age_s = time.time() - float(row["heartbeat"])
+    except (KeyError, ValueError):
+        return "STATE_DB has no heartbeat of it"
+    return f"its last heartbeat is {age_s:.0f} s old" if age_s > 3 * BEAT_S else ""
+
+
+def write_no_more(connections: Any) -> None:
+    """Give `config`'s connections our name: switchd waits for those that may be a patch's, while this waits for it."""
+    clients = [*getattr(connections, "cfgdb_clients", {}).values(), getattr(connections, "cfgdb_pipe", None)]
+    for client in clients:
+        with suppress(Exception):  # swsscommon's own, or a library without it
+            client.get_redis_client("CONFIG_DB").setClientName("qclimb")
 
 
 @click.group(name="qclimb", context_settings=help_names, epilog="Example: config qclimb apply intent.json")

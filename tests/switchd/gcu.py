@@ -1,10 +1,12 @@
 """SONiC's generic config updater as far as another writer meets it (sonic-utilities 691b1bbc4, generic_config_updater).
 
-`config apply-patch`: read all rows, make the target, write one row after another with a sleep after each, read all
-again and compare. `config rollback`: the same with the difference to a checkpoint, and compares once more.
+`config apply-patch`: connect, read all rows, make the target, sort the moves, write one row after another with a sleep
+after each, read all again and compare. `config rollback`: the same with the difference to a checkpoint, and compares
+once more.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
 from switchd.rows import Change, Delete, Drop, Merge, Row, Rows, applied
 
@@ -32,22 +34,40 @@ class NotUpdated(Exception):
 class Gcu:
     """read, write   CONFIG_DB
     passes          seconds go by; everybody else does what he does
+    clients         lines of CLIENT LIST by id: its connections are among them while it works
     taken_down      ports that were up, and that a patch took down and up again
     """
 
     def __init__(
-        self, read: Callable[[], Rows], write: Callable[[Change], None], passes: Callable[[float], None]
+        self,
+        read: Callable[[], Rows],
+        write: Callable[[Change], None],
+        passes: Callable[[float], None],
+        clients: dict[int, str],
     ) -> None:
-        self._read, self._write, self._passes = read, write, passes
+        self._read, self._write, self._passes, self._clients = read, write, passes, clients
         self.taken_down: set[str] = set()
 
     def checkpoint(self) -> Rows:
         return applied(self._read(), ())
 
-    def apply(self, patch: Mapping[tuple[str, str], Row | None]) -> None:
+    @contextmanager
+    def _connected(self) -> Iterator[None]:
+        number = max(self._clients, default=40) + 1
+        self._clients[number] = f"id={number} addr=/run/redis.sock:0 name= age=0 db=4 sub=0 psub=0 cmd=get"
+        try:
+            yield
+        finally:
+            del self._clients[number]
+
+    def apply(self, patch: Mapping[tuple[str, str], Row | None], sorting_s: float = 0.0) -> None:
         """Rows by table and key as they are to be; None: none."""
+        with self._connected():
+            self._apply(patch, sorting_s)
+
+    def _apply(self, patch: Mapping[tuple[str, str], Row | None], sorting_s: float = 0.0) -> None:
         target = self.checkpoint()
-        self._passes(READ_S)
+        self._passes(READ_S + sorting_s)
         for (table, key), row in patch.items():
             target = applied(target, [Delete(table, key)])
             if row is not None:
@@ -65,10 +85,14 @@ class Gcu:
         self._compare(target)
 
     def rollback(self, checkpoint: Rows) -> None:
+        with self._connected():
+            self._rollback(checkpoint)
+
+    def _rollback(self, checkpoint: Rows) -> None:
         now = self._read()
         keys = {(table, key) for rows in (now, checkpoint) for table, entries in rows.items() for key in entries}
         old, new = ({k: rows.get(k[0], {}).get(k[1]) for k in keys} for rows in (now, checkpoint))
-        self.apply({key: new[key] for key in sorted(keys) if new[key] != old[key]})
+        self._apply({key: new[key] for key in sorted(keys) if new[key] != old[key]})
         self._compare(checkpoint)
 
     def _compare(self, target: Rows) -> None:

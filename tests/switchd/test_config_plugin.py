@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -11,9 +12,11 @@ import pytest
 from click.testing import CliRunner
 from qclimb.intent import QueueClass, SwitchIntent
 
+from switchd.db_redis import RedisDatabase
+from switchd.patchers import PATCH_S, patchers
 from switchd.show import config_qclimb as plugin
 from switchd.show import plain
-from tests.switchd.stand import STATE, Redis
+from tests.switchd.stand import CONFIG, STATE, Redis
 
 INTENT = SwitchIntent(4, "enabled", (QueueClass(0, 47, 7), QueueClass(1, 43, 6)), ports=("Ethernet0",))
 NEXT = SwitchIntent(5, "enabled", INTENT.classes, ports=INTENT.ports)
@@ -90,21 +93,91 @@ def test_the_switchs_answer_is_waited_for(
 
     def passes(_: float) -> None:
         generation, said = told.pop(0)
-        state.hset("QCLIMB_STATUS|global", mapping={"desired_generation": generation, "last_error": said})
+        told_now = {"desired_generation": generation, "last_error": said, "heartbeat": "1000"}
+        state.hset("QCLIMB_STATUS|global", mapping=told_now)
 
-    monkeypatch.setattr(plugin, "time", type("Time", (), {"sleep": staticmethod(passes)}))
+    clock(monkeypatch, passes)
     assert run("apply", "-", text=json.dumps(NEXT.to_gnmi()), obj=plain.PlainDb(server.url)) == answer
     assert not told
 
 
-def test_a_switch_that_says_nothing_is_not_waited_for_without_end(
+def clock(monkeypatch: pytest.MonkeyPatch, passes: Callable[[float], object]) -> None:
+    """The plug-in's: 1,003 s since 1970, and `passes` instead of a pause."""
+    now = {"sleep": staticmethod(passes), "time": staticmethod(lambda: 1003.0)}
+    monkeypatch.setattr(plugin, "time", type("Time", (), now))
+
+
+def test_a_switch_that_lives_and_does_not_answer_is_not_waited_for_without_end(
     given: Path, server: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server.load(INTENT.to_config_db())
+    server.db(STATE).hset("QCLIMB_STATUS|global", mapping={"desired_generation": "3", "heartbeat": "1000"})
     slept: list[float] = []
-    monkeypatch.setattr(plugin, "time", type("Time", (), {"sleep": staticmethod(slept.append)}))
+    clock(monkeypatch, slept.append)
     status, said = run("disable", obj=plain.PlainDb(server.url))
     assert (status, said, sum(slept)) == (0, plugin.WRITTEN + "\n", plugin.WAIT_S)
+
+
+@pytest.mark.parametrize(
+    ("row", "why"),
+    [
+        ({}, "STATE_DB has no heartbeat of it"),
+        ({"heartbeat": "961"}, "its last heartbeat is 42 s old"),
+        ({"heartbeat": "961", "desired_generation": "4"}, "its last heartbeat is 42 s old"),  # what it said earlier
+    ],
+)
+def test_a_daemon_that_is_dead_is_told_within_seconds(
+    given: Path, server: Redis, monkeypatch: pytest.MonkeyPatch, row: dict[str, str], why: str
+) -> None:
+    server.load(INTENT.to_config_db())
+    if row:
+        server.db(STATE).hset("QCLIMB_STATUS|global", mapping=row)
+    slept: list[float] = []
+    clock(monkeypatch, slept.append)
+    status, said = run("disable", obj=plain.PlainDb(server.url))
+    assert (status, said) == (1, plugin.SILENT.format(why) + "\n")
+    assert sum(slept) <= 2 * plugin.BEAT_S
+    assert given.exists(), "the intent is written all the same"
+
+
+def test_a_heartbeat_after_a_step_of_the_clock_counts(
+    given: Path, server: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.load(INTENT.to_config_db())
+    state = server.db(STATE)
+    state.hset("QCLIMB_STATUS|global", mapping={"desired_generation": "4", "heartbeat": "5"})
+    told = ["5"] * plugin.BEAT_S + ["1003"]
+    clock(monkeypatch, lambda _: state.hset("QCLIMB_STATUS|global", "heartbeat", told.pop(0)))
+    assert run("disable", obj=plain.PlainDb(server.url)) == (0, "Generation 4 is applied\n")
+
+
+def test_configs_own_connections_are_no_patch_while_it_waits_for_the_answer(
+    given: Path, server: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else switchd would wait for `config`, and `config` for switchd."""
+    server.load(INTENT.to_config_db())
+    config = server.db(CONFIG)
+    config.get("CONFIG_DB_INITIALIZED")
+
+    class Connector:
+        def get_redis_client(self, name: str) -> "Connector":
+            assert name == "CONFIG_DB"
+            return self
+
+        def setClientName(self, name: str) -> None:
+            config.client_setname(name)
+            config.get("CONFIG_DB_INITIALIZED")
+
+    both = plain.PlainDb(server.url)
+    both.cfgdb_clients = {"": Connector()}  # type: ignore[attr-defined]
+    seen: list[bool] = []
+    others = RedisDatabase(server.url)
+    assert patchers(others.client_list(), PATCH_S)
+    clock(monkeypatch, lambda _: seen.append(not patchers(others.client_list(), PATCH_S)))
+    run("disable", obj=both)
+    others.close()
+    assert seen
+    assert all(seen)
 
 
 def test_a_redis_that_goes_while_the_answer_is_waited_for_is_no_failure(

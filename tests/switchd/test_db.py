@@ -15,6 +15,7 @@ from switchd.backend import open_database
 from switchd.daemon import run
 from switchd.db import Database, DatabaseLost, Event, NotHolder
 from switchd.db_redis import RedisDatabase
+from switchd.patchers import PATCH_S, patchers
 from switchd.rows import Delete, Drop, Merge, Put
 from tests.switchd.stand import APPL, CONFIG, COUNTERS, STATE, Redis, point_swsscommon_at, wait_until
 
@@ -58,6 +59,21 @@ def test_a_table_is_not_mistaken_for_one_whose_name_begins_alike(db: Database) -
     db.set_entry("QUEUE", "Ethernet0|1", {"x": "1"})
     db.set_entry("QUEUE_2", "Ethernet0|1", {"x": "2"})
     assert db.get_table("QUEUE") == {"Ethernet0|1": {"x": "1"}}
+
+
+def test_our_connections_are_no_patch_and_one_that_looked_and_wrote_is(db: Database, server: Redis) -> None:
+    with db.watch(["T"]) as watch:
+        watch.poll(0)
+        db.set_entry("T", "a", {"x": "1"})
+        assert patchers(db.client_list(), PATCH_S) == []
+        somebody = server.db(CONFIG)
+        number = str(somebody.client_id())
+        somebody.get("CONFIG_DB_INITIALIZED")
+        assert patchers(db.client_list(), PATCH_S) == [number]
+        somebody.hset("T|a", "x", "2")
+        assert patchers(db.client_list(), PATCH_S) == [number]
+        somebody.hgetall("T|a")
+        assert patchers(db.client_list(), PATCH_S) == []
 
 
 def test_only_a_whole_configuration_is_read_as_one(db: Database, server: Redis) -> None:

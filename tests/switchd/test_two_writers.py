@@ -10,6 +10,7 @@ from qclimb.intent import QueueClass, SwitchIntent
 from switchd import asic, quiet
 from switchd.apply import Switch
 from switchd.patch import json_patch, with_what_follows
+from switchd.patchers import OURS, PATCH_S, patchers
 from switchd.previous import is_own
 from switchd.rows import Merge, Row, Rows
 from tests.switchd.gcu import Gcu, NotUpdated
@@ -23,14 +24,16 @@ Patch = dict[tuple[str, str], Row | None]
 class Box:
     """A switch, SONiC's patcher, and a clock that only goes when somebody waits."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, quiet_s: float = QUIET_S) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, quiet_s: float = QUIET_S, patch_s: float = PATCH_S) -> None:
         self.now_s = 1000.0
         clock = type("Clock", (), {"monotonic": lambda _: self.now_s})()
         for module in (asic, quiet):
             monkeypatch.setattr(module, "time", clock)
         self.world = World(BEFORE, random.Random(1))
-        self.switch = Switch(self.world, quiet_s=quiet_s)
-        self.gcu = Gcu(lambda: self.world.rows, lambda change: self.world.change(change), self.passes)
+        self.switch = Switch(self.world, quiet_s=quiet_s, patch_s=patch_s)
+        self.gcu = Gcu(
+            lambda: self.world.rows, lambda change: self.world.change(change), self.passes, self.world.clients
+        )
         self.said: list[str] = []
         self.passes(2 * QUIET_S)
 
@@ -111,6 +114,76 @@ SOMEBODY: dict[str, Patch] = {
     "a scheduler of the platform's": {("SCHEDULER", "scheduler.0"): {"type": "DWRR", "weight": "20"}},
     "a table that is no matter of ours": {("VLAN", "Vlan100"): {"vlanid": "100"}},
 }
+
+
+APART = [(0.5, 0.0, False), (3.0, 0.0, False), (8.0, 0.0, True), (12.0, 0.0, False)]
+APART += [(0.5, 30.0, True), (3.0, 30.0, True), (8.0, 30.0, True), (12.0, 30.0, False)]
+"""seconds between two patches, those that the second takes to sort its moves, whether switchd has to wait for it"""
+
+
+@pytest.mark.parametrize(("apart_s", "sorting_s", "waits"), APART)
+def test_a_second_patch_right_after_one_that_concerns_us_passes(
+    monkeypatch: pytest.MonkeyPatch, apart_s: float, sorting_s: float, waits: bool
+) -> None:
+    """It has read CONFIG_DB, and not written yet, when the first one is long enough ago to be answered."""
+    box = Box(monkeypatch)
+    before = two_patches(box, apart_s, sorting_s)
+    assert any("is connected to CONFIG_DB as a patch of it would be" in line for line in box.said) == waits
+    box.settled(1)
+    assert box.world.rows["PORT_QOS_MAP"] != before, "the edited map was followed"
+
+
+def test_a_second_patch_whose_client_is_not_looked_for_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So the stand-in sees what operators saw."""
+    with pytest.raises(NotUpdated):
+        two_patches(Box(monkeypatch, patch_s=0.0), 8.0, 0.0)
+
+
+def two_patches(box: Box, apart_s: float, sorting_s: float) -> dict[str, Row]:
+    """Of others, of which the first concerns us; answers our rows of before."""
+    wanted = intent(1, 7, 5, 2)
+    box.switch.edit(lambda _: wanted)
+    box.settled(1)
+    before = box.world.rows["PORT_QOS_MAP"]
+    box.gcu.apply(SOMEBODY["an edited map"])
+    box.passes(apart_s)
+    box.said.clear()
+    box.gcu.apply(SOMEBODY["a table that is no matter of ours"], sorting_s)
+    return before
+
+
+def test_a_client_that_never_goes_is_not_waited_for_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    box = Box(monkeypatch)
+    wanted = intent(1, 7, 5)
+    box.gcu.apply(patch(wanted, box.world.rows))
+    box.world.clients[7] = "id=7 name= age=1 db=4 sub=0 psub=0 cmd=get"
+    box.passes(QUIET_S + PATCH_S - 2)
+    assert not box.has_ours
+    assert "client 7 of redis is connected" in box.switch.snapshot.status.last_error
+    box.settled(1)
+
+
+@pytest.mark.parametrize(
+    ("words", "may_patch"),
+    [
+        ({}, True),
+        ({"cmd": "hset"}, True),
+        ({"cmd": "hgetall"}, False),  # it reads rows
+        ({"cmd": "psubscribe", "psub": "1"}, False),
+        ({"psub": "1"}, False),
+        ({"db": "6"}, False),
+        ({"name": OURS}, False),
+        ({"name": "orchagent"}, True),
+        ({"age": "300"}, False),  # a service of SONiC's
+        ({"age": "299"}, True),
+    ],
+)
+def test_a_client_of_redis_may_be_a_patch_by_what_it_did_last(words: dict[str, str], may_patch: bool) -> None:
+    line = {"id": "66", "addr": "/run/redis/redis.sock:0", "name": "", "age": "2", "db": "4", "sub": "0", "psub": "0"}
+    line = {**line, "cmd": "get", "user": "default", **words}
+    other = "id=3 addr=/a b:0 fd=8 name=x age=9 db=0 sub=0 psub=0 cmd=client|list"
+    text = other + "\n" + " ".join(f"{name}={said}" for name, said in line.items()) + "\n"
+    assert patchers(text, PATCH_S) == (["66"] if may_patch else [])
 
 
 @pytest.mark.parametrize("what", SOMEBODY)

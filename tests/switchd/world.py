@@ -23,6 +23,7 @@ class World(Database):
         self.writes_left = 10**9
         self.calls_by_us: list[str] = []
         self.late: set[str] = set()
+        self.clients: dict[int, str] = {}
         self.appl_rows, self.waiting, self.up = Rows(), list[Put | Delete](), set[str]()
         self.restart()
 
@@ -69,8 +70,11 @@ class World(Database):
 
     # what the daemon sees
 
-    def run(self, number: int, script: str, keys: Sequence[str], args: Sequence[str]) -> str:
+    def command(self, number: int, words: Sequence[str]) -> str:
         raise NotImplementedError
+
+    def client_list(self) -> str:
+        return "".join(f"{line}\n" for line in self.clients.values())
 
     def watch(self, tables: Iterable[str]) -> Watch:
         raise NotImplementedError
