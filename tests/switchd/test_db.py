@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 
 import pytest
 from qclimb.errors import QclimbError
+from qclimb.gnmi_ext import Commit
 from qclimb.intent import QueueClass, SwitchIntent
 
 from switchd.apply import Switch
@@ -17,7 +18,7 @@ from switchd.db import Database, DatabaseLost, Event, NotHolder
 from switchd.db_redis import RedisDatabase
 from switchd.patchers import PATCH_S, patchers
 from switchd.rows import Delete, Drop, Merge, Put
-from tests.switchd.stand import APPL, CONFIG, COUNTERS, STATE, Redis, point_swsscommon_at, wait_until
+from tests.switchd.stand import APPL, CONFIG, COUNTERS, PLATFORM, STATE, Redis, point_swsscommon_at, wait_until
 
 
 @pytest.fixture(params=["redis", "swsscommon"])
@@ -231,6 +232,28 @@ def test_only_the_holder_of_the_lock_writes(db: Database, server: Redis) -> None
     assert db.hold("b", 1) == "b"
     wait_until(lambda: not server.db(STATE).exists("QCLIMB_HOLDER"), "the lock expires")
     assert db.get_table("T") == {"k": {"x": "1"}}
+
+
+def test_a_pending_commit_and_whose_it_is_outlive_the_daemon(db: Database, server: Redis) -> None:
+    server.load(PLATFORM)
+    first, later = (SwitchIntent(n, "enabled", (QueueClass(0, 47, 7 - n),)) for n in (1, 2))
+    one = Switch(db)
+    one.edit(lambda _: first)
+    one.edit(lambda _: later, Commit("one", "commit", 600), "orchestrator at 198.18.0.1")
+    one.leave()
+    another = Switch(db)
+    another.follow()
+    row = server.db(STATE).hgetall("QCLIMB_STATUS|global")
+    told = [row[name] for name in ("commit", "commit_status", "commit_client", "desired_generation")]
+    assert told == ["one", "pending", "orchestrator at 198.18.0.1", "2"]
+    another.settle(Commit("one", "cancel"))
+    row = server.db(STATE).hgetall("QCLIMB_STATUS|global")
+    assert [row[name] for name in ("commit_status", "commit_client", "desired_generation")] == [
+        "cancelled",
+        told[2],
+        "1",
+    ]
+    assert not db.get_table("QCLIMB_COMMIT")
 
 
 def test_state_rows_are_replaced_whole(db: Database) -> None:

@@ -12,7 +12,7 @@ from switchd.apply import Switch
 from switchd.patch import json_patch, with_what_follows
 from switchd.patchers import OURS, PATCH_S, patchers
 from switchd.previous import is_own
-from switchd.rows import Merge, Row, Rows
+from switchd.rows import Merge, Put, Row, Rows, applied
 from tests.switchd.gcu import Gcu, NotUpdated
 from tests.switchd.test_histories import BEFORE, PORTS
 from tests.switchd.world import World
@@ -213,6 +213,23 @@ def test_a_rollback_finds_its_checkpoint_and_the_intent_of_then(monkeypatch: pyt
     box.gcu.rollback(empty)
     box.settled(None)
     assert not box.has_ours
+
+
+def test_a_rollback_to_a_checkpoint_of_an_earlier_version_passes_and_is_rewritten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    box = Box(monkeypatch)
+    box.switch.edit(lambda _: SwitchIntent(1, "enabled", (QueueClass(0, 47, 7),), ports=(PORTS[0],)))
+    box.settled(1)
+    of_today = box.world.rows["QCLIMB"]["global"]
+    of_yesterday = {name: text for name, text in of_today.items() if name not in ("ports", "version", "digest")}
+    then = applied(box.gcu.checkpoint(), [Put("QCLIMB", "global", {**of_yesterday, "ports@": PORTS[0]})])
+    box.gcu.apply(patch(intent(2, 7, 5), box.world.rows))
+    box.settled(2)
+    box.gcu.rollback(then)
+    box.settled(1)
+    row = box.world.rows["QCLIMB"]["global"]
+    assert (row["ports"], "ports@" in row) == (PORTS[0], False)
 
 
 def test_an_intent_with_its_rows_in_one_patch_leaves_nothing_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
