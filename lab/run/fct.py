@@ -25,11 +25,10 @@ from lab.fabric import Topology
 from lab.fabric.machine import library, tagger_objects
 from lab.run.report import Comparison, about, finish
 from lab.run.settings import Fct
-from lab.scheduler import Scheduler
 from lab.workload import guards
 from lab.workload.passes import PassResult
 from lab.workload.programs import build_applications
-from lab.workload.schemes import BY_KERNEL, SCHEMES, SMALL_COFLOW_BYTES, Scheme, name_by, schemes_of
+from lab.workload.schemes import BY_KERNEL, SCHEMES, SMALL_COFLOW_BYTES, Scheme, by_of, name_by, schemes_of
 from lab.workload.testbed import calibrate, up
 from lab.workload.trace import Trace, make_trace
 
@@ -40,11 +39,6 @@ LATER = ("dynamic_th", "use_lengths")
 def compared(settings: Fct) -> list[str]:
     """The schemes, each by what schedules its programs; the library's first."""
     return [name_by(scheme, by) for by in settings.by for scheme in settings.schemes]
-
-
-def by_of(one: Pass[float]) -> Scheduler:
-    """What schedules a pass's programs."""
-    return "kernel" if one.scheme.endswith(BY_KERNEL) else "library"
 
 
 def passes(settings: Fct) -> list[Pass[float]]:
@@ -116,7 +110,7 @@ def plan_of(settings: Fct, topology: Topology) -> Plan:
     traces = {(one.point, one.repeat): trace_of(one, settings, topology) for one in wanted}
     names = {
         one: f"{one.name}-"
-        + key(scheme_of(one.scheme, settings), traces[one.point, one.repeat], topology, binaries[by_of(one)])
+        + key(scheme_of(one.scheme, settings), traces[one.point, one.repeat], topology, binaries[by_of(one.scheme)])
         for one in wanted
     }
     return Plan(
@@ -144,7 +138,7 @@ def run_fct(settings: Fct, console: Console) -> list[Comparison]:
         say,
         fits=plan.fits,
         trouble=guards.trouble,
-        together=by_of,
+        together=lambda one: by_of(one.scheme),
     )
     results = {(one.point, one.repeat, one.scheme): result for one, result in found.items()}
     thresholds = plan.store.decided()
@@ -166,7 +160,7 @@ def bench(plan: Plan, say: Teller, missing: Sequence[Pass[float]]) -> Iterator[R
     """Brings a fabric up, of one way to schedule programs, and learns there what is needed at each load; in the end
     makes disturbed passes once again."""
     settings, folder = plan.settings, plan.settings.folder / "running"
-    with up(plan.topology, settings.prefix, folder, say, by=by_of(missing[0])) as (testbed, fabric, _):
+    with up(plan.topology, settings.prefix, folder, say, by=by_of(missing[0].scheme)) as (testbed, fabric, _):
         calibration = calibrate(testbed.ground, folder)
         say(calibration.verdict)
         plan.about.parent.mkdir(parents=True, exist_ok=True)

@@ -145,7 +145,7 @@ class Fct:
         "Of schemes with chosen shares, in place of the choice: dynamic_th of each queue, served first to last.",
         BufferShares(),
     )
-    by: tuple[str, ...] = by()
+    by: tuple[Scheduler, ...] = by()
     prefix: str = prefix("qc")
     folder: Path = results("lab-results/fct")
     as_json: bool = setting(False, "Print results.json instead of tables.", option="--json")
@@ -173,6 +173,7 @@ class Bounds:
         True, "Also by the orchestrator's thresholds, beside the published ones.", option="--own/--no-own"
     )
     sources: bool = setting(False, "Also what forest, footprint and announced lengths give, each by itself.")
+    by: tuple[Scheduler, ...] = by()
     dctcp: bool = setting(False, "Hosts use DCTCP, and queues mark, as in the paper; else cubic, unmarked.")
     seconds: float = limit()
     stored: bool = stored()

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from lab.scheduler import Scheduler
 from lab.workload.services import SCALE
 
 SLACK_BYTES = 100_000 // SCALE
@@ -79,6 +80,11 @@ BY_KERNEL = "-by-kernel"
 def name_by(scheme: str, by: str) -> str:
     """A scheme's name, with what schedules its programs where that is not the library."""
     return scheme + BY_KERNEL * (by == "kernel")
+
+
+def by_of(name: str) -> Scheduler:
+    """What schedules the programs of a scheme of that name."""
+    return "kernel" if name.endswith(BY_KERNEL) else "library"
 
 
 def schemes_of(names: Sequence[str]) -> list[Scheme]:

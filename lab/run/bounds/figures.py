@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal
 
-from lab.experiment.claims import Below, Claim
+from lab.experiment.claims import Below, Claim, NotWorse
 from lab.experiment.passes import interleaved
-from lab.run.bounds.schemes import SHARES_PERCENT
+from lab.run.bounds.schemes import SHARES_PERCENT, VARIANTS
 from lab.run.settings import BOUNDS_FIGURES, TRACES
+from lab.scheduler import Scheduler
+from lab.workload.schemes import BY_KERNEL, name_by
 
 Measured = Literal["flows", "queries", "steps"]
 """The trace's flows; memcached's queries over the trace as background (fanin.py); what becomes of the flows' time
@@ -226,6 +228,33 @@ FIGURES = (
 )  # fmt: skip
 
 
+def by(figure: Figure, schedulers: Sequence[Scheduler]) -> Figure | None:
+    """A figure of what schedules the programs; against the first of them, the kernel mode also against the library.
+    None: it can't be had so. What steps time goes into is told by the library's log."""
+    of = {
+        each: tuple(name_by(name, each) for name in figure.variants if name_by(name, each) in VARIANTS)
+        for each in schedulers
+        if each == "library" or figure.measured != "steps"
+    }
+    schedulers = [each for each, names in of.items() if len(names) > 1]
+    if not schedulers:
+        return None
+    variants = tuple(name for each in schedulers for name in of[each])
+    claims = [
+        replace(claim, scheme=name_by(claim.scheme, each), base=name_by(claim.base, each))
+        for each in schedulers
+        for claim in figure.claims
+    ]
+    if len(schedulers) > 1:
+        claims += [
+            Claim(name_by(name, "kernel"), name, size_class, "mean", NotWorse(), "has one way to schedule; our aim")
+            for name in of["library"]
+            for size_class in ("small", "all")
+        ]
+    held = tuple(claim for claim in claims if {claim.scheme, claim.base} <= set(variants))
+    return replace(figure, variants=variants, claims=held, against=name_by(figure.against, schedulers[0]))
+
+
 @dataclass(frozen=True)
 class Job:
     """One pass that is wanted."""
@@ -259,11 +288,13 @@ class Wanted:
     """Also by the orchestrator's thresholds."""
     sources: bool = False
     """Also what each source of bounds gives."""
+    by: tuple[Scheduler, ...] = ("library",)
+    """What schedules the programs."""
 
     def figures(self) -> list[Figure]:
         """Those of the wanted numbers."""
         asked = [f for f in FIGURES if (self.own or not f.optimised) and (self.sources or not f.sources)]
-        return [f for f in asked if f.numbers & set(self.numbers)]
+        return [found for f in asked if f.numbers & set(self.numbers) and (found := by(f, self.by)) is not None]
 
 
 def jobs(wanted: Wanted) -> Iterator[Job]:
@@ -282,7 +313,7 @@ def needed(wanted: Wanted, trace: str, load: float) -> Sequence[tuple[str, bool,
         for figure in wanted.figures()
         if trace in figure.traces and load in figure.loads
         for variant in figure.variants
-        if not wanted.variants or variant in wanted.variants
+        if not wanted.variants or variant.removesuffix(BY_KERNEL) in wanted.variants
     )
     return tuple(found)
 

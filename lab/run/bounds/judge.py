@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lab.experiment import flows
-from lab.experiment.claims import Below, Claim, judge
+from lab.experiment.claims import Below, Claim, NotWorse, judge
 from lab.experiment.flows import Flows
 from lab.experiment.intervals import Interval
 from lab.run.bounds.figures import Figure, Job, of_figure
@@ -117,7 +117,8 @@ def verdicts(cell: Cell) -> list[str]:
 
 def verdict(claim: Claim, seen: Interval) -> str:
     """One claim, and what was seen."""
-    limit = claim.needs.limit if isinstance(claim.needs, Below) else 1.0
+    limit = 1 + claim.needs.margin if isinstance(claim.needs, NotWorse) else 1.0
+    limit = claim.needs.limit if isinstance(claim.needs, Below) else limit
     is_less = limit == 1
     than = "less than in" if is_less else f"less than {limit:g} times in"
     words = f"{claim.size_class} flows' {claim.statistic} FCT in {VARIANTS[claim.scheme].title} is {than} "

@@ -20,12 +20,12 @@ from lab.experiment.passes import Run, measure
 from lab.experiment.store import Store, digests, key_of
 from lab.experiment.terminal import Progress, Teller
 from lab.fabric import Topology
-from lab.fabric.machine import library
+from lab.fabric.machine import library, tagger_objects
 from lab.models import points
 from lab.run.bounds import schemes
 from lab.run.bounds.fanin import CLIENT, Fanin
 from lab.run.bounds.figures import Job, Wanted, jobs
-from lab.run.bounds.schemes import VARIANTS, Variant
+from lab.run.bounds.schemes import BY_LIBRARY, VARIANTS, Variant
 from lab.run.report import about
 from lab.run.settings import Bounds
 from lab.workload import guards
@@ -48,12 +48,14 @@ QUICK = Wanted(("web",), (7,), (0.5,), (1,), ("pias", "qclimb", "qclimb-ps"), ow
 def wanted_of(settings: Bounds) -> Wanted:
     """Which passes the settings ask for. Raises: WorkloadError."""
     for name in settings.schemes:
-        if name not in VARIANTS:
-            raise WorkloadError(f"--schemes: {name!r} is none of {', '.join(VARIANTS)}")
-    if settings.quick:
-        return QUICK
+        if name not in BY_LIBRARY:
+            raise WorkloadError(f"--schemes: {name!r} is none of {', '.join(BY_LIBRARY)}")
     of = settings
-    wanted = Wanted(of.traces, of.figures, of.loads, of.seeds, of.schemes, of.own, of.sources)
+    wanted = Wanted(of.traces, of.figures, of.loads, of.seeds, of.schemes, of.own, of.sources, of.by)
+    wanted = replace(QUICK, by=of.by) if of.quick else wanted
+    if not wanted.figures() and replace(wanted, by=("library",)).figures():
+        figures = ", ".join(map(str, wanted.numbers))
+        raise WorkloadError(f"--by kernel: figures {figures} need the library, expected at least one that does not")
     if next(jobs(wanted), None) is None:
         asked = {"traces": of.traces, "loads": of.loads, "figures": of.figures, "schemes": of.schemes}
         words = " ".join(f"--{name} {','.join(map(str, values))}" for name, values in asked.items() if values)
@@ -114,7 +116,9 @@ def threshold_name(job: Job) -> str:
 
 def plan_of(settings: Bounds) -> Plan:
     """Makes the traces, and names what is to be kept."""
-    binaries = digests([build_applications(), library()])
+    binaries = {"library": digests([build_applications(), library()])}
+    if "kernel" in settings.by:
+        binaries["kernel"] = digests([build_applications(), *tagger_objects()])
     store = Store(settings.folder, PassResult.load_file, PassResult.save)
     wanted = wanted_of(settings)
     plan = Plan(settings, wanted, store, list(jobs(wanted)))
@@ -132,7 +136,7 @@ def plan_of(settings: Bounds) -> Plan:
             **({"dctcp": DCTCP_MARK_BYTES} if settings.dctcp else {}),
             "trace": plan.traces[of].digest,
             "topology": asdict(topology),
-            "binaries": binaries,
+            "binaries": binaries[VARIANTS[job.variant].by],
         }
         plan.names[job] = f"{job.name}-{key_of(decides)}"
     return plan
@@ -149,7 +153,7 @@ def run_bounds(settings: Bounds, console: Console) -> Plan:
         say,
         fits=plan.fits,
         trouble=unusable,
-        together=lambda job: SOURCES[job.trace].host_rate_mbps,
+        together=lambda job: (SOURCES[job.trace].host_rate_mbps, VARIANTS[job.variant].by),
         seconds=settings.seconds,
         is_stored=settings.stored,
     )
@@ -158,11 +162,11 @@ def run_bounds(settings: Bounds, console: Console) -> Plan:
 
 @contextmanager
 def session(plan: Plan, say: Teller, missing: Sequence[Job]) -> Iterator[Run[Job, PassResult]]:
-    """The missing passes of one link rate, in a fabric of their own."""
+    """The missing passes of one link rate and one way to schedule, in a fabric of their own."""
     settings, folder = plan.settings, plan.settings.folder / "running"
     topology = topology_of(SOURCES[missing[0].trace])
-    control = "dctcp" if settings.dctcp else "cubic"
-    with up(topology, settings.prefix, folder, say, congestion_control=control) as (testbed, fabric, _):
+    control, by = "dctcp" if settings.dctcp else "cubic", VARIANTS[missing[0].variant].by
+    with up(topology, settings.prefix, folder, say, congestion_control=control, by=by) as (testbed, fabric, _):
         calibration = calibrate(testbed.ground, folder)
         say(calibration.verdict)
         settings.folder.mkdir(parents=True, exist_ok=True)

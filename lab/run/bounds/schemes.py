@@ -14,11 +14,12 @@ from typing import Literal
 
 from qclimb.policy import default_dscp
 
+from lab.scheduler import Scheduler
 from lab.sim.tcp import PIAS_2015_WEB_SEARCH
 from lab.workload.mixture import part_of
 from lab.workload.passes import Word
 from lab.workload.schemes import SCHEMES as SERVED
-from lab.workload.schemes import Scheme
+from lab.workload.schemes import Scheme, by_of, name_by
 from lab.workload.trace import Trace
 
 PUBLISHED_SLACK_BYTES = 100_000
@@ -55,6 +56,11 @@ class Variant:
         return replace(self.scheme, slack_bytes=PUBLISHED_SLACK_BYTES)
 
     @property
+    def by(self) -> Scheduler:
+        """What schedules its programs."""
+        return by_of(self.name)
+
+    @property
     def title(self) -> str:
         """For people."""
         return self.scheme.title
@@ -71,7 +77,7 @@ PRODUCT_SLACKS_BYTES = (0, PIAS_2015_WEB_SEARCH[0])
 """None, and what the product takes: the first threshold."""
 SHARES_PERCENT = (20, 40, 60, 80, 100)
 """Of the flows, those under QCLIMB (Fig. 20)."""
-VARIANTS: Mapping[str, Variant] = {
+BY_LIBRARY: Mapping[str, Variant] = {
     variant.name: variant
     for variant in (
         Variant(SERVED["tcp"]),
@@ -106,6 +112,20 @@ VARIANTS: Mapping[str, Variant] = {
         ),
     )
 }
+
+
+def _by_kernel(variant: Variant) -> Variant:
+    name, title = name_by(variant.name, "kernel"), f"{variant.title}, by the kernel"
+    return replace(variant, scheme=replace(variant.scheme, name=name, title=title))
+
+
+NO_LIBRARY = ("nothing", "priority")
+"""What is told of flows where there is no library that could be told more."""
+VARIANTS: Mapping[str, Variant] = {
+    **BY_LIBRARY,
+    **{each.name: each for each in map(_by_kernel, BY_LIBRARY.values()) if each.told in NO_LIBRARY},
+}
+"""All: those of the library, and those that hostd's kernel mode can serve as well."""
 
 
 def is_told(variant: Variant, flow_id: int, service: str = "") -> bool:

@@ -17,7 +17,7 @@ from lab.experiment.store import key_of
 from lab.run.bounds.breakdown import Broken, bars, table
 from lab.run.bounds.fanin import QUERY_LOAD, Fanin, queries_per_s
 from lab.run.bounds.figures import FIGURES, Job, Wanted, jobs, less
-from lab.run.bounds.judge import cells, verdict
+from lab.run.bounds.judge import cells, verdict, verdicts
 from lab.run.bounds.report import by_share, write_report
 from lab.run.bounds.run import Plan, recording_of, topology_of, unusable, wanted_of
 from lab.run.bounds.schemes import PUBLISHED_THRESHOLDS, VARIANTS, is_told, words_of
@@ -53,6 +53,43 @@ def test_what_each_source_gives_is_run_where_it_is_asked_for():
     assert "qclimb-lengths" not in {job.variant for job in jobs(Wanted())}
     trace = replace(TRACE, flows=(replace(TRACE.flows[0], announced_bytes=9), TRACE.flows[1]))
     assert words_of(VARIANTS["qclimb-lengths"], trace, [], []) == {1: Word(told_bytes=9)}
+
+
+def test_the_kernel_mode_serves_the_variants_of_which_no_library_is_told():
+    asked = Wanted(("web",), (7, 16, 20), (0.5, 0.7), (1,), own=False, by=("library", "kernel"))
+    by_figure = {figure.name: figure for figure in asked.figures()}
+    by_kernel = [name for name in by_figure["7-11"].variants if VARIANTS[name].by == "kernel"]
+    assert by_kernel == [f"{name}-by-kernel" for name in ("pias", "qclimb", "qclimb-forest", "qclimb-fp")]
+    assert all(VARIANTS[name].by == "library" for key in ("16", "20") for name in by_figure[key].variants)
+    assert {job.variant for job in jobs(asked)} >= {"pias", "pias-by-kernel"}
+    chosen = replace(asked, variants=("pias", "qclimb"))
+    assert {job.variant for job in jobs(chosen)} == {"pias", "qclimb", "pias-by-kernel", "qclimb-by-kernel"}
+
+
+def test_the_kernel_mode_alone_is_judged_against_its_own_pias():
+    (figure,) = Wanted(("web",), (7,), own=False, by=("kernel",)).figures()
+    assert figure.against == "pias-by-kernel" and "pias" not in figure.variants
+    assert {figure.against} < set(figure.variants) and figure.claims
+    assert {name for claim in figure.claims for name in (claim.scheme, claim.base)} <= set(figure.variants)
+
+
+def test_the_kernel_mode_beside_the_library_must_not_be_worse(make_result):
+    (figure,) = Wanted(("web",), (7,), own=False, by=("library", "kernel")).figures()
+    said = {}
+    for factor in (1.0, 1.2):
+        of = {"pias": 1.0, "pias-by-kernel": factor}
+        made = {
+            Job("web", 0.5, 1, name): make_result(name, [100] * 400, [1e3 * each] * 400) for name, each in of.items()
+        }
+        (cell,) = cells(replace(figure, loads=(0.5,)), made, list(made))
+        said[factor] = next(words for words in verdicts(cell) if "1.05 times in PIAS (" in words)
+    assert said[1.0].startswith("holds: small flows' mean FCT in PIAS, by the kernel is")
+    assert said[1.2].startswith("does not hold: ")
+
+
+def test_figures_that_the_library_alone_can_tell_are_refused_by_the_kernel():
+    with pytest.raises(programs.WorkloadError, match="--by kernel: figures 16, 20 need the library"):
+        wanted_of(Bounds(figures=(16, 20), by=("kernel",)))
 
 
 def test_sources_are_replayed_from_recordings_that_tell_them():
