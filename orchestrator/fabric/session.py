@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 CALL_TIMEOUT_S = 10.0
+SAID_MOST = 1000
+"""characters of what a server says that are kept: SONiC's puts all of CONFIG_DB into some of its errors"""
 
 
 @dataclass(frozen=True)
@@ -120,5 +122,6 @@ def code_of(error: Exception) -> str:
 def reason_of(error: Exception) -> str:
     """What an exception has to say, in one line."""
     if code := code_of(error):
-        return f"{code}: {' '.join(str(error.details()).split())}"  # type: ignore[attr-defined]
+        said = " ".join(str(error.details()).split())  # type: ignore[attr-defined]
+        return f"{code}: {said if len(said) <= SAID_MOST else said[:SAID_MOST] + '...'}"
     return " ".join(str(error).split()) or type(error).__name__

@@ -2,8 +2,9 @@
 
 Measured of sonic-gnmi with native write: the origin is `sonic-db`; an update puts a whole row in place, a replace of a
 row that is not there fails; all of one Set is one patch that SONiC's generic config updater writes row by row within
-seconds to minutes, and may leave half done; there is no commit that has to be confirmed. switchd takes the rows once
-the digest says that they are whole and others leave CONFIG_DB alone, and tells the generation in STATE_DB.
+seconds to minutes, and may leave half done; a commit that has to be confirmed is done at once, its extension ignored.
+switchd takes the rows once the digest says that they are whole and others leave CONFIG_DB alone, and tells the
+generation in STATE_DB.
 """
 
 from collections.abc import Mapping
@@ -61,8 +62,8 @@ class SonicDoor:
             raise FleetError(said, changed=True) from error
         if intent is None:
             return 0
-        read = lambda: self._status().get("applied_generation")  # noqa: E731
-        return awaited(read, intent.generation, max(deadline_s, APPLIED_S), POLL_S, self._differs)
+        wanted = intent.generation
+        return awaited(lambda: self._applied(wanted), wanted, max(deadline_s, APPLIED_S), POLL_S, self._differs)
 
     def commit(self, intent: SwitchIntent, token: str, rollback_s: float, deadline_s: float) -> bool:
         """As `apply`: here is no commit that has to be confirmed."""
@@ -98,6 +99,13 @@ class SonicDoor:
         found = got(self.switch, "STATE_DB/" + "/".join(STATUS), lambda: self._session.get(STATUS, target="STATE_DB"))
         return found if isinstance(found, dict) else {}
 
+    def _applied(self, wanted: int) -> Any:
+        """The generation that holds. Raises FleetError where the switch refuses the wanted one."""
+        status = self._status()
+        if refusal(status, wanted):
+            raise FleetError(self._differs(f"is {status.get('applied_generation', 'not there')}", wanted), changed=True)
+        return status.get("applied_generation")
+
     def _differs(self, seen: str, generation: int) -> str:
         try:
             said = self._status().get("last_error")
@@ -107,6 +115,13 @@ class SonicDoor:
         return (
             f"switch {self.switch.name}: {'|'.join(STATUS)} applied_generation {seen}, expected {generation}{because}"
         )
+
+
+def refusal(status: Mapping[str, Any], generation: int) -> str:
+    """Why the switch will not take that generation; empty where it has, or may yet."""
+    error = str(status.get("last_error", ""))
+    is_asked = str(status.get("desired_generation")) == str(generation)
+    return error if is_asked and not error.startswith("waiting") else ""
 
 
 def rows_of(found: Any) -> dict[str, dict[str, str]]:

@@ -2,7 +2,8 @@
 
 Origin exactly `sonic-db`; values as json_ietf_val alone; an update puts a whole node, a replace of a row that is not
 there fails, a delete of one succeeds; a Set is one patch: checked whole against YANG, then written row by row, read
-again and compared; a failure is UNKNOWN with a text, whatever was written by then. Get of a missing row is NOT_FOUND.
+again and compared; a failure is UNKNOWN with the first line of the patcher's that says Error, whatever was written by
+then. Extensions and a target are ignored. Get of a missing row is NOT_FOUND, and so is a Get as plain JSON.
 """
 
 import json
@@ -23,7 +24,7 @@ from qclimb.schema import validate_config_db
 from tests.switchd.stand import CONFIG, STATE, Redis
 
 DATABASES = {"CONFIG_DB": CONFIG, "STATE_DB": STATE}
-WITH_YANG = ("QCLIMB", "QCLIMB_CLASS", "QCLIMB_PATH", "PORT", "DEVICE_METADATA")
+WITH_YANG = ("QCLIMB", "QCLIMB_CLASS", "QCLIMB_PATH", "QCLIMB_PREVIOUS", "PORT", "DEVICE_METADATA")
 ROLE = "gnmi_config_db_readwrite"
 Json = dict[str, Any]
 
@@ -46,6 +47,8 @@ class SonicGnmi(gnmi_pb2_grpc.gNMIServicer):  # type: ignore[misc]
         self._client(context)
         found = []
         for path in request.path:
+            if request.encoding != pb.JSON_IETF:
+                context.abort(grpc.StatusCode.NOT_FOUND, f"No valid entry found for path {path}")
             names = [elem.name for elem in (*request.prefix.elem, *path.elem)]
             if request.prefix.target in DATABASES:
                 database, place = request.prefix.target, names
@@ -54,16 +57,18 @@ class SonicGnmi(gnmi_pb2_grpc.gNMIServicer):  # type: ignore[misc]
                 database, place = names[0], names[2:]
             value = self._read(DATABASES[database], *(name.replace("~1", "/") for name in place))
             if not value:
-                context.abort(grpc.StatusCode.NOT_FOUND, f"Get failed: {'/'.join(names)}")
+                context.abort(grpc.StatusCode.NOT_FOUND, f"No valid entry found for path {path}")
             val = pb.TypedValue(json_ietf_val=json.dumps(value).encode())
             found.append(pb.Notification(update=[pb.Update(path=path, val=val)]))
         return pb.GetResponse(notification=found)
 
     def Set(self, request: pb.SetRequest, context: grpc.ServicerContext) -> pb.SetResponse:
-        if ROLE not in self._client(context):
-            context.abort(grpc.StatusCode.PERMISSION_DENIED, "does not have access")
-        if request.extension or request.prefix.target:
-            context.abort(grpc.StatusCode.UNIMPLEMENTED, "the stand-in knows neither extensions nor a target here")
+        roles = self._client(context)
+        if not (request.delete or request.replace or request.update):
+            context.abort(grpc.StatusCode.UNIMPLEMENTED, "Translib write is disabled")
+        if ROLE not in roles:
+            said = f" does not have access, target gnmi_config_db, role {','.join(roles)}"
+            context.abort(grpc.StatusCode.UNKNOWN, said)
         with self._one:
             self.sets.append(request)
             before = {table: self._read(CONFIG, table) for table in self._tables()}
@@ -73,7 +78,7 @@ class SonicGnmi(gnmi_pb2_grpc.gNMIServicer):  # type: ignore[misc]
             for one in request.replace:
                 place = self._place(request, one.path, context)
                 if self._at(after, place) is None:
-                    context.abort(grpc.StatusCode.UNKNOWN, f"Error: Invalid entry {'/'.join(place)}")
+                    context.abort(grpc.StatusCode.UNKNOWN, f"Invalid database {place[0]} -> {before}")
                 self._put(after, place, self._value(one, context), context)
             for one in request.update:
                 self._put(after, self._place(request, one.path, context), self._value(one, context), context)
@@ -83,14 +88,13 @@ class SonicGnmi(gnmi_pb2_grpc.gNMIServicer):  # type: ignore[misc]
     def _patch(self, before: Json, after: Json, context: grpc.ServicerContext) -> None:
         keys = {(table, key) for rows in (before, after) for table, entries in rows.items() for key in entries}
         changed = [k for k in sorted(keys) if before.get(k[0], {}).get(k[1]) != after.get(k[0], {}).get(k[1])]
+        if not all(after.values()) or {table for table, _ in changed} - {*WITH_YANG}:
+            context.abort(grpc.StatusCode.UNKNOWN, "Error: Failed to apply patch on the following scopes:")
         try:
-            if any(not entries for entries in after.values()):
-                raise QclimbError("empty tables are not allowed in ConfigDb")
-            if odd := {table for table, _ in changed} - {*WITH_YANG}:
-                raise QclimbError(f"changes to tables without YANG models: {sorted(odd)}")
             validate_config_db(after)
-        except QclimbError as error:
-            context.abort(grpc.StatusCode.UNKNOWN, f"Error: Failed to apply patch on the following scopes: {error}")
+        except QclimbError:
+            said = f"Error: Validate json patch: {changed} failed due to: Data Loading Failed"
+            context.abort(grpc.StatusCode.UNKNOWN, said)
         config = self.server.db(CONFIG)
         for count, (table, key) in enumerate(changed):
             if count >= self.fails_after:
@@ -112,7 +116,7 @@ class SonicGnmi(gnmi_pb2_grpc.gNMIServicer):  # type: ignore[misc]
         (name,) = context.auth_context()["x509_common_name"]
         row = self.server.db(CONFIG).hgetall(f"GNMI_CLIENT_CERT|{name.decode()}")
         if not row:
-            context.abort(grpc.StatusCode.UNAUTHENTICATED, "Invalid cert cname")
+            context.abort(grpc.StatusCode.UNAUTHENTICATED, "Unauthenticated")
         return [role.strip() for role in row.get("role@", "").split(",")]
 
     def _check_origin(self, prefix: pb.Path, path: pb.Path, context: grpc.ServicerContext) -> None:
@@ -123,12 +127,13 @@ class SonicGnmi(gnmi_pb2_grpc.gNMIServicer):  # type: ignore[misc]
         self._check_origin(request.prefix, path, context)
         names = [elem.name for elem in (*request.prefix.elem, *path.elem)]
         if names[0] != "CONFIG_DB":
-            context.abort(grpc.StatusCode.UNIMPLEMENTED, f"Set RPC does not support {names[0]}")
+            said = f" does not have write access, target gnmi_{names[0].lower()}"
+            context.abort(grpc.StatusCode.UNKNOWN, said)
         return [name.replace("~1", "/").replace("~0", "~") for name in names[2:]]
 
     def _value(self, update: pb.Update, context: grpc.ServicerContext) -> Any:
         if update.val.WhichOneof("value") != "json_ietf_val":
-            context.abort(grpc.StatusCode.UNKNOWN, "Error: Fail to parse")
+            context.abort(grpc.StatusCode.UNKNOWN, "Fail to parse ")
         return json.loads(update.val.json_ietf_val)
 
     def _at(self, tree: Any, place: list[str]) -> Any:
@@ -137,6 +142,8 @@ class SonicGnmi(gnmi_pb2_grpc.gNMIServicer):  # type: ignore[misc]
         return tree
 
     def _put(self, tree: Json, place: list[str], value: Any, context: grpc.ServicerContext) -> None:
+        if len(place) == 2:
+            tree.setdefault(place[0], {})
         above = self._at(tree, place[:-1])
         if above is None:  # a JSON pointer into nothing
             context.abort(grpc.StatusCode.UNKNOWN, f"Error: member {place[-2]!r} not found in the document")

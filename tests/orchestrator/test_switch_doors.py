@@ -188,13 +188,13 @@ def test_a_patch_that_breaks_half_way_may_have_changed_the_switch_which_takes_no
 
 
 def test_a_role_that_may_not_write_and_an_intent_that_the_switch_refuses_say_so(
-    fleet: Fleet, sonic: tuple[Switch, SonicGnmi], server: Redis, monkeypatch: pytest.MonkeyPatch
+    fleet: Fleet, sonic: tuple[Switch, SonicGnmi], server: Redis
 ) -> None:
-    monkeypatch.setattr(sonic_door, "APPLIED_S", 3.0)
     switch, _ = sonic
     with fleet.at(switch) as door, refused(changed=True) as error:
-        door.apply(SwitchIntent(5, "enabled", (QueueClass(0, 47, 7),), ports=("Ethernet99",)), 0)
+        door.apply(SwitchIntent(5, "enabled", (QueueClass(0, 47, 7),), ports=("Ethernet99",)), DEADLINE_S)
     assert "expected 5; it says: port 'Ethernet99' is not in the table PORT" in str(error.value)
+    assert " after " not in str(error.value)  # as soon as the switch says so
     server.db(CONFIG).hset("GNMI_CLIENT_CERT|orchestrator", "role@", "gnmi_config_db_readonly")
     try:
         with fleet.at(switch) as door, refused(changed=True) as error:
@@ -216,6 +216,20 @@ def test_a_server_that_is_neither_is_named(fleet: Fleet, server: Redis, pki: Pat
         with refused(changed=False) as error, reached:
             pass
     assert "serves the models openconfig-interfaces, expected qclimb or sonic-db" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("status", "why"),
+    [
+        ({}, ""),
+        ({"desired_generation": "5", "last_error": "no such port"}, "no such port"),
+        ({"desired_generation": "4", "last_error": "no such port"}, ""),  # of the intent before
+        ({"desired_generation": "5", "last_error": "waiting for the ASIC: Ethernet0"}, ""),
+        ({"desired_generation": "5", "applied_generation": "5"}, ""),
+    ],
+)
+def test_a_switch_refuses_what_it_says_an_error_of_that_is_no_waiting(status: dict[str, str], why: str) -> None:
+    assert sonic_door.refusal(status, 5) == why
 
 
 # Rows as operations
