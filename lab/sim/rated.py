@@ -71,7 +71,8 @@ class Pdq(Rated):
     suppressed_probing_rtts: float = 0.2
     """X: a paused flow asks again after so many round trips for each that is more critical; 0: after one."""
     dampening_rtts: float = 1.0
-    """Between two acceptances of paused flows; the paper states no value."""
+    """Between two acceptances of paused flows at most, and no longer than the first of them takes at its full rate; the
+    paper states no value."""
     list_flows: int = 1_000_000
     """M: a link remembers at most so many flows, and never more than twice as many as are sending; 0: only that."""
     criticality: str = "size"

@@ -86,6 +86,15 @@ def test_a_burst_of_short_flows_preempts_a_long_one_which_then_goes_on():
     assert 1_600 < late_us < 6_000  # 1.7 ms of the others' bytes
 
 
+def test_a_link_begins_more_short_flows_than_one_a_round_trip():
+    n, round_trip_us, between_us = 300, 8 * 25.1, 150
+    starts = np.cumsum(np.random.default_rng(3).exponential(between_us * 1e6, n))
+    one_rack = FlowList(
+        starts.astype(np.int64), np.full(n, 1460, np.int64), np.arange(n) % 3, 3 + np.arange(n) % 3
+    )  # of a packet each, over one uplink that is busy 8 % of the time
+    assert over("pdq", one_rack, TREE, checked=False).fct_us.max() < 10 * round_trip_us
+
+
 @pytest.mark.parametrize("scheme", [*RATED, "mpdq", FLOW_LEVEL["flow-pdq"]])
 def test_where_a_round_trip_is_shorter_than_a_packet_flows_end(scheme):
     """Under PDQ none did: a rate below a packet a round trip is none, and here that was the whole link."""

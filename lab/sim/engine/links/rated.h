@@ -26,7 +26,8 @@ struct RatedPart {
 	uint32_t counted_at = 0; /* a bit a link that counts it */
 	uint32_t path[MAX_HOPS] = {}; /* the links of its data, as its packets found them */
 	uint32_t paused_by = 0; /* the link that pauses it, from 1; 0: none does */
-	Time stopped_at = -1; /* when its own host's link last paused it, which its sender knows at once */
+	bool is_whole = true; /* else one of several parts of a flow, which take turns and hear of it by ACKs */
+	Time stopped_at = -1; /* when its own host's link last paused it; the sender of a whole flow knows at once */
 };
 
 struct RatedPacket : Packet {
@@ -115,7 +116,7 @@ template <class Rule> class RatedLinks
 		if (!packet->to_sender) {
 			flow.path[packet->hop] = at;
 			rules_[at].out(*packet, flow, now, queue.bytes());
-			if (!packet->hop && packet->type == Type::DATA && packet->paused_by) {
+			if (flow.is_whole && !packet->hop && packet->type == Type::DATA && packet->paused_by) {
 				flow.paused_by = packet->paused_by;
 				flow.stopped_at = now;
 			}

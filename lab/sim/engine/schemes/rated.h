@@ -82,6 +82,7 @@ template <class Rule, uint32_t PARTS = 1> class Rated
 		flow.news_at = flow.paused_since = network_.now;
 		for (uint32_t n = 0; n < parts_; n++) {
 			flow.parts[n].id = flow.index * parts_ + n;
+			flow.parts[n].is_whole = parts_ == 1;
 			flow.parts[n].rtt = rtt_ps_;
 			send_header(flow, n, Type::PROBE);
 		}
@@ -116,7 +117,7 @@ template <class Rule, uint32_t PARTS = 1> class Rated
 		part.answered_at = std::max(part.answered_at, ack->sent);
 		part.rtt += (network_.now - ack->sent - part.rtt) / 8;
 		part.least_rtt = std::min(part.least_rtt, network_.now - ack->sent);
-		if (parts_ > 1 || ack->sent > part.stopped_at) {
+		if (ack->sent > part.stopped_at) {
 			part.rate = ack->rate;
 			part.paused_by = ack->paused_by;
 			part.probe_gap = ack->probe_gap;
@@ -310,7 +311,7 @@ template <class Rule, uint32_t PARTS = 1> class Rated
 		flow.parts[part].data_at = network_.now;
 		flow.next++;
 		network_.launch(packet);
-		if (parts_ == 1 && flow.parts[part].stopped_at == network_.now) {
+		if (flow.parts[part].stopped_at == network_.now) {
 			flow.parts[part].rate = 0;
 			mind_pause(flow);
 		}
