@@ -306,24 +306,19 @@ class Switch:
             left_s = self.quiet.left_s()
             if self.board.is_known and self._waiting.follows(not left_s, self._confirming.is_due):
                 self.follow()
-            if self._written is None or not self.board.is_known:
+            done = self._written
+            if done is None or not self.board.is_known:
                 return left_s or self._asic.due_in_s()
-            has_news = self._steers() | self._guard.look_if_due(
-                self._written.intent, self._written.ports, self._written.rows
-            )
+            has_news = self._steers() | self._guard.look_if_due(done.intent, done.ports, done.rows)
             if self._waiting.is_held:
                 if has_news:
                     self._tell_again()
                 return min(left_s or 1.0, self._steerer.due_in_s() if self._steerer else 1.0)
-            if self._asic.look_if_due(self._written.rows) | has_news:
-                tell = self._judge if self._waiting.is_told_by_the_asic else self._tell_again
-                tell()
-            has_rest = self._written.planned.is_partial and not self._asic.progress.waits
-            if (
-                self._waiting.is_told_by_the_asic
-                and not left_s
-                and (has_rest or self._asic.has_more(self._written.rows))
-            ):
+            is_told = self._waiting.is_told_by_the_asic
+            if self._asic.look_if_due(done.rows) | has_news:
+                (self._judge if is_told else self._tell_again)()
+            has_rest = done.planned.is_partial and not self._asic.progress.waits
+            if is_told and not left_s and (has_rest or self._asic.has_more(done.rows)):
                 self.follow()
             return min(self._asic.due_in_s(), self._steerer.due_in_s() if self._steerer else float("inf"))
 
