@@ -195,6 +195,7 @@ class Optax:
     only: tuple[str, ...] = setting(OPTAX_FIGURES, "Which of the figures.", Names(OPTAX_FIGURES))
     quick: bool = setting(False, "A minute: the base case, two runs.")
     rate_mbps: int = setting(100, "Of the receiver's port.", click.IntRange(1, 500))
+    by: tuple[Scheduler, ...] = by()
     stored: bool = stored()
     prefix: str = prefix("ox")
     folder: Path = results("lab-results/optax")

@@ -7,10 +7,12 @@ report. Rates are the lab's: one port of 100 Mb/s instead of 10 Gb/s.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from lab.run.optax.tasks import Task
+from lab.scheduler import Scheduler
+from lab.workload.schemes import name_by
 
 KB, MB = 1024, 1024 * 1024
 PORT_BYTES_PER_S = 100e6 / 8 * 1448 / 1514
@@ -29,6 +31,7 @@ MIXES = {
 SHORT_BYTES, LONG_BYTES, NARROW, WIDE = 128 * KB, 2 * MB, 2, 8
 MIX_TASKS = 20
 ARRIVALS, ARRIVAL_FLOW_BYTES = 40, 64 * KB
+BY_KERNEL = name_by("optax", "kernel")
 
 
 @dataclass(frozen=True)
@@ -80,6 +83,13 @@ class Point:
             tasks.append(Task(at, width, size, self.mode, "small" if size == SHORT_BYTES else "large"))
             at += draw.expovariate(1 / gap_s)
         return tasks
+
+
+def scheduled(point: Point, by: Sequence[Scheduler]) -> Point:
+    """The point under the schemes that these schedule, beside fair sharing. The kernel mode has OPTAX alone: it does
+    not learn a rate, and the senders' priorities are the library's here."""
+    schemes = point.schemes if "library" in by else point.schemes[:1]
+    return replace(point, schemes=schemes + (BY_KERNEL,) * ("kernel" in by and "optax" in point.schemes))
 
 
 FAIR_AND_OPTAX = ("fair", "optax")

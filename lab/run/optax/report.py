@@ -14,7 +14,7 @@ from lab.experiment.claims import AtLeast, AtMost, Need, NotWorse, judge
 from lab.experiment.intervals import over_runs
 from lab.experiment.page import table
 from lab.experiment.plots import colours, svg_of
-from lab.run.optax.points import Point
+from lab.run.optax.points import BY_KERNEL, Point
 from lab.run.optax.run import BlocksFound, Found, run_all_blocks, run_optax
 from lab.run.optax.tasks import Result
 from lab.run.settings import Optax
@@ -89,6 +89,11 @@ def said(claim: str, need: Need, seen: Sequence[float], digits: int = 2) -> str:
     return f"- **{judge(need, [found])}**: {claim} ({found.text(digits)})"
 
 
+def judged(runs: Mapping[str, Sequence[Result]]) -> list[str]:
+    """The schemes of which the claims are: OPTAX, by what schedules."""
+    return [scheme for scheme in ("optax", BY_KERNEL) if scheme in runs]
+
+
 def _base(by_point: Mapping[Point, Mapping[str, Sequence[Result]]]) -> str:
     lines, claims = [], []
     for point, runs in by_point.items():
@@ -105,11 +110,12 @@ def _base(by_point: Mapping[Point, Mapping[str, Sequence[Result]]]) -> str:
                     f"{mean(result.idle_share for result in runs[scheme]):.0%}",
                 ]
             )
-        if "optax" in runs:
-            claim = f"{point.x}: mean task completion at least {WANTED_GAIN} times better than fair sharing"
-            claims.append(said(claim, AtLeast(WANTED_GAIN), single_gains(runs, "optax")))
-            spans = [ours.makespan_s / fair.makespan_s for ours, fair in zip(runs["optax"], runs["fair"], strict=True)]
-            claims.append(said(f"{point.x}: makespan within 2 %", AtMost(WANTED_MAKESPAN), spans, 3))
+        for scheme in judged(runs):
+            case = f"{point.x}, {scheme}"
+            claim = f"{case}: mean task completion at least {WANTED_GAIN} times better than fair sharing"
+            claims.append(said(claim, AtLeast(WANTED_GAIN), single_gains(runs, scheme)))
+            spans = [ours.makespan_s / fair.makespan_s for ours, fair in zip(runs[scheme], runs["fair"], strict=True)]
+            claims.append(said(f"{case}: makespan within 2 %", AtMost(WANTED_MAKESPAN), spans, 3))
     head = ["application", "scheme", "runs", "mean ms", "gain", "single runs", "makespan / fair", "CPU idle"]
     return table(head, lines) + "\n\n" + "\n".join(claims)
 
@@ -133,11 +139,13 @@ def _bulk(by_point: Mapping[Point, Mapping[str, Sequence[Result]]]) -> str:
                     f"{completion_s(results, 'large'):.2f}",
                 ]
             )
-            if scheme == "optax":
-                claim = "the large flow is back at its rate (90 % of before) within 1 s after the small tasks"
+            if scheme in judged(runs):
+                claim = (
+                    f"{scheme}: the large flow is back at its rate (90 % of before) within 1 s after the small tasks"
+                )
                 claims.append(said(claim, AtLeast(WANTED_BULK), [rate[2] / rate[0] for rate in rates]))
                 gains = single_gains(runs, scheme)
-                claims.append(said(f"tasks gain at least {WANTED_BESIDE}", AtLeast(WANTED_BESIDE), gains))
+                claims.append(said(f"{scheme}: tasks gain at least {WANTED_BESIDE}", AtLeast(WANTED_BESIDE), gains))
     head = [
         "scheme",
         "runs",
@@ -160,9 +168,10 @@ def _slow(by_point: Mapping[Point, Mapping[str, Sequence[Result]]]) -> str:
             lines.append(
                 [scheme, str(len(results)), *each, f"{gain(runs, scheme):.2f}", f"{makespan(runs, scheme):.3f}"]
             )
-        if "optax" in runs:
-            later = [1 / each for each in single_gains(runs, "optax")]
-            claims.append(said("those behind the slow head are no later than with fair sharing", NotWorse(), later))
+        for scheme in judged(runs):
+            later = [1 / each for each in single_gains(runs, scheme)]
+            claim = f"{scheme}: those behind the slow head are no later than with fair sharing"
+            claims.append(said(claim, NotWorse(), later))
     head = ["scheme", "runs", "behind, mean ms", "the slow one ms", "gain of those behind", "makespan / fair"]
     return table(head, lines) + "\n\n" + "\n".join(claims)
 
@@ -170,17 +179,19 @@ def _slow(by_point: Mapping[Point, Mapping[str, Sequence[Result]]]) -> str:
 def _gains(by_point: Mapping[Point, Mapping[str, Sequence[Result]]]) -> str:
     lines = []
     for point, runs in by_point.items():
-        lines.append(
-            [
-                point.x,
-                str(len(runs["optax"])),
-                *(f"{completion_s(runs[scheme]) * 1e3:.0f}" for scheme in ("fair", "optax")),
-                f"{gain(runs, 'optax'):.2f}",
-                spread(runs, "optax"),
-                f"{makespan(runs, 'optax'):.3f}",
-            ]
-        )
-    return table(["point", "runs", "fair ms", "OPTAX ms", "gain", "single runs", "makespan / fair"], lines)
+        for name in judged(runs):
+            lines.append(
+                [
+                    point.x,
+                    name,
+                    str(len(runs[name])),
+                    *(f"{completion_s(runs[scheme]) * 1e3:.0f}" for scheme in ("fair", name)),
+                    f"{gain(runs, name):.2f}",
+                    spread(runs, name),
+                    f"{makespan(runs, name):.3f}",
+                ]
+            )
+    return table(["point", "scheme", "runs", "fair ms", "OPTAX ms", "gain", "single runs", "makespan / fair"], lines)
 
 
 def _mixes(by_point: Mapping[Point, Mapping[str, Sequence[Result]]]) -> str:

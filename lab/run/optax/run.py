@@ -17,13 +17,14 @@ from lab.experiment.passes import Pass, Run, interleaved, measure
 from lab.experiment.store import Store, as_json, key_of
 from lab.experiment.terminal import Progress, Teller
 from lab.fabric import FabricError
-from lab.fabric.machine import library
+from lab.fabric.machine import library, tagger_objects
 from lab.fabric.star import Star, up
 from lab.run.optax.blocks import BLOCK_POINTS, BlockResult, disks, run_blocks
 from lab.run.optax.blocks import programs as block_programs
-from lab.run.optax.points import Point, points
+from lab.run.optax.points import Point, points, scheduled
 from lab.run.optax.tasks import Result, Scheme, build_application, run, senders
 from lab.run.settings import Optax
+from lab.workload.schemes import by_of, name_by
 
 SMALL_COFLOW_BYTES = 1 << 20
 EARLY_BYTES = 64 << 10
@@ -58,6 +59,7 @@ def schemes(settings: Optax) -> dict[str, Scheme]:
             Scheme("fair"),
             Scheme("observe", True, observe, observe),
             Scheme("optax", True, observe | told, observe),
+            Scheme(name_by("optax", "kernel"), policy=_two_priorities(SMALL_COFLOW_BYTES, optax=True)),
             Scheme("optax-learned", True, observe | {"QCLIMB_OPTAX": "on"}, observe),
             Scheme("priority", True, marks, marks),
             Scheme("optax-priority", True, marks | told, marks),
@@ -70,9 +72,13 @@ def schemes(settings: Optax) -> dict[str, Scheme]:
 def _policy(settings: Optax, threshold_bytes: int) -> str:
     path = settings.folder.resolve() / f"priority-{threshold_bytes}.policy"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(encode_policy(Policy(1, Mode.PIAS, (threshold_bytes,), (FIRST_DSCP, LAST_DSCP), 0)))
+    path.write_bytes(encode_policy(_two_priorities(threshold_bytes)))
     path.chmod(0o644)
     return str(path)
+
+
+def _two_priorities(threshold_bytes: int, optax: bool = False) -> Policy:
+    return Policy(1, Mode.PIAS, (threshold_bytes,), (FIRST_DSCP, LAST_DSCP), 0, optax=optax)
 
 
 def star_of(settings: Optax, is_split: bool) -> Star:
@@ -111,17 +117,21 @@ Found = dict[Point, dict[str, list[Result]]]
 def run_optax(settings: Optax, console: Console) -> Found:
     """Measures what is missing; of each point what was measured under all its schemes, run by run."""
     known, at_most = schemes(settings), max(runs_of(settings, figure) for figure in (*RUNS, "others"))
-    figures = [point for point in points() if point.figure in only(settings)]
+    asked = [scheduled(point, settings.by) for point in points() if point.figure in only(settings)]
+    figures = [point for point in asked if len(point.schemes) > 1]
     wanted = [
         Pass(point, scheme, number, f"{point.figure} {point.x}, {scheme}, run {number + 1}")
         for point, scheme, number in interleaved([(point, point.schemes) for point in figures], range(at_most))
         if number < runs_of(settings, point.figure)
     ]
-    programs = [_digest(build_application()), _digest(library())]
+    programs = {"library": [_digest(library())], "kernel": []}
+    if "kernel" in settings.by:
+        programs["kernel"] = [_digest(path) for path in tagger_objects()]
+    bare = [_digest(build_application())]
 
     def name(one: Pass[Point]) -> str:
         tasks = [asdict(task) for task in one.point.tasks(one.repeat)]
-        used = programs[:1] if one.scheme == "fair" else programs
+        used = bare if one.scheme == "fair" else bare + programs[by_of(one.scheme)]
         return key([one.repeat, one.scheme, tasks, described(star_of(settings, has_two_queues(one))), used])
 
     @contextmanager
@@ -146,7 +156,7 @@ BlocksFound = dict[str, dict[str, list[BlockResult]]]
 
 def run_all_blocks(settings: Optax, console: Console) -> BlocksFound:
     """Figures 15 and 16, where they are wanted: measures what is missing."""
-    if BLOCKS not in only(settings):
+    if BLOCKS not in only(settings) or "library" not in settings.by:
         return {}
     known, star = schemes(settings), star_of(settings, is_split=True)
     used = [_digest(path) for path in [*block_programs(), library()]]

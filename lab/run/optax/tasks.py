@@ -12,10 +12,13 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
+from qclimb.policy import Policy
+
 from lab.build import make
 from lab.fabric import FabricError
 from lab.fabric.machine import cpu_now, library
 from lab.fabric.star import Star
+from lab.run.optax.kernel import Join, served
 
 APP = Path(__file__).parents[1] / "programs" / "optax"
 PORT = 7100
@@ -39,12 +42,15 @@ class Task:
 
 @dataclass(frozen=True)
 class Scheme:
-    """How the applications run: bare, or under libqclimb.so with these variables at receivers and at senders."""
+    """How the applications run: bare, under libqclimb.so with these variables at receivers and at senders, or bare with
+    hostd's kernel mode at the receiver."""
 
     name: str
     library: bool = False
     receiver: Mapping[str, str] = field(default_factory=dict)
     sender: Mapping[str, str] = field(default_factory=dict)
+    policy: Policy | None = None
+    """By which the kernel mode serves the receiver's programs; None: it is not there."""
 
 
 @dataclass(frozen=True)
@@ -144,6 +150,11 @@ def run(star: Star, scheme: Scheme, tasks: Sequence[Task]) -> Result:
     Raises:
         FabricError: a task failed or did not end.
     """
+    with served(star, scheme.policy) as join:
+        return _run(star, scheme, tasks, join)
+
+
+def _run(star: Star, scheme: Scheme, tasks: Sequence[Task], join: Join) -> Result:
     program = str(build_application())
     lead_s = LEAD_S + 0.02 * len(tasks)
     start_ns = time.monotonic_ns() + int(lead_s * 1e9)
@@ -159,7 +170,7 @@ def run(star: Star, scheme: Scheme, tasks: Sequence[Task]) -> Result:
             argv = [program, "fetch", task.mode, str(at_ns), asked, *from_]
             running.append(
                 subprocess.Popen(
-                    star.argv(star.receiver, argv, environment),
+                    join(star.argv(star.receiver, argv, environment)),
                     stdout=subprocess.PIPE,
                     stderr=subprocess.PIPE,
                     text=True,

@@ -6,11 +6,12 @@ from dataclasses import replace
 import pytest
 
 from lab.fabric import FabricError, netns
+from lab.fabric.cgroups import path_of
 from lab.fabric.star import build, up
 from lab.run.optax.blocks import BlockResult, Blocks, disks, programs, run_blocks
-from lab.run.optax.points import KB, MIXES, Point, points
+from lab.run.optax.points import KB, MIXES, Point, points, scheduled
 from lab.run.optax.report import bulk_rates, gain, number_of, write_report
-from lab.run.optax.run import described, key, star_of
+from lab.run.optax.run import described, key, schemes, star_of
 from lab.run.optax.tasks import Done, Result, Scheme, Task, run, senders
 from lab.run.settings import Optax
 
@@ -67,6 +68,26 @@ def test_a_figure_says_how_often_its_points_were_measured(tmp_path):
     assert [number_of(runs) for runs in ([1], [2, 2], [1, 4])] == ["1 run", "2 runs", "1 to 4 runs"]
 
 
+def test_the_kernel_mode_stands_beside_fair_sharing_wherever_optax_does():
+    both, alone = (
+        {(point.figure, point.x): scheduled(point, by).schemes for point in points()}
+        for by in (("library", "kernel"), ("kernel",))
+    )
+    assert both["base", "threads"] == ("fair", "observe", "optax", "optax-learned", "optax-by-kernel")
+    assert alone["base", "threads"] == alone["fig12", "0.5"] == ("fair", "optax-by-kernel")
+    assert alone["fig13", "Normal"] == ("fair",)
+    assert scheduled(next(points()), ("library",)) == next(points())
+
+
+def test_each_way_to_schedule_is_judged_by_itself(tmp_path):
+    point = Point("base", "threads", ("fair", "optax", "optax-by-kernel"), "tasks", (4, 8, 256 * KB))
+    slow, quick = 2 * [result(0.6, 0.7)], 2 * [result(0.2, 0.7)]
+    page = write_report({point: {"fair": slow, "optax": quick, "optax-by-kernel": slow}}, tmp_path / "page.md", "")
+    gains = [line for line in page.splitlines() if "at least 1.3" in line]
+    assert "**holds**: threads, optax:" in gains[0]
+    assert "**does not hold**: threads, optax-by-kernel:" in gains[1]
+
+
 def test_a_slow_task_asks_its_senders_for_their_pace():
     (point,) = [point for point in points() if point.figure == "slow"]
     first, *others = point.tasks(0)
@@ -95,6 +116,25 @@ def test_a_plan_has_a_port_of_one_queue_or_of_two_by_dscp():
     assert not any("u32" in line for line in lines)
     lines = [command.line for command in build(two, "htb")]
     assert sum("u32" in line for line in lines) == 1
+
+
+@pytest.mark.fabric
+def test_tasks_are_complete_with_the_kernel_mode_at_the_receiver_and_nothing_stays(tmp_path):
+    if os.geteuid() != 0:
+        pytest.skip("needs root: makes network namespaces")
+    place, scheme = star(f"ok{os.getpid()}"), schemes(Optax(folder=tmp_path))["optax-by-kernel"]
+    assert scheme.policy.optax and not scheme.library
+    try:
+        with up(place), senders(place, scheme):
+            found = run(
+                place, scheme, [Task(0.001 * n, 4, 64 * KB) for n in range(3)]
+            )  # raises where a byte is missing
+            assert len(found.done) == 3
+            assert not path_of(place.prefix).exists()
+    except FabricError as error:
+        if any(words in str(error) for words in ("missing", "neither ets nor HTB", "cgroup", "kernel mode")):
+            pytest.skip(str(error))
+        raise
 
 
 @pytest.mark.fabric

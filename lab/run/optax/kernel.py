@@ -1,0 +1,59 @@
+"""Receive windows by the kernel mode at a star's receiver: its programs run without the library, in a cgroup."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from qclimb.policy import Policy
+
+from hostlib.hostd.kernel import KernelMode
+from hostlib.hostd.kernel import remove as remove_kernel_mode
+from hostlib.hostd.place import Place
+from hostlib.hostd.scope import Scope
+from hostlib.hostd.tagger import Tagger, mount_bpf, remove
+from lab.fabric import FabricError
+from lab.fabric.cgroups import cgroup, joined
+from lab.fabric.netns import entered
+from lab.fabric.star import HOST_DEVICE, Star
+
+Join = Callable[[list[str]], list[str]]
+"""Makes a command one that runs where the kernel mode serves, if anywhere."""
+
+
+@contextmanager
+def served(star: Star, policy: Policy | None) -> Iterator[Join]:
+    """The kernel mode at the receiver while the block runs, by this policy; None: nothing is loaded.
+
+    Raises: FabricError: the kernel refused it; says why.
+    """
+    if policy is None:
+        yield lambda argv: argv
+        return
+    with ExitStack() as stack:
+        group = stack.enter_context(cgroup(star.prefix))
+        place = Place(Path(stack.enter_context(TemporaryDirectory())))
+        pins = place.directory / "bpf"
+        mount_bpf(pins)
+        stack.callback(subprocess.run, ["umount", "-l", str(pins)], check=True)
+        tagger = Tagger(place, (HOST_DEVICE,), cgroups=(group,))
+        kernel = KernelMode(place, Scope((group,)), tagger)
+        netns = star.netns(star.receiver)
+        stack.callback(_take_away, netns, place, kernel)
+        with entered(netns):
+            tagger.follow(policy)
+            kernel.follow(policy)
+        if tagger.problem or kernel.problem:
+            raise FabricError(f"the kernel mode at {netns}: {tagger.problem or kernel.problem}")
+        yield partial(joined, group=group)
+
+
+def _take_away(netns: str, place: Place, kernel: KernelMode) -> None:
+    kernel.close()
+    with entered(netns):
+        remove_kernel_mode(place.directory / "bpf")
+        remove(place)
