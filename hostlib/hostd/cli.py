@@ -62,12 +62,6 @@ Example:
     help="Mark packets in the kernel as they leave by this device (root; docs/design/tagger.md).",
 )
 @click.option(
-    "--tagger-filter/--no-tagger-filter",
-    default=True,
-    show_default=True,
-    help="Hide the SACKs of what was only overtaken.",
-)
-@click.option(
     "--kernel",
     metavar="CGROUP",
     multiple=True,
@@ -92,7 +86,6 @@ def main(
     poll_interval_s: float,
     quickack_dev: tuple[str, ...],
     tagger_dev: tuple[str, ...],
-    tagger_filter: bool,
     kernel: tuple[Path, ...],
     kernel_port: tuple[int, ...],
 ) -> None:
@@ -110,7 +103,7 @@ def main(
     try:
         serve(
             *(name, orchestrator, ca, token_file, run_dir, poll_interval_s),
-            *(quickack_dev, tagger_dev, tagger_filter, Scope(kernel, kernel_port)),
+            *(quickack_dev, tagger_dev, Scope(kernel, kernel_port)),
         )
     except QclimbError as error:
         raise Refused(str(error)) from None
@@ -125,7 +118,6 @@ def serve(
     poll_interval_s: float,
     quickack_devices: tuple[str, ...],
     tagger_devices: tuple[str, ...],
-    use_filter: bool,
     scope: Scope,
 ) -> None:
     """Runs the daemon until SIGTERM."""
@@ -144,7 +136,7 @@ def serve(
     state = State(name=name, orchestrator=url, pid=os.getpid(), started_at=time.time(), poll_interval_s=poll_interval_s)
     state.quickack = "; ".join(_quickack(device) for device in quickack_devices)
     try:
-        tagger = Tagger(place, tagger_devices, use_filter=use_filter, cgroups=scope.cgroups)
+        tagger = Tagger(place, tagger_devices, cgroups=scope.cgroups)
         Daemon(place, door, state, tagger, KernelMode(place, scope, tagger)).run()
     finally:
         os.close(lock)
