@@ -164,9 +164,9 @@ def _keys(node: Node, elem: Any, elems: list[Any]) -> tuple[str, ...] | None:
     if not elem.key:
         return None
     given = {name.partition(":")[2] or name: value for name, value in elem.key.items()}
-    if set(given) != set(node.keys):
+    if len(given) != len(elem.key) or set(given) != set(node.keys):
         raise invalid(
-            f"{raw_text(elems)}: list {elem.name!r} has keys {', '.join(node.keys)}, got {', '.join(sorted(given))}"
+            f"{raw_text(elems)}: list {elem.name!r} has keys {', '.join(node.keys)}, got {', '.join(sorted(elem.key))}"
         )
     return tuple(canonical_key(node.children[name], given[name]) for name in node.keys)
 

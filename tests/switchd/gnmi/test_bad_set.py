@@ -66,6 +66,7 @@ BAD: dict[str, tuple[pb.SetRequest, str, str]] = {
     "a list without keys": (one("/qclimb/classes/class", ietf([])), "INVALID_ARGUMENT", "/qclimb/classes/class: a replace or an update needs every list key"),
     "a wildcard": (one("/qclimb/classes/class[priority=*]", ietf({})), "INVALID_ARGUMENT", "without wildcards"),
     "a key of another name": (one("/qclimb/classes/class[name=0]", ietf({})), "INVALID_ARGUMENT", "/qclimb/classes/class[name=0]: list 'class' has keys priority, got name"),
+    "a key by both its names": (one("/qclimb/classes/class[priority=0][qclimb:priority=1]", ietf({})), "INVALID_ARGUMENT", "list 'class' has keys priority, got priority, qclimb:priority"),
     "a key where no list is": (one("/qclimb[name=0]", ietf({})), "INVALID_ARGUMENT", "'qclimb' is no list"),
     "a path that the schema has not": (one("/qclimb/config/colour", ietf(1)), "NOT_FOUND", "/qclimb/config/colour: no 'colour' under /qclimb/config"),
     "a member that the schema has not": (one("/qclimb/config", ietf({"colour": 1})), "NOT_FOUND", "/qclimb/config/colour: no 'colour'"),
