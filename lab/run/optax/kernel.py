@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -25,6 +26,11 @@ Join = Callable[[list[str]], list[str]]
 """Makes a command one that runs where the kernel mode serves, if anywhere."""
 
 
+def name_of(star: Star) -> str:
+    """Of the cgroup: what a killed run left of its own is in nobody's way."""
+    return f"{star.prefix}-{os.getpid()}"
+
+
 @contextmanager
 def served(star: Star, policy: Policy | None) -> Iterator[Join]:
     """The kernel mode at the receiver while the block runs, by this policy; None: nothing is loaded.
@@ -35,7 +41,7 @@ def served(star: Star, policy: Policy | None) -> Iterator[Join]:
         yield lambda argv: argv
         return
     with ExitStack() as stack:
-        group = stack.enter_context(cgroup(star.prefix))
+        group = stack.enter_context(cgroup(name_of(star)))
         place = Place(Path(stack.enter_context(TemporaryDirectory())))
         pins = place.directory / "bpf"
         mount_bpf(pins)

@@ -9,6 +9,7 @@ from lab.fabric import FabricError, netns
 from lab.fabric.cgroups import path_of
 from lab.fabric.star import build, up
 from lab.run.optax.blocks import BlockResult, Blocks, disks, programs, run_blocks
+from lab.run.optax.kernel import name_of
 from lab.run.optax.points import KB, MIXES, Point, points, scheduled
 from lab.run.optax.report import bulk_rates, gain, number_of, write_report
 from lab.run.optax.run import described, key, schemes, star_of
@@ -130,7 +131,7 @@ def test_tasks_are_complete_with_the_kernel_mode_at_the_receiver_and_nothing_sta
                 place, scheme, [Task(0.001 * n, 4, 64 * KB) for n in range(3)]
             )  # raises where a byte is missing
             assert len(found.done) == 3
-            assert not path_of(place.prefix).exists()
+            assert not path_of(name_of(place)).exists()
     except FabricError as error:
         if any(words in str(error) for words in ("missing", "neither ets nor HTB", "cgroup", "kernel mode")):
             pytest.skip(str(error))
