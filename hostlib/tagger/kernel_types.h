@@ -11,7 +11,7 @@
 #define OF_THE_KERNEL __attribute__((preserve_access_index))
 
 struct sock {
-	int unused_here;
+	void *sk_bpf_storage;
 } OF_THE_KERNEL;
 
 struct tcp_sock {

@@ -104,6 +104,7 @@ static __always_inline void serve_first(struct bpf_sock *sk)
 	if (told && !told->now.start && !told->before.start) {
 		told->now.start = UINT64_MAX;
 		told->before.start = TAGGER_BY_KERNEL;
+		told->has_no_order = 1;
 	}
 }
 

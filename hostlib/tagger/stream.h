@@ -26,7 +26,8 @@
 struct stream {
 	uint64_t start; /* position of the flow's first byte */
 	uint64_t asked; /* position at which the application's calls end */
-	uint64_t sendfile_bytes, sendfile_end; /* what the last call asked for; position at which it ends */
+	uint64_t sendfile_bytes, sendfile_end; /* of the last one of several pieces: its count, its end's position */
+	int64_t sendfile_from; /* and where in the file it began */
 	uint64_t message_end; /* position at which the message ends that the bytes announced last; 0: none */
 	uint64_t start_ns, last_write_ns;
 	uint64_t first_write_bytes, start_us, gap_us;
@@ -47,8 +48,9 @@ struct stream {
 	uint8_t waits; /* others go before its process (windows.h) */
 	uint8_t is_clamped;
 	uint8_t is_exact; /* where a message ends, a flow does */
+	uint8_t goes_first; /* at the socket stands no rule: all of it goes first */
 	uint32_t local_number, peer_number; /* the addresses as features */
-	char comm[16];
+	char comm[16] __attribute__((aligned(8)));
 };
 
 struct history_key {
@@ -135,7 +137,7 @@ static __always_inline uint8_t last_priority_of(const struct stream *stream, con
 				  : most < last	       ? most
 						       : last;
 
-	if (policy->mode < QCLIMB_PIAS)
+	if (policy->mode < QCLIMB_PIAS || stream->goes_first)
 		return 0;
 	return (uint8_t)qclimb_priority(policy->threshold_bytes, policy->priorities, &rule.bounds, last, demotion);
 }

@@ -142,11 +142,11 @@ static __always_inline uint64_t hold_ns_of(const struct bpf_tcp_sock *tcp)
 /* A flow that never left priority 0 has nothing that could be overtaken, and no order. */
 static __always_inline uint32_t priority_of(struct __sk_buff *skb, const struct packet *packet,
 					    const struct tagger_policy *rules, struct bpf_sock *sk,
-					    const struct tagger_socket *told, const struct bpf_tcp_sock *tcp)
+					    struct tagger_socket *told, const struct bpf_tcp_sock *tcp)
 {
 	const uint64_t position = position_of(tcp, packet->seq), unacked = tcp->bytes_acked;
 	const uint32_t first = tcp->snd_una - (uint32_t)unacked;
-	struct order *order = bpf_sk_storage_get(&orders, sk, 0, 0);
+	struct order *order = told->has_no_order ? 0 : bpf_sk_storage_get(&orders, sk, 0, 0);
 	uint32_t priority;
 	int is_stalled;
 
@@ -159,6 +159,7 @@ static __always_inline uint32_t priority_of(struct __sk_buff *skb, const struct 
 	priority = priority_at(rules, told, position + middle_of(skb, packet));
 	if (!order && priority) {
 		order = bpf_sk_storage_get(&orders, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+		told->has_no_order = 0;
 		if (order)
 			order_begin(order, first);
 	}
@@ -173,16 +174,21 @@ static __always_inline uint32_t priority_of(struct __sk_buff *skb, const struct 
  * and a FIN has its place in the stream: neither must overtake what comes before.
  */
 static __always_inline void tag(struct __sk_buff *skb, const struct packet *packet, const struct tagger_policy *rules,
-				struct bpf_sock *sk, const struct tagger_socket *told)
+				struct bpf_sock *sk, struct tagger_socket *told)
 {
-	struct bpf_tcp_sock *tcp = bpf_tcp_sock(sk);
 	uint32_t priority = 0;
 	uint8_t dscp = rules->rest_dscp;
 
-	if (!tcp || (told->before.start == TAGGER_BY_KERNEL && packet->dscp))
+	if (told->before.start == TAGGER_BY_KERNEL && packet->dscp)
 		return; /* the application's own DSCP */
 	if (packet->payload_bytes || packet->tcp_flags & TCP_FIN) {
-		priority = priority_of(skb, packet, rules, sk, told, tcp);
+		if (!told->has_no_order || told->now.start != UINT64_MAX) { /* else all goes first, as always before */
+			const struct bpf_tcp_sock *tcp = bpf_tcp_sock(sk);
+
+			if (!tcp)
+				return;
+			priority = priority_of(skb, packet, rules, sk, told, tcp);
+		}
 		dscp = qclimb_dscp_of(rules->dscp, rules->priorities, priority);
 	}
 	mark_as(skb, packet, priority, dscp);
@@ -257,7 +263,7 @@ int egress(struct __sk_buff *skb)
 {
 	const struct tagger_policy *rules = ONLY(&policy);
 	struct bpf_sock *sk = skb->sk, *own = sk ? bpf_sk_fullsock(sk) : 0;
-	const struct tagger_socket *told = own ? bpf_sk_storage_get(&flows, own, 0, 0) : 0;
+	struct tagger_socket *told = own ? bpf_sk_storage_get(&flows, own, 0, 0) : 0;
 	struct packet packet;
 
 	if (!rules || !rules->priorities || skb->ingress_ifindex)

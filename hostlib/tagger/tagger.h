@@ -54,6 +54,7 @@ struct tagger_socket {
 	struct tagger_flow
 		before; /* bytes before now.start that are still to be sent; start UINT64_MAX: there are none */
 	uint64_t asked_bytes; /* of `now`, what the application asked to send so far; less than was sent: not known */
+	uint64_t has_no_order; /* the kernel mode's: it never left priority 0 */
 };
 
 /* IPv4 as v4-mapped IPv6 addresses. */

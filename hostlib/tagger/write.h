@@ -16,9 +16,9 @@
 /* `past`: the history of the flow that ended just now, which is this one's if the same process goes on; 0: not known. */
 static __always_inline void flow_begins(struct stream *stream, uint64_t written, uint64_t now, struct history *past)
 {
-	const uint64_t who = bpf_get_current_pid_tgid();
-	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
-	const uint32_t pid = (uint32_t)(who >> 32);
+	const struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
+	const struct task_struct *leader = task->group_leader;
+	const uint32_t pid = (uint32_t)task->tgid;
 
 	if (!past || pid != stream->pid) {
 		struct history_key key;
@@ -27,10 +27,11 @@ static __always_inline void flow_begins(struct stream *stream, uint64_t written,
 		key = history_key_of(stream);
 		past = bpf_map_lookup_elem(&histories, &key);
 	}
-	BPF_CORE_READ_INTO(&stream->comm, task, group_leader, comm);
+	for (int i = 0; i < (int)sizeof(stream->comm); i += 8) /* in words: each byte would be a load of its own */
+		*(uint64_t *)&stream->comm[i] = *(const uint64_t *)&leader->comm[i];
 	stream->start = written;
 	stream->start_ns = now;
-	stream->start_us = (now - task->group_leader->start_time) / NS_PER_US;
+	stream->start_us = (now - leader->start_time) / NS_PER_US;
 	stream->first_write_bytes = 0;
 	stream->received_from = stream->received;
 	stream->is_open = 1;
@@ -66,16 +67,35 @@ static __always_inline int is_forecast_due(const struct qclimb_policy *policy, c
 	       flow->asked_bytes > policy->threshold_bytes[1];
 }
 
-/* Leaves the flow's rule at the socket, unless the library does, or somebody took the socket from us. */
+/* All that was asked for goes first, so far: most flows are small. */
+static __always_inline int goes_first(const struct qclimb_policy *policy, const struct qclimb_footprint *flow)
+{
+	return !flow->has_forest && !flow->has_length && flow->asked_bytes <= QCLIMB_BURST_BYTES &&
+	       qclimb_demoting_bytes(flow->asked_bytes) < policy->threshold_bytes[1];
+}
+
+/*
+ * Leaves the flow's rule at the socket, unless the library does, or somebody took the socket from us. Nothing changes
+ * there between small flows, which have no rule.
+ */
 static __always_inline void publish(struct sock *sk, struct stream *stream, const struct qclimb_policy *policy)
 {
-	struct tagger_socket *told = bpf_sk_storage_get(&flows, sk, 0, 0);
+	const uint8_t is_first = (uint8_t)goes_first(policy, &stream->footprint);
+	struct tagger_socket *told;
 	struct qclimb_flow_rule rule;
 
+	if (is_first && stream->goes_first)
+		return;
+	told = bpf_sk_storage_get(&flows, sk, 0, 0);
 	if (!told)
 		return;
 	if (told->before.start != TAGGER_BY_KERNEL) {
 		stream->is_told = 1;
+		return;
+	}
+	stream->goes_first = is_first;
+	if (is_first) {
+		told->now.start = UINT64_MAX;
 		return;
 	}
 	rule = qclimb_flow_rule_of(policy, &stream->footprint);
@@ -88,7 +108,7 @@ static __always_inline void publish(struct sock *sk, struct stream *stream, cons
 /* An application asks to write `left` bytes, some of which an earlier event of the same call may have told of. */
 static __always_inline void on_write(struct sock *sk, const struct msghdr *message, uint64_t left)
 {
-	struct stream *stream = bpf_sk_storage_get(&streams, sk, 0, 0);
+	struct stream *stream = sk->sk_bpf_storage ? bpf_sk_storage_get(&streams, sk, 0, 0) : 0; /* most have none */
 	const struct qclimb_policy *policy = ONLY(&host_policy);
 	struct tcp_sock *tcp;
 	uint64_t written, now;
