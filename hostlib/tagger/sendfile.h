@@ -18,15 +18,16 @@
 #define REGULAR 0100000
 #define DESCRIPTORS_MOST (1u << 20)
 
-/* Bytes of the file behind where the call begins, `from`; UINT64_MAX: nobody knows. */
-static __always_inline uint64_t rest_of_file(const struct pt_regs *call, int64_t *from)
+/* Bytes of the file behind where the call begins; UINT64_MAX: nobody knows. */
+static __always_inline uint64_t rest_of_file(const struct pt_regs *call)
 {
-	const struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
 	struct fdtable *table = BPF_CORE_READ(task, files, fdt);
 	const uint32_t number = (uint32_t)call->si;
+	const void *offset = (const void *)call->dx;
 	struct file **at = BPF_CORE_READ(table, fd), *file = 0;
 	struct inode *inode;
-	int64_t size;
+	int64_t from, size;
 
 	if (number >= BPF_CORE_READ(table, max_fds) || number >= DESCRIPTORS_MOST ||
 	    bpf_probe_read_kernel(&file, sizeof(file), at + number) || !file)
@@ -34,37 +35,30 @@ static __always_inline uint64_t rest_of_file(const struct pt_regs *call, int64_t
 	inode = BPF_CORE_READ(file, f_inode);
 	if ((BPF_CORE_READ(inode, i_mode) & FORMAT) != REGULAR)
 		return UINT64_MAX;
-	if (!call->dx)
-		*from = BPF_CORE_READ(file, f_pos);
+	from = BPF_CORE_READ(file, f_pos);
+	if (offset && bpf_probe_read_user(&from, sizeof(from), offset))
+		return UINT64_MAX;
 	size = BPF_CORE_READ(inode, i_size);
-	return *from >= 0 && *from < size ? (uint64_t)(size - *from) : 0;
+	return from >= 0 && from < size ? (uint64_t)(size - from) : 0;
 }
 
 /*
  * What is left of the call under way whose next piece has `left` bytes, at the position `written`. The kernel moves the
- * offset when a call is over, so that count and offset are one call's as long as it lasts; where the offset is the
- * application's, the file is asked once a call.
+ * offset when the call is over: until then all its pieces give the same answer.
  */
 static __always_inline uint64_t left_of_sendfile(struct stream *stream, uint64_t written, uint64_t left)
 {
 	const struct pt_regs *call = (const struct pt_regs *)bpf_task_pt_regs(bpf_get_current_task_btf());
 	uint64_t count, rest;
-	int64_t from = 0;
 
 	if (!bpf_core_field_exists(call->orig_ax) || !call || call->orig_ax != SENDFILE)
 		return left;
 	count = call->r10;
-	if (count <= left)
-		return left; /* this is all of it */
-	if (call->dx && bpf_probe_read_user(&from, sizeof(from), (const void *)call->dx))
-		return left;
-	if (!call->dx || stream->sendfile_bytes != count || stream->sendfile_from != from ||
-	    stream->sendfile_end <= written) {
-		rest = rest_of_file(call, &from);
-		if (stream->sendfile_bytes != count || stream->sendfile_from != from || stream->sendfile_end <= written)
-			stream->sendfile_end = written + (rest < count ? rest : count);
+	rest = rest_of_file(call);
+	count = rest < count ? rest : count;
+	if (stream->sendfile_bytes != count || stream->sendfile_end <= written) {
 		stream->sendfile_bytes = count;
-		stream->sendfile_from = from;
+		stream->sendfile_end = written + count;
 	}
 	return stream->sendfile_end - written > left ? stream->sendfile_end - written : left;
 }

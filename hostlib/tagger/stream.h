@@ -26,8 +26,7 @@
 struct stream {
 	uint64_t start; /* position of the flow's first byte */
 	uint64_t asked; /* position at which the application's calls end */
-	uint64_t sendfile_bytes, sendfile_end; /* of the last one of several pieces: its count, its end's position */
-	int64_t sendfile_from; /* and where in the file it began */
+	uint64_t sendfile_bytes, sendfile_end; /* what the last call asked for; position at which it ends */
 	uint64_t message_end; /* position at which the message ends that the bytes announced last; 0: none */
 	uint64_t start_ns, last_write_ns;
 	uint64_t first_write_bytes, start_us, gap_us;
