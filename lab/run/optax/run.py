@@ -119,6 +119,8 @@ def run_optax(settings: Optax, console: Console) -> Found:
     known, at_most = schemes(settings), max(runs_of(settings, figure) for figure in (*RUNS, "others"))
     asked = [scheduled(point, settings.by) for point in points() if point.figure in only(settings)]
     figures = [point for point in asked if len(point.schemes) > 1]
+    if not figures and "library" not in settings.by:
+        raise FabricError(f"--by kernel: {', '.join(only(settings))} are the library's alone, expected another figure")
     wanted = [
         Pass(point, scheme, number, f"{point.figure} {point.x}, {scheme}, run {number + 1}")
         for point, scheme, number in interleaved([(point, point.schemes) for point in figures], range(at_most))

@@ -4,6 +4,7 @@ import os
 from dataclasses import replace
 
 import pytest
+from rich.console import Console
 
 from lab.fabric import FabricError, netns
 from lab.fabric.cgroups import path_of
@@ -12,7 +13,7 @@ from lab.run.optax.blocks import BlockResult, Blocks, disks, programs, run_block
 from lab.run.optax.kernel import name_of
 from lab.run.optax.points import KB, MIXES, Point, points, scheduled
 from lab.run.optax.report import bulk_rates, gain, number_of, write_report
-from lab.run.optax.run import described, key, schemes, star_of
+from lab.run.optax.run import described, key, run_optax, schemes, star_of
 from lab.run.optax.tasks import Done, Result, Scheme, Task, run, senders
 from lab.run.settings import Optax
 
@@ -78,6 +79,11 @@ def test_the_kernel_mode_stands_beside_fair_sharing_wherever_optax_does():
     assert alone["base", "threads"] == alone["fig12", "0.5"] == ("fair", "optax-by-kernel")
     assert alone["fig13", "Normal"] == ("fair",)
     assert scheduled(next(points()), ("library",)) == next(points())
+
+
+def test_figures_of_the_library_alone_are_refused_by_the_kernel(tmp_path):
+    with pytest.raises(FabricError, match="--by kernel: fig13, blocks are the library's alone"):
+        run_optax(Optax(only=("fig13", "blocks"), by=("kernel",), folder=tmp_path), Console())
 
 
 def test_each_way_to_schedule_is_judged_by_itself(tmp_path):
