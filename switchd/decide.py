@@ -73,16 +73,18 @@ def decide(
     rows: Rows, status: Status, quiet: Quiet, plan_it: Callable[[SwitchIntent | None, Rows], Plan]
 ) -> Go | Hold | No:
     """What to do about these rows, of which nobody asked us at our door. `quiet` looks at redis where it has to."""
-    is_quiet, intent = not quiet.left_s(), None
+    is_half, intent = bool(quiet.left_s()) and may_be_half(rows), None
     try:
         intent = intent_of(rows)
-        if not is_quiet and may_be_half(rows):
+        if is_half:
             return Hold(status, f"waiting for a whole intent: {quiet.why}")
         status = status.wants(intent)
         planned = plan_it(intent, rows)
     except HalfIntent as error:
         return Hold(status, f"waiting for a whole intent: {error}", is_half=True)
     except (IntentError, Refused) as error:
+        if is_half:  # a patcher takes a row at a time, and that of the whole may go first
+            return Hold(status, f"waiting for a whole intent: {error}")
         return No(status, error, intent)
     if not planned.changes or quiet.may_write():
         return Go(status, intent, planned)

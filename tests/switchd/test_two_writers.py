@@ -12,7 +12,7 @@ from switchd.apply import Switch
 from switchd.patch import json_patch, with_what_follows
 from switchd.patchers import OURS, PATCH_S, patchers
 from switchd.previous import is_own
-from switchd.rows import Merge, Put, Row, Rows, applied
+from switchd.rows import Delete, Merge, Put, Row, Rows, applied
 from tests.switchd.gcu import Gcu, NotUpdated
 from tests.switchd.test_histories import BEFORE, PORTS
 from tests.switchd.world import World
@@ -89,6 +89,20 @@ def test_the_patcher_finds_what_it_wrote(monkeypatch: pytest.MonkeyPatch, marked
     assert box.has_ours
     box.settled(None)
     assert not box.has_ours
+
+
+def test_rows_whose_rest_a_patch_takes_away_are_no_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+    box = Box(monkeypatch)
+    box.gcu.apply(patch(intent(1, 7, 5), box.world.rows))
+    box.settled(1)
+    box.said.clear()
+    box.world.change(Delete("QCLIMB", "global"))
+    box.passes(1.0)
+    assert all(" waiting " in line for line in box.said), box.said
+    box.passes(2 * QUIET_S)
+    assert box.said[-1].endswith(" QCLIMB lacks 'global', expected a value for it"), "what stays is what somebody wants"
+    box.gcu.apply({("QCLIMB_CLASS", key): None for key in "01"})
+    box.settled(None)
 
 
 def test_without_a_pause_the_patch_fails(monkeypatch: pytest.MonkeyPatch) -> None:
