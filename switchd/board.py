@@ -137,7 +137,7 @@ class Board:
         """Readers see the last state, with this error. What STATE_DB will hold afterwards is not known."""
         self._published = None
         now = self._snapshot
-        self._show(now.intent, now.status.failed(error), now.classes, now.ports)
+        self._show(now.intent, replace(now.status, last_error=str(error)), now.classes, now.ports)
 
     def _heartbeat(self) -> Change:
         return Merge(state.STATUS_TABLE, state.STATUS_KEY, {"heartbeat": f"{self._now_s():.0f}"})

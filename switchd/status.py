@@ -25,6 +25,7 @@ TABLES = (
     *(SPINE_STATE_TABLE, PATH_STATE_TABLE),
 )
 APPLIED, REFUSED, PENDING, FAILED = "applied", "refused", "pending", "failed"
+WAITING = "waiting"
 NOT_VERIFIED = "written, not verified"
 
 
@@ -38,6 +39,7 @@ class Status:
     verified     how it is known that the applied generation holds: seen in the ASIC, pending, or written, not verified
     schedulers   digest of the queues' schedulers that were last seen in the ASIC (`schedulers.digest`), `none` if none
                  ever were; empty where STATE_DB was lost
+    outcome      of what is desired: applied, waiting or refused; empty: not told yet
     """
 
     applied_generation: int | None = None
@@ -48,6 +50,7 @@ class Status:
     verified: str = ""
     warning: str = ""
     schedulers: str = ""
+    outcome: str = ""
 
     def wants(self, intent: SwitchIntent | None) -> Self:
         """The status once `intent` is desired, before it is applied."""
@@ -61,20 +64,25 @@ class Status:
         if now_s is not None or self.applied_generation != self.desired_generation or not at:
             at = timestamp(now_s)
         return replace(
-            self, applied_generation=self.desired_generation, last_error="", applied_at=at, verified=verified
+            self,
+            applied_generation=self.desired_generation,
+            last_error="",
+            applied_at=at,
+            verified=verified,
+            outcome=APPLIED,
         )
 
     def waits(self, reason: str) -> Self:
         """The status while the rows are written and the ASIC does not have them."""
-        return replace(self, last_error=f"waiting for the ASIC: {reason}", verified=PENDING)
+        return self.held(f"waiting for the ASIC: {reason}")
 
     def held(self, reason: str) -> Self:
         """The status while nothing is written, as somebody else's patch may be under way."""
-        return replace(self, last_error=reason, verified=PENDING)
+        return replace(self, last_error=reason, verified=PENDING, outcome=WAITING)
 
     def failed(self, error: Exception | str) -> Self:
         """The status when the desired intent can't be applied: the switch keeps what it has."""
-        return replace(self, last_error=str(error))
+        return replace(self, last_error=str(error), outcome=REFUSED)
 
     def to_row(self) -> Row:
         """Fields without a value are left out."""
@@ -86,6 +94,7 @@ class Status:
             "applied_at": self.applied_at or None,
             "verified": self.verified or None,
             "warning": self.warning or None,
+            "outcome": self.outcome or None,
             "schedulers": self.schedulers if self.schedulers not in ("", "none") else None,
         }
         return {name: str(value) for name, value in fields.items() if value is not None}
@@ -107,6 +116,7 @@ class Status:
             row.get("verified", ""),
             row.get("warning", ""),
             row.get("schedulers", "none" if row else ""),
+            row.get("outcome", ""),
         )
 
 

@@ -119,9 +119,8 @@ class SonicDoor:
 
 def refusal(status: Mapping[str, Any], generation: int) -> str:
     """Why the switch will not take that generation; empty where it has, or may yet."""
-    error = str(status.get("last_error", ""))
     is_asked = str(status.get("desired_generation")) == str(generation)
-    return error if is_asked and not error.startswith("waiting") else ""
+    return str(status.get("last_error", "")) if is_asked and status.get("outcome") == "refused" else ""
 
 
 def rows_of(found: Any) -> dict[str, dict[str, str]]:

@@ -87,11 +87,13 @@ def tell(namespace: str | None) -> None:
             row = dict(db.get_all(db.STATE_DB, "QCLIMB_STATUS|global") or {})
         except Exception:  # swsscommon's or redis's own; what is written stays written
             break
-        error = row.get("last_error", "")
         why = silence(row)
-        if row.get("desired_generation") == wanted and not error.startswith("waiting") and not why:
-            click.echo(f"Generation {wanted} is {'not ' if error else ''}applied{': ' if error else ''}{error}")
-            sys.exit(1 if error else 0)
+        if row.get("desired_generation") == wanted and row.get("outcome") in ("applied", "refused") and not why:
+            is_refused = row["outcome"] == "refused"
+            click.echo(
+                f"Generation {wanted} is " + (f"not applied: {row.get('last_error')}" if is_refused else "applied")
+            )
+            sys.exit(1 if is_refused else 0)
         silent_s = silent_s + 1 if row.get("heartbeat", "") == beat else 0
         beat = row.get("heartbeat", "")
         if why and silent_s > BEAT_S:

@@ -222,13 +222,13 @@ def test_a_server_that_is_neither_is_named(fleet: Fleet, server: Redis, pki: Pat
     ("status", "why"),
     [
         ({}, ""),
-        ({"desired_generation": "5", "last_error": "no such port"}, "no such port"),
-        ({"desired_generation": "4", "last_error": "no such port"}, ""),  # of the intent before
-        ({"desired_generation": "5", "last_error": "waiting for the ASIC: Ethernet0"}, ""),
-        ({"desired_generation": "5", "applied_generation": "5"}, ""),
+        ({"desired_generation": "5", "outcome": "refused", "last_error": "no such port"}, "no such port"),
+        ({"desired_generation": "4", "outcome": "refused", "last_error": "no such port"}, ""),  # of the intent before
+        ({"desired_generation": "5", "outcome": "waiting", "last_error": "Ethernet0 is not there yet"}, ""),
+        ({"desired_generation": "5", "outcome": "applied", "applied_generation": "5"}, ""),
     ],
 )
-def test_a_switch_refuses_what_it_says_an_error_of_that_is_no_waiting(status: dict[str, str], why: str) -> None:
+def test_a_switch_refuses_what_it_says_that_of_and_no_other_generation(status: dict[str, str], why: str) -> None:
     assert sonic_door.refusal(status, 5) == why
 
 

@@ -78,22 +78,22 @@ def test_of_several_asics_one_has_to_be_named_for_each_has_its_intent(
 
 
 @pytest.mark.parametrize(
-    ("error", "answer"),
+    ("outcome", "error", "answer"),
     [
-        ("", (0, "Generation 4 is applied\n")),
-        ("queue 3 has PFC", (1, "Generation 4 is not applied: queue 3 has PFC\n")),
+        ("applied", "", (0, "Generation 4 is applied\n")),
+        ("refused", "queue 3 has PFC", (1, "Generation 4 is not applied: queue 3 has PFC\n")),
     ],
 )
 def test_the_switchs_answer_is_waited_for(
-    given: Path, server: Redis, monkeypatch: pytest.MonkeyPatch, error: str, answer: tuple[int, str]
+    given: Path, server: Redis, monkeypatch: pytest.MonkeyPatch, outcome: str, error: str, answer: tuple[int, str]
 ) -> None:
     server.load(INTENT.to_config_db())  # as the patcher leaves it
     state = server.db(STATE)
-    told = [("3", ""), ("4", "waiting for a whole intent: x"), ("4", "waiting with 3 changes: x"), ("4", error)]
+    told = [("3", "applied", ""), ("4", "waiting", "a patch goes on"), ("4", "waiting", ""), ("4", outcome, error)]
 
     def passes(_: float) -> None:
-        generation, said = told.pop(0)
-        told_now = {"desired_generation": generation, "last_error": said, "heartbeat": "1000"}
+        told_now = dict(zip(("desired_generation", "outcome", "last_error"), told.pop(0), strict=True))
+        told_now["heartbeat"] = "1000"
         state.hset("QCLIMB_STATUS|global", mapping=told_now)
 
     clock(monkeypatch, passes)
@@ -123,7 +123,10 @@ def test_a_switch_that_lives_and_does_not_answer_is_not_waited_for_without_end(
     [
         ({}, "STATE_DB has no heartbeat of it"),
         ({"heartbeat": "961"}, "its last heartbeat is 42 s old"),
-        ({"heartbeat": "961", "desired_generation": "4"}, "its last heartbeat is 42 s old"),  # what it said earlier
+        (
+            {"heartbeat": "961", "desired_generation": "4", "outcome": "applied"},  # what it said earlier
+            "its last heartbeat is 42 s old",
+        ),
     ],
 )
 def test_a_daemon_that_is_dead_is_told_within_seconds(
@@ -145,7 +148,8 @@ def test_a_heartbeat_after_a_step_of_the_clock_counts(
 ) -> None:
     server.load(INTENT.to_config_db())
     state = server.db(STATE)
-    state.hset("QCLIMB_STATUS|global", mapping={"desired_generation": "4", "heartbeat": "5"})
+    earlier = {"desired_generation": "4", "outcome": "applied", "heartbeat": "5"}
+    state.hset("QCLIMB_STATUS|global", mapping=earlier)
     told = ["5"] * plugin.BEAT_S + ["1003"]
     clock(monkeypatch, lambda _: state.hset("QCLIMB_STATUS|global", "heartbeat", told.pop(0)))
     assert run("disable", obj=plain.PlainDb(server.url)) == (0, "Generation 4 is applied\n")

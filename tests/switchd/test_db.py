@@ -180,6 +180,7 @@ def test_a_daemon_over_either_backend_follows_on_after_redis_was_away(db: Databa
         wait_until(lambda: server.status().get("applied_generation") == "3", "generation 3 is applied")
         server.kill()
         wait_until(lambda: "redis" in switch.snapshot.status.last_error, "the daemon notices")
+        assert switch.snapshot.status.outcome == "applied"
         server.start()
         wait_until(lambda: not switch.snapshot.status.last_error, "the daemon is back")
         server.load(SwitchIntent(4, "enabled", (QueueClass(0, 47, 6),)).to_config_db())

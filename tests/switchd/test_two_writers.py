@@ -57,6 +57,7 @@ class Box:
         self.passes(2 * QUIET_S)
         status = self.switch.snapshot.status
         assert (status.applied_generation, status.verified, status.last_error) == (generation, "seen", "")
+        assert status.outcome == "applied"
 
 
 def intent(generation: int, *queues: int, state: str = "enabled") -> SwitchIntent:
@@ -101,6 +102,7 @@ def test_rows_whose_rest_a_patch_takes_away_are_no_refusal(monkeypatch: pytest.M
     assert all(" waiting " in line for line in box.said), box.said
     box.passes(2 * QUIET_S)
     assert box.said[-1].endswith(" QCLIMB lacks 'global', expected a value for it"), "what stays is what somebody wants"
+    assert box.switch.snapshot.status.outcome == "refused"
     box.gcu.apply({("QCLIMB_CLASS", key): None for key in "01"})
     box.settled(None)
 
@@ -311,6 +313,7 @@ def test_an_edit_by_hand_of_a_marked_intent_waits_and_says_what_for(monkeypatch:
     status = box.switch.snapshot.status
     assert status.last_error.startswith("waiting for a whole intent: QCLIMB|global digest is ")
     assert "take the digest away" in status.last_error
+    assert status.outcome == "waiting"
     first = {name: text for name, text in box.world.rows["QCLIMB"]["global"].items() if name != "digest"}
     box.gcu.apply({("QCLIMB", "global"): {**first, "generation": "2"}})
     box.settled(2)
