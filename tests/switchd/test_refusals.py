@@ -36,6 +36,11 @@ REFUSED: dict[str, tuple[SwitchIntent, Rows, str]] = {
         BARE,
         "DSCP 48 carries routing protocols",
     ),
+    "a lossless DSCP": (
+        SwitchIntent(1, "enabled", (QueueClass(0, 47, 7), QueueClass(1, 3, 5))),
+        AZURE,
+        "Ethernet0: DSCP 3 is lossless (PFC) by the port's present map, a class can't have it",
+    ),
     "a path through a spine": (
         SwitchIntent(1, "enabled", (QueueClass(0, 47, 7, path="s1"),)),
         BARE,
