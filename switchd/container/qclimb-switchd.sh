@@ -2,6 +2,7 @@
 # Starts one qclimb-switchd a switch, or one an ASIC where there are several. gNMI is served on the management interface
 # and on loopback, at 9339 (IANA's port), 9340 for asic1, and so on, with the certificates of CONFIG_DB GNMI|certs.
 set -eu
+trap '' HUP # SONiC's daemons ignore it (sonic_py_common, daemon_base); what is started here inherits that
 port=${QCLIMB_PORT:-9339}
 count=${NAMESPACE_COUNT:-1}
 common="--backend swsscommon --tls-from-config-db"

@@ -66,9 +66,10 @@ def test_an_exit_that_nobody_asked_for_ends_the_container() -> None:
 
 @pytest.mark.parametrize("count", [1, 3])
 def test_the_start_script_runs_a_daemon_an_asic_and_ends_with_any_of_them(count: int, tmp_path: Path) -> None:
+    """And with none for a SIGHUP, as SONiC's own daemons."""
     daemon = tmp_path / "qclimb-switchd"
     daemon.write_text(
-        f'#!/bin/sh\necho "$@" >>{tmp_path}/said\ncase "$*" in *asic2*) exit 1;; *asic*) exec sleep 600;; esac\n'
+        f'#!/bin/sh\nkill -HUP $$\necho "$@" >>{tmp_path}/said\ncase "$*" in *asic2*) exit 1;; *asic*) exec sleep 600;; esac\n'
     )
     daemon.chmod(0o755)
     env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "NAMESPACE_COUNT": str(count)}
