@@ -12,15 +12,13 @@ from tempfile import TemporaryDirectory
 
 from qclimb.policy import Policy
 
-from hostlib.hostd.kernel import KernelMode
 from hostlib.hostd.kernel import remove as remove_kernel_mode
 from hostlib.hostd.place import Place
-from hostlib.hostd.scope import Scope
-from hostlib.hostd.tagger import Tagger, mount_bpf, remove
-from lab.fabric import FabricError
+from hostlib.hostd.tagger import mount_bpf, remove
 from lab.fabric.cgroups import cgroup, joined
+from lab.fabric.marking import load
 from lab.fabric.netns import entered
-from lab.fabric.star import HOST_DEVICE, Star
+from lab.fabric.star import Star
 
 Join = Callable[[list[str]], list[str]]
 """Makes a command one that runs where the kernel mode serves, if anywhere."""
@@ -46,20 +44,13 @@ def served(star: Star, policy: Policy | None) -> Iterator[Join]:
         pins = place.directory / "bpf"
         mount_bpf(pins)
         stack.callback(subprocess.run, ["umount", "-l", str(pins)], check=True)
-        tagger = Tagger(place, (HOST_DEVICE,), cgroups=(group,))
-        kernel = KernelMode(place, Scope((group,)), tagger)
         netns = star.netns(star.receiver)
-        stack.callback(_take_away, netns, place, kernel)
-        with entered(netns):
-            tagger.follow(policy)
-            kernel.follow(policy)
-        if tagger.problem or kernel.problem:
-            raise FabricError(f"the kernel mode at {netns}: {tagger.problem or kernel.problem}")
+        stack.callback(_take_away, netns, place)
+        load(netns, place, policy, group)
         yield partial(joined, group=group)
 
 
-def _take_away(netns: str, place: Place, kernel: KernelMode) -> None:
-    kernel.close()
+def _take_away(netns: str, place: Place) -> None:
     with entered(netns):
         remove_kernel_mode(place.directory / "bpf")
         remove(place)

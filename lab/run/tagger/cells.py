@@ -18,16 +18,13 @@ from typing import Any
 from qclimb.hostfile import encode_policy
 from qclimb.policy import Mode, Policy, default_dscp
 
-from hostlib.hostd.kernel import KernelMode
 from hostlib.hostd.kernel import remove as remove_kernel_mode
 from hostlib.hostd.place import Place
-from hostlib.hostd.scope import Scope
-from hostlib.hostd.tagger import Tagger, read_counts
+from hostlib.hostd.tagger import read_counts
 from lab.experiment.passes import Pass
 from lab.fabric.cgroups import cgroup
 from lab.fabric.machine import cpu_now, library, process_cpu_s
-from lab.fabric.netns import entered
-from lab.fabric.star import HOST_DEVICE
+from lab.fabric.marking import load
 from lab.fabric.topology import FabricError
 from lab.run.tagger.bed import Bed, bed
 
@@ -131,7 +128,9 @@ def run_cell(cell: Pass[str], ground: Ground, prefix: str, directory: Path, *, w
         group = stack.enter_context(cgroup(prefix)) if variant.kernel else None
         _put_policy(made.run_dir, ground.policy)
         if variant.tagger:
-            _load(stack, made, ground.policy, variant, group)
+            if group:
+                stack.callback(remove_kernel_mode, made.run_dir / "bpf")
+            load(made.star.netns("a"), Place(made.run_dir), ground.policy, group, use_filter=variant.filter)
         if with_cost:
             was = BPF_STATS.read_text()
             BPF_STATS.write_text("1")
@@ -178,21 +177,6 @@ def _put_policy(run_dir: Path, policy: Policy) -> None:
     path = run_dir / "policy"
     path.write_bytes(encode_policy(policy))
     path.chmod(0o644)
-
-
-def _load(stack: ExitStack, made: Bed, policy: Policy, variant: Variant, group: Path | None) -> None:
-    """The tagger at a, and the kernel mode for the programs of `group` where there is one."""
-    place, groups = Place(made.run_dir), (group,) if group else ()
-    tagger = Tagger(place, (HOST_DEVICE,), use_filter=variant.filter, cgroups=groups)
-    kernel = KernelMode(place, Scope(groups), tagger)
-    with entered(made.star.netns("a")):
-        tagger.follow(policy)
-        kernel.follow(policy)
-    kernel.close()
-    if group:
-        stack.callback(remove_kernel_mode, made.run_dir / "bpf")
-    if tagger.problem or kernel.problem:
-        raise FabricError(f"the kernel's part at host a: {tagger.problem or kernel.problem}")
 
 
 def _environment(run_dir: Path) -> dict[str, str]:
