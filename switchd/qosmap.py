@@ -105,7 +105,7 @@ def base_of(
 def classified(base: Base, queue_of: Mapping[int, int]) -> tuple[Row, Row]:
     """The DSCP_TO_TC_MAP and TC_TO_QUEUE_MAP rows that send our DSCPs to their queues (`queue_of`: DSCP -> queue).
 
-    Raises Refused for a granted queue that has PFC or carries DSCP 48, for DSCPs that are lossless or 48, and when the
+    Raises Refused for a granted queue that has PFC or carries DSCP 48, for DSCPs that are lossless there, and when the
     traffic classes run out.
     """
     _check(base, queue_of)
@@ -127,8 +127,6 @@ def _check(base: Base, queue_of: Mapping[int, int]) -> None:
     granted = set(queue_of.values())
     if pfc := sorted(granted & base.lossless_queues):
         raise Refused(f"{base.place}: queue {pfc[0]} has PFC (lossless), it can't be granted to a class")
-    if CONTROL_DSCP in queue_of:
-        raise Refused(f"{base.place}: DSCP {CONTROL_DSCP} carries routing protocols, a class can't have it")
     if lossless := sorted(d for d in base.explicit_dscps & queue_of.keys() if base.tc[d] in base.lossless_tcs):
         raise Refused(
             f"{base.place}: DSCP {lossless[0]} is lossless (PFC) by the port's present map, a class can't have it"

@@ -8,17 +8,14 @@ them (load-balance demotion). This is the only place that knows that order; `pol
 
 from collections.abc import Sequence
 
-from .checks import integer, text
+from .checks import text
 from .errors import IntentError, PolicyError
-from .leaves import BALANCED, NAME
+from .leaves import BALANCED, NAME, our_dscp
 from .policy import MAX_PRIORITIES, default_dscp
 from .switch import QueueClass
 
 UNPINNED_DSCP = 51
 """Unless told otherwise: pool 2 of RFC 2474 (local use), and by IP precedence before all default DSCPs."""
-
-NOT_OURS = {3: "lossless", 4: "lossless", 46: "expedited forwarding", 48: "routing protocols"}
-"""DSCPs that SONiC's usual maps give queues of their own."""
 
 
 def priorities_of(spines: int, queues: int) -> int:
@@ -113,8 +110,6 @@ def dscp_list(priorities: int, dscp: Sequence[int] | None, *, pinned: bool = Fal
 
 def check_free(value: int, place: str, taken: Sequence[int]) -> None:
     """Refuses a DSCP that is no number of 0..63, that SONiC gives to something else, or that is taken already."""
-    integer(value, place, 0, 63, PolicyError)
-    if value in NOT_OURS:
-        raise PolicyError(f"{place} is {value}, expected another: switches keep it for {NOT_OURS[value]}")
+    our_dscp(value, place, PolicyError)
     if value in taken:
         raise PolicyError(f"{place} is {value}, expected a DSCP that no priority before it has")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from .checks import UINT32_MAX, UINT64_MAX, decimal, integer, required, sequence, shown, text
+from .checks import UINT32_MAX, UINT64_MAX, ErrorType, decimal, integer, required, sequence, shown, text
 from .errors import IntentError
 from .policy import MAX_PRIORITIES
 
@@ -23,6 +23,10 @@ LEAST_TH, LARGEST_TH = -8, 8
 """of a BUFFER_PROFILE's dynamic_th (sonic-buffer-profile.yang)"""
 SHARE_DIGITS = 9
 """of a share on the wire (decimal64)"""
+
+
+NOT_OURS = {3: "lossless", 4: "lossless", 46: "expedited forwarding", 48: "routing protocols"}
+"""DSCPs that SONiC's usual maps give queues of their own: no class has them. Both YANG modules say so too."""
 
 
 class Kind:
@@ -76,6 +80,20 @@ class Whole(Kind):
     def to_json(self, value: Any) -> Any:
         """Decimal digits where it is wide."""
         return str(value) if self.is_wide else value
+
+
+class Dscp(Whole):
+    """A DSCP that may be ours."""
+
+    def checked(self, value: Any, place: str) -> int:
+        """Of 0..63, less those that SONiC gives to something else."""
+        return our_dscp(value, place, IntentError)
+
+    from_json = checked
+
+    def from_text(self, value: Any, place: str) -> int:
+        """Of decimal digits, or a number."""
+        return self.checked(super().from_text(value, place), place)
 
 
 @dataclass(frozen=True)
@@ -198,13 +216,13 @@ INTENT = (
     Leaf("ports", Ports(), ()),
     Leaf("ecn_min_bytes", Whole(1, UINT64_MAX)),
     Leaf("ecn_max_bytes", Whole(1, UINT64_MAX)),
-    Leaf("unpinned_dscp", Whole(0, 63)),
+    Leaf("unpinned_dscp", Dscp(0, 63)),
     Leaf("tier", Choice(get_args(Tier)), "leaf"),  # switches of before know no other
 )
 PRIORITY = Leaf("priority", Whole(0, MAX_PRIORITIES - 1), is_mandatory=True)
 """the key of a class"""
 CLASS = (
-    Leaf("dscp", Whole(0, 63), is_mandatory=True),
+    Leaf("dscp", Dscp(0, 63), is_mandatory=True),
     Leaf("queue", Whole(0, 7), is_mandatory=True),
     Leaf("path", Text(NAME), BALANCED, is_told=True),
     Leaf("threshold_bytes", Whole(0, UINT64_MAX - 1), 0, is_told=True),
@@ -216,6 +234,14 @@ SHARES = tuple(leaf for leaf in CLASS if isinstance(leaf.kind, Share))
 SPINE = Leaf("name", Text(NAME), is_mandatory=True)
 """the key of a path"""
 PATH = (Leaf("share", Share(), is_mandatory=True),)
+
+
+def our_dscp(value: object, place: str, error: ErrorType) -> int:
+    """`value` as a DSCP that SONiC gives to nothing else."""
+    found = integer(value, place, 0, 63, error)
+    if found in NOT_OURS:
+        raise error(f"{place} is {found}, expected another: switches keep it for {NOT_OURS[found]}")
+    return found
 
 
 def check(value: object, leaves: Iterable[Leaf], place: str = "") -> None:

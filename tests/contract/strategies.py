@@ -5,9 +5,11 @@ from typing import Any
 from hypothesis import strategies as st
 from qclimb.intent import PathWeights, QueueClass, SwitchIntent
 from qclimb.layout import bits_of, kinds_of
+from qclimb.leaves import NOT_OURS
 from qclimb.policy import Mode, Policy
 from qclimb.record import FlowRecord
 
+OURS = [dscp for dscp in range(64) if dscp not in NOT_OURS]
 U32, U64 = 2**32 - 1, 2**64 - 1
 NAMES = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,20}", fullmatch=True)
 
@@ -62,7 +64,7 @@ def intents(draw: st.DrawFn) -> SwitchIntent:
     spines = draw(st.lists(NAMES.filter(lambda name: name != "balanced"), max_size=4, unique=True))
     queues = sorted(draw(st.sets(st.integers(0, 7), min_size=1, max_size=8)), reverse=True)
     places = [(queue, path) for queue in queues[:-1] for path in (spines or ["balanced"])] + [(queues[-1], "balanced")]
-    dscp = draw(st.permutations(range(64)))
+    dscp = draw(st.permutations(OURS))
     told = draw(st.booleans())
     thresholds = sorted(draw(st.sets(u(U64 - 1, 1), min_size=len(places), max_size=len(places)))) if told else [0] * 64
     thresholds[0] = 0
@@ -70,7 +72,7 @@ def intents(draw: st.DrawFn) -> SwitchIntent:
     weights = (
         PathWeights({name: part / sum(parts) for name, part in zip(spines, parts, strict=True)}) if sum(parts) else None
     )
-    free = [None, *sorted(set(range(64)) - set(dscp[: len(places)]))] if spines and len(places) > 1 else [None]
+    free = [None, *sorted(set(OURS) - set(dscp[: len(places)]))] if spines and len(places) > 1 else [None]
     shares = {queue: draw(st.none() | st.integers(-8, 8)) for queue in queues}
     limits = {queue: draw(st.none() | st.integers(1, 1000).map(lambda parts: parts / 1000)) for queue in queues}
     foretold = draw(st.lists(st.none() | st.floats(0, 1), min_size=len(places), max_size=len(places)))

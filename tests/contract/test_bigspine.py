@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from qclimb.bigspine import NOT_OURS, UNPINNED_DSCP, classes_of, priorities_of
+from qclimb.bigspine import UNPINNED_DSCP, classes_of, priorities_of
 from qclimb.errors import PolicyError, QclimbError
 from qclimb.intent import BALANCED, SwitchIntent
+from qclimb.leaves import NOT_OURS
 from qclimb.policy import Mode, Policy, default_dscp
 from qclimb.schema import validate_config_db, validate_gnmi
 

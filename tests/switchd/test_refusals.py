@@ -31,15 +31,10 @@ REFUSED: dict[str, tuple[SwitchIntent, Rows, str]] = {
         "queue 2 has PFC",
     ),
     "the queue of DSCP 48": (intent(7, 6), AZURE, "queue 6 carries DSCP 48"),
-    "DSCP 48 as a class": (
-        SwitchIntent(1, "enabled", (QueueClass(0, 48, 7),)),
-        BARE,
-        "DSCP 48 carries routing protocols",
-    ),
     "a lossless DSCP": (
-        SwitchIntent(1, "enabled", (QueueClass(0, 47, 7), QueueClass(1, 3, 5))),
-        AZURE,
-        "Ethernet0: DSCP 3 is lossless (PFC) by the port's present map, a class can't have it",
+        SwitchIntent(1, "enabled", (QueueClass(0, 47, 7), QueueClass(1, 26, 5))),
+        with_(AZURE, "DSCP_TO_TC_MAP", "AZURE", **{"26": "3"}),
+        "Ethernet0: DSCP 26 is lossless (PFC) by the port's present map, a class can't have it",
     ),
     "a path through a spine": (
         SwitchIntent(1, "enabled", (QueueClass(0, 47, 7, path="s1"),)),
