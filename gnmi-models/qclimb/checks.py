@@ -3,6 +3,7 @@
 Knows nothing of policies or intents; the caller says which error its readers expect.
 """
 
+import json
 import re
 from collections.abc import Collection, Mapping
 from difflib import get_close_matches
@@ -76,8 +77,8 @@ def required(found: Mapping[str, Any], key: str, place: str, error: ErrorType) -
 
 
 def shown(value: object) -> str:
-    """`value` for a message: never longer than a line's end."""
-    as_text = repr(value)
+    """`value` for a message: null, true and false as JSON and YAML have them; never longer than a line's end."""
+    as_text = json.dumps(value) if value is None or isinstance(value, bool) else repr(value)
     return as_text if len(as_text) <= 80 else as_text[:77] + "..."
 
 

@@ -70,13 +70,12 @@ def _entries(
     for entry in sequence(outer.get(list_name, []), f"{place}/{list_name}", IntentError):
         members = _members(entry, f"{place}/{list_name}", {key_name, "config", "state"})
         key = required(members, key_name, f"{place}/{list_name}", IntentError)
-        here = f"{place}/{list_name}[{key_name}='{key}']"
+        here = f"{place}/{list_name}[{key_name}='{key if isinstance(key, str) else shown(key)}']"
+        found_key = key_leaf.kind.from_json(key, f"{here}/{key_name}")
         config = _members(members.get("config", {}), f"{here}/config", {key_name, *(leaf.name for leaf in leaves)})
         if (own := required(config, key_name, f"{here}/config", IntentError)) != key or type(own) is not type(key):
-            raise IntentError(
-                f"{here}/config/{key_name} is {shown(config[key_name])}, expected the list's key {shown(key)}"
-            )
-        found.append((here, key_leaf.kind.from_json(key, f"{here}/{key_name}"), config))
+            raise IntentError(f"{here}/config/{key_name} is {shown(own)}, expected the list's key {shown(key)}")
+        found.append((here, found_key, config))
     return found
 
 

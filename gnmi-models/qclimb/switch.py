@@ -141,8 +141,8 @@ def check_classes(classes: tuple[QueueClass, ...]) -> None:
             wanted, found = getattr(first_there, name), getattr(each, name)
             if wanted != found:
                 raise IntentError(
-                    f"class {each.priority} {name} is {found}, expected {wanted} as of class {first_there.priority}: "
-                    f"both are in queue {each.queue}"
+                    f"class {each.priority} {name} is {told(found)}, expected {told(wanted)} as of class "
+                    f"{first_there.priority}: both are in queue {each.queue}"
                 )
 
 
@@ -198,6 +198,11 @@ def check_unpinned(dscp: int | None, classes: tuple[QueueClass, ...]) -> None:
 def check_ecn(least: int | None, most: int | None) -> None:
     """Refuses one limit without the other, and limits that cross."""
     if (least is None) != (most is None):
-        raise IntentError(f"ecn_min_bytes is {least} and ecn_max_bytes is {most}, expected both or none")
+        raise IntentError(f"ecn_min_bytes is {told(least)} and ecn_max_bytes is {told(most)}, expected both or none")
     if least is not None and most is not None:
         integer(least, "ecn_min_bytes", 1, most, IntentError)
+
+
+def told(value: float | None) -> str:
+    """A value that may be left out, for a message."""
+    return "not there" if value is None else str(value)

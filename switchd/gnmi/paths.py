@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from qclimb.checks import shown
+
 from switchd.gnmi.errors import NOT_FOUND, RpcError, invalid
 from switchd.gnmi.schema import NARROW, WIDE, Node
 
@@ -173,7 +175,7 @@ def _keys(node: Node, elem: Any, elems: list[Any]) -> tuple[str, ...] | None:
 
 def canonical_key(leaf: Node, value: Any) -> str:
     """The one text of a key value: integers without leading zeros."""
-    text = str(value)
+    text = value if isinstance(value, str) else shown(value)
     return str(int(text)) if leaf.base in WIDE | NARROW and WHOLE.fullmatch(text) else text
 
 

@@ -8,6 +8,8 @@ the tree that they are given, so that a Set of many operations costs what they t
 from collections.abc import Iterator
 from typing import Any
 
+from qclimb.checks import shown
+
 from switchd.gnmi.errors import NOT_FOUND, RpcError, invalid
 from switchd.gnmi.paths import ANY, WHOLE, Place, Step, canonical_key, text_of
 from switchd.gnmi.schema import NARROW, WIDE, Node
@@ -66,7 +68,9 @@ def fill_keys(node: Node, entry: Tree, keys: tuple[str, ...], path: str) -> None
             holders.append(entry.setdefault("config", {}))
         for holder in holders:
             if canonical_key(leaf, holder.setdefault(name, value)) != text:
-                raise invalid(f"{path}: {name} is {holder[name]!r}, which contradicts the key {text!r} of the path")
+                raise invalid(
+                    f"{path}: {name} is {shown(holder[name])}, which contradicts the key {text!r} of the path"
+                )
 
 
 def _members(node: Node, value: Any, module: str, path: str) -> Tree:

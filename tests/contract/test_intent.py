@@ -151,7 +151,7 @@ def test_classes_of_one_queue_have_one_share_of_the_buffer() -> None:
 def test_limits_are_shares_and_one_a_queue() -> None:
     pinned = (QueueClass(0, 47, 6, "s1", max_share=0.5), QueueClass(1, 43, 6, "s2"), QueueClass(2, 39, 1))
     with pytest.raises(
-        IntentError, match=r"class 1 max_share is None, expected 0\.5 as of class 0: both are in queue 6"
+        IntentError, match=r"class 1 max_share is not there, expected 0\.5 as of class 0: both are in queue 6"
     ):
         SwitchIntent(1, "enabled", pinned)
     with pytest.raises(IntentError, match=r"class 0 max_share is 0, expected more"):

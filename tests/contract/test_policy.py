@@ -43,7 +43,7 @@ def test_words_that_an_older_hostd_does_not_know_are_left_out_where_they_say_not
     [
         ({"slack_byte": 1}, "policy has the unknown key 'slack_byte', did you mean 'slack_bytes'?"),
         ({"generation": -1}, "generation is -1, expected an integer in 0..2^64-1"),
-        ({"generation": True}, "generation is True, expected an integer in 0..2^64-1"),
+        ({"generation": True}, "generation is true, expected an integer in 0..2^64-1"),
         ({"generation": 1.0}, "generation is 1.0, expected an integer in 0..2^64-1"),
         ({"mode": "fast"}, "mode is 'fast', expected one of off, observe, pias, qclimb"),
         ({"mode": {}}, "mode is {}, expected one of off, observe, pias, qclimb"),
