@@ -59,10 +59,12 @@ def part_of(one: pb.Subscription, place: Place) -> Part:
     heartbeat_s = _interval("heartbeat_interval", one.heartbeat_interval, place) if one.heartbeat_interval else None
     if one.mode == pb.SAMPLE:
         every_s = _interval("sample_interval", one.sample_interval, place) if one.sample_interval else MIN_EVERY_S
-        return Part(place, every_s, heartbeat_s if one.suppress_redundant else None, one.suppress_redundant)
-    if one.sample_interval:
-        raise invalid(f"{place}: a sample_interval without SAMPLE")
-    return Part(place, None, heartbeat_s)
+        if heartbeat_s is not None and not one.suppress_redundant and heartbeat_s >= every_s:
+            heartbeat_s = None  # samples tell all as often
+        return Part(place, every_s, heartbeat_s, one.suppress_redundant)
+    if one.mode == pb.TARGET_DEFINED and one.sample_interval:
+        raise invalid(f"{place}: TARGET_DEFINED with a sample_interval, expected none: the target chooses it")
+    return Part(place, None, heartbeat_s)  # of ON_CHANGE the specification gives a sample_interval no meaning
 
 
 def _interval(what: str, nanoseconds: int, place: Place) -> float:

@@ -124,6 +124,11 @@ class Open:
             await self.wait(end_s)
         return None if message is grpc.aio.EOF else message
 
+    def check_quiet(self, mode: str) -> None:
+        """Raises RpcError where the client has sent more than its SubscriptionList (gNMI specification 3.5.1.1)."""
+        if self.message not in (None, grpc.aio.EOF):
+            raise invalid(f"a {mode} subscription takes one SubscriptionList and no further message")
+
     async def wait(self, until_s: float) -> None:
         """Until it is woken or the time is over. Raises `why`."""
         with suppress(TimeoutError):
@@ -170,6 +175,11 @@ class Streams:
             await self._stream(one, wire, subscribe.Telling(self._service.model, wanted, self._round))
             return
         counted = any(counts(place) for place in wanted.places)
+        if wanted.mode == pb.SubscriptionList.ONCE:
+            one.listen()
+            await self._tell_all(wanted, counted, wire)
+            one.check_quiet("ONCE")
+            return
         await self._tell_all(wanted, counted, wire)
         while wanted.mode == pb.SubscriptionList.POLL:
             message = await one.next(self._limits.poll_idle_s, "Poll")
@@ -192,8 +202,7 @@ class Streams:
             for message in messages:
                 await wire.write(message)
             await one.wait(0 if self._service.switch.snapshot.version != telling.version else in_round(telling.due_s()))
-            if one.message not in (None, grpc.aio.EOF):
-                raise invalid("a STREAM subscription takes one SubscriptionList and no further message")
+            one.check_quiet("STREAM")
             moment = await self._moments.at(self._service.switch.snapshot)
             due = telling.due(moment.snapshot.version, time.monotonic())
             moments = {False: moment}

@@ -57,6 +57,15 @@ def test_a_redundant_leaf_is_left_out_alone_and_comes_with_its_heartbeat() -> No
     assert looked(one, 7.0, queue=1, packets=6) == (["packets"], [])
 
 
+def test_a_heartbeat_comes_between_samples_that_are_further_apart() -> None:
+    one = one_of(Part(TOP, every_s=5.0, heartbeat_s=2.0), queue=1, packets=5)
+    assert one.due_s() == 2.0
+    assert looked(one, 2.0, queue=1, packets=6) == (["packets", "queue"], [])
+    assert looked(one, 4.0, queue=1, packets=6) == (["packets", "queue"], [])
+    assert looked(one, 5.0, queue=1, packets=6) == (["packets", "queue"], [])
+    assert one.due_s() == 7.0
+
+
 def test_on_change_tells_no_counter_with_a_snapshot_and_samples_them_sparsely() -> None:
     state, counters = watched([Part(TOP)])
     for one in (state, counters):
@@ -85,6 +94,12 @@ def test_what_cant_be_read_is_tried_with_the_next_interval() -> None:
             Part(TOP, every_s=3.0, heartbeat_s=9.0, is_sparse=True),
         ),
         (pb.Subscription(heartbeat_interval=4 * 10**9), Part(TOP, heartbeat_s=4.0)),
+        (pb.Subscription(mode=pb.ON_CHANGE, sample_interval=5), Part(TOP)),  # which says nothing there
+        (
+            pb.Subscription(mode=pb.SAMPLE, sample_interval=3 * 10**9, heartbeat_interval=2 * 10**9),
+            Part(TOP, every_s=3.0, heartbeat_s=2.0),
+        ),
+        (pb.Subscription(mode=pb.SAMPLE, sample_interval=3 * 10**9, heartbeat_interval=3 * 10**9), Part(TOP, 3.0)),
     ],
 )
 def test_intervals_are_read_as_the_specification_has_them(asked: pb.Subscription, part: Part) -> None:

@@ -3,13 +3,14 @@
 # ruff: noqa: E501 - tables of requests read better a line each
 from collections.abc import Iterator
 
+import grpc
 import pytest
 from pygnmi.spec.v080 import gnmi_pb2 as pb
 from pygnmi.spec.v080 import gnmi_pb2_grpc
 from qclimb.config_db import with_digest
 
 from tests.switchd.gnmi.client import BASE, ONCE, STREAM, failure, give, intent, leaf_values, subscription
-from tests.switchd.stand import Daemon, Redis
+from tests.switchd.stand import Daemon, Redis, wait_until
 
 # pygnmi's subscription thread raises when its channel is closed
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
@@ -77,16 +78,36 @@ def test_poll_answers_each_time(stub: gnmi_pb2_grpc.gNMIStub, server: Redis) -> 
     assert [bool(message.sync_response) for message in messages] == [False, True, False, True]
 
 
+def test_a_message_that_comes_while_once_is_answered_is_refused(stub: gnmi_pb2_grpc.gNMIStub, server: Redis) -> None:
+    """One that comes later finds no call any more. So the answer is long, and the client that was slow tries again."""
+    give(stub, intent(1, *range(7, -1, -1)))
+    for second in (subscription("/qclimb", ONCE), pb.SubscribeRequest(poll=pb.Poll())):
+
+        def is_refused(second: pb.SubscribeRequest = second) -> bool:
+            try:
+                list(stub.Subscribe(iter([subscription("/qclimb", ONCE), second]), timeout=120))
+            except grpc.RpcError as error:
+                assert (error.code().name, "a ONCE subscription takes one" in error.details()) == (
+                    "INVALID_ARGUMENT",
+                    True,
+                ), error.details()
+                return True
+            return False
+
+        wait_until(is_refused, "the second message is refused")
+
+
 BAD_SUBSCRIPTIONS: dict[str, tuple[list[pb.SubscribeRequest], str, str]] = {
     "no list first": ([pb.SubscribeRequest(poll=pb.Poll())], "INVALID_ARGUMENT", "must be a SubscriptionList"),
     "an empty list": ([pb.SubscribeRequest(subscribe=pb.SubscriptionList(encoding=4))], "INVALID_ARGUMENT", "without a subscription"),
     "two lists": ([subscription("/qclimb", STREAM, mode=pb.ON_CHANGE)] * 2, "INVALID_ARGUMENT", "takes one SubscriptionList"),
+    "a poll of a stream": ([subscription("/qclimb", STREAM, mode=pb.ON_CHANGE), pb.SubscribeRequest(poll=pb.Poll())], "INVALID_ARGUMENT", "a STREAM subscription takes one SubscriptionList"),
     "two lists, poll": ([subscription("/qclimb", pb.SubscriptionList.POLL)] * 2, "INVALID_ARGUMENT", "expects Poll messages"),
     "not in the schema": ([subscription("/colour", ONCE)], "INVALID_ARGUMENT", "/colour: no 'colour'"),
     "a mode that is none": ([subscription("/qclimb", 7)], "INVALID_ARGUMENT", "mode is 7"),
     "a stream's mode that is none": ([subscription("/qclimb", STREAM, mode=7)], "INVALID_ARGUMENT", "/qclimb: mode is 7"),
     "a sample too soon": ([subscription("/qclimb/state", STREAM, mode=pb.SAMPLE, sample_interval=10**6)], "INVALID_ARGUMENT", "/qclimb/state: sample_interval is 1000000 ns, expected at least 1000000000 ns"),
-    "TARGET_DEFINED with an interval": ([subscription("/qclimb", STREAM, sample_interval=10**9)], "INVALID_ARGUMENT", "a sample_interval without SAMPLE"),
+    "TARGET_DEFINED with an interval": ([subscription("/qclimb", STREAM, sample_interval=10**9)], "INVALID_ARGUMENT", "/qclimb: TARGET_DEFINED with a sample_interval, expected none"),
     "a heartbeat too soon": ([subscription("/qclimb", STREAM, mode=pb.ON_CHANGE, heartbeat_interval=1)], "INVALID_ARGUMENT", "/qclimb: heartbeat_interval is 1 ns"),
     "BYTES": ([pb.SubscribeRequest(subscribe=pb.SubscriptionList(encoding=pb.BYTES, subscription=[pb.Subscription()]))], "UNIMPLEMENTED", "encoding BYTES"),
 }  # fmt: skip
