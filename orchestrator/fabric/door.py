@@ -9,9 +9,9 @@ goes back to what it had by itself.
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from qclimb.errors import IntentError
 from qclimb.gnmi_ext import Commit, Election, written
@@ -31,6 +31,7 @@ UNSURE = ("DEADLINE_EXCEEDED", "UNAVAILABLE", "CANCELLED", "INTERNAL", "UNKNOWN"
 """codes after which nobody knows whether a Set was done"""
 ROLE = "qclimb-orchestrator"
 COUNTED = ("bytes", "packets", "dropped-packets")
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
@@ -193,7 +194,8 @@ class Door:
     def _await_applied(self, generation: int, deadline_s: float) -> int:
         """Polls the applied generation until it is the wanted one."""
         read = lambda: self._get("/state/applied-generation", "STATE")  # noqa: E731
-        return awaited(read, generation, deadline_s, POLL_S, self._differs)
+        end = time.monotonic() + deadline_s
+        return awaited(polled(read, end, POLL_S), generation, deadline_s, self._differs)
 
     def _differs(self, seen: str, generation: int) -> str:
         try:
@@ -204,21 +206,25 @@ class Door:
         return f"switch {self.switch.name}: {APPLIED} {seen}, expected {generation}{because}"
 
 
-def awaited(
-    read: Callable[[], Any], generation: int, deadline_s: float, poll_s: float, differs: Callable[[str, int], str]
-) -> int:
-    """Reads a generation until it is the wanted one. Raises FleetError `changed` after the deadline."""
-    end = time.monotonic() + deadline_s
+def polled(read: Callable[[], Found], end: float, poll_s: float) -> Iterator[Found]:
+    """What is read now, and again until `end` (time.monotonic)."""
     while True:
-        try:
-            found = read()
-        except FleetError as error:
-            raise FleetError(str(error), changed=True) from error
-        if str(found) == str(generation):
-            return generation
+        yield read()
         if time.monotonic() >= end:
-            raise FleetError(differs(f"is {found or 'not there'} after {deadline_s:g} s", generation), changed=True)
+            return
         time.sleep(poll_s)
+
+
+def awaited(found: Iterable[Any], generation: int, deadline_s: float, differs: Callable[[str, int], str]) -> int:
+    """Takes generations, which end after the deadline, until one is the wanted one. Raises FleetError `changed`."""
+    last = None
+    try:
+        for last in found:
+            if str(last) == str(generation):
+                return generation
+    except FleetError as error:
+        raise FleetError(str(error), changed=True) from error
+    raise FleetError(differs(f"is {last or 'not there'} after {deadline_s:g} s", generation), changed=True)
 
 
 def _count(value: Any) -> int | None:

@@ -4,7 +4,7 @@ They take half a second to load: only where a switch is spoken to.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -81,7 +81,23 @@ class Session:
                 return None
             raise
         values = [update.val for notification in answer.notification for update in notification.update]
-        return json.loads(values[0].json_ietf_val or values[0].json_val or b"null") if values else None
+        return _json(values[0]) if values else None
+
+    def changes(self, path: Sequence[str], *, target: str, timeout_s: float) -> Iterator[Any]:
+        """The JSON value at a path, now and whenever it changes (ON_CHANGE), until DEADLINE_EXCEEDED."""
+        pb = self._pb
+        wanted = pb.SubscriptionList(
+            prefix=pb.Path(target=target),
+            mode=pb.SubscriptionList.STREAM,
+            subscription=[pb.Subscription(path=self._path(path), mode=pb.ON_CHANGE)],
+            encoding=pb.JSON_IETF,
+        )
+        call = self._stub.Subscribe(iter([pb.SubscribeRequest(subscribe=wanted)]), timeout=timeout_s)
+        try:
+            for message in call:
+                yield from (_json(update.val) for update in message.update.update)
+        finally:
+            call.cancel()
 
     def set(
         self,
@@ -111,6 +127,10 @@ class Session:
     def _update(self, one: Update) -> Any:
         value = self._pb.TypedValue(json_ietf_val=json.dumps(one.value).encode())
         return self._pb.Update(path=self._path(one.path), val=value)
+
+
+def _json(value: Any) -> Any:
+    return json.loads(value.json_ietf_val or value.json_val or b"null")
 
 
 def code_of(error: Exception) -> str:

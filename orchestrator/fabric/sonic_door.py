@@ -4,10 +4,14 @@ Measured of sonic-gnmi with native write: the origin is `sonic-db`; an update pu
 row that is not there fails; all of one Set is one patch that SONiC's generic config updater writes row by row within
 seconds to minutes, and may leave half done; a commit that has to be confirmed is done at once, its extension ignored.
 switchd takes the rows once the digest says that they are whole and others leave CONFIG_DB alone, and tells the
-generation in STATE_DB.
+generation in STATE_DB: by an ON_CHANGE subscription where the server has them, else it is asked again and again. Such a
+subscription tells a row when one of its fields is set, but not when the row or a field is deleted.
 """
 
-from collections.abc import Mapping
+import logging
+import time
+from collections.abc import Generator, Mapping
+from contextlib import closing
 from typing import Any
 
 from qclimb.config_db import TABLES, with_digest
@@ -17,8 +21,10 @@ from qclimb.switch_state import SwitchState
 
 from ..errors import FleetError
 from ..store.store import Switch
-from .door import Told, awaited, got
+from .door import Told, awaited, got, polled
 from .session import Session, Update, reason_of
+
+log = logging.getLogger(__name__)
 
 MODEL = "sonic-db"
 """its name in Capabilities, and the origin of its paths"""
@@ -62,8 +68,10 @@ class SonicDoor:
             raise FleetError(said, changed=True) from error
         if intent is None:
             return 0
-        wanted = intent.generation
-        return awaited(lambda: self._applied(wanted), wanted, max(deadline_s, APPLIED_S), POLL_S, self._differs)
+        within_s = max(deadline_s, APPLIED_S)
+        with closing(self._statuses(within_s)) as statuses:
+            applied = (self._applied(status, intent.generation) for status in statuses)
+            return awaited(applied, intent.generation, within_s, self._differs)
 
     def commit(self, intent: SwitchIntent, token: str, rollback_s: float, deadline_s: float) -> bool:
         """As `apply`: here is no commit that has to be confirmed."""
@@ -99,9 +107,19 @@ class SonicDoor:
         found = got(self.switch, "STATE_DB/" + "/".join(STATUS), lambda: self._session.get(STATUS, target="STATE_DB"))
         return found if isinstance(found, dict) else {}
 
-    def _applied(self, wanted: int) -> Any:
+    def _statuses(self, within_s: float) -> Generator[dict[str, Any], None, None]:
+        """switchd's status, now and as it changes; at the end asked for once more."""
+        end = time.monotonic() + within_s
+        try:
+            for found in self._session.changes(STATUS, target="STATE_DB", timeout_s=within_s):
+                yield found if isinstance(found, dict) else {}
+        except Exception as error:
+            if time.monotonic() < end:
+                log.info("polls switch=%s on_change=%r", self.switch.name, reason_of(error))
+        yield from polled(self._status, end, POLL_S)
+
+    def _applied(self, status: Mapping[str, Any], wanted: int) -> Any:
         """The generation that holds. Raises FleetError where the switch refuses the wanted one."""
-        status = self._status()
         if refusal(status, wanted):
             raise FleetError(self._differs(f"is {status.get('applied_generation', 'not there')}", wanted), changed=True)
         return status.get("applied_generation")

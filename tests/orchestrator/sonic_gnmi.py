@@ -4,6 +4,11 @@ Origin exactly `sonic-db`; values as json_ietf_val alone; an update puts a whole
 there fails, a delete of one succeeds; a Set is one patch: checked whole against YANG, then written row by row, read
 again and compared; a failure is UNKNOWN with the first line of the patcher's that says Error, whatever was written by
 then. Extensions and a target are ignored. Get of a missing row is NOT_FOUND, and so is a Get as plain JSON.
+
+Of its source (5ec1c20): a table or a row is an object, a field a text or a list, and nobody looks at what is in a row:
+a number there is written as text, so that the patcher finds another value than it wanted. A subscription by target
+tells a row at once, as {} where there is none, and when `hset` comes for it and it differs; it is silent when the row
+or one of its fields is deleted, and knows ON_CHANGE and SAMPLE alone.
 """
 
 import json
@@ -27,14 +32,21 @@ DATABASES = {"CONFIG_DB": CONFIG, "STATE_DB": STATE}
 WITH_YANG = ("QCLIMB", "QCLIMB_CLASS", "QCLIMB_PATH", "QCLIMB_PREVIOUS", "PORT", "DEVICE_METADATA")
 ROLE = "gnmi_config_db_readwrite"
 Json = dict[str, Any]
+UNEQUAL = "Error: after applying patch to config, there are still some parts not updated"
 
 
 class SonicGnmi(gnmi_pb2_grpc.gNMIServicer):  # type: ignore[misc]
-    """Over one redis. `pause_s`: after each row that its patcher writes; it breaks after `fails_after` rows."""
+    """Over one redis. `pause_s`: after each row that its patcher writes; it breaks after `fails_after` rows.
 
-    def __init__(self, server: Redis, pause_s: float = 0.01) -> None:
-        self.server, self.pause_s, self.fails_after = server, pause_s, 10**9
+    streams   None: it has them; or the code by which it refuses them
+    asked, subscribed   the targets of Gets and of subscriptions, in their order
+    """
+
+    def __init__(self, server: Redis, pause_s: float = 0.01, streams: grpc.StatusCode | None = None) -> None:
+        self.server, self.pause_s, self.fails_after, self.streams = server, pause_s, 10**9, streams
         self.sets: list[pb.SetRequest] = []
+        self.asked: list[str] = []
+        self.subscribed: list[str] = []
         self._one = threading.Lock()
 
     def Capabilities(self, request: pb.CapabilityRequest, context: grpc.ServicerContext) -> pb.CapabilityResponse:
@@ -45,6 +57,10 @@ class SonicGnmi(gnmi_pb2_grpc.gNMIServicer):  # type: ignore[misc]
 
     def Get(self, request: pb.GetRequest, context: grpc.ServicerContext) -> pb.GetResponse:
         self._client(context)
+        self.asked.append(request.prefix.target)
+        if request.type != pb.GetRequest.ALL:
+            name = pb.GetRequest.DataType.Name(request.type)
+            context.abort(grpc.StatusCode.UNIMPLEMENTED, f"unsupported request type: {name}")
         found = []
         for path in request.path:
             if request.encoding != pb.JSON_IETF:
@@ -56,6 +72,8 @@ class SonicGnmi(gnmi_pb2_grpc.gNMIServicer):  # type: ignore[misc]
                 self._check_origin(request.prefix, path, context)
                 database, place = names[0], names[2:]
             value = self._read(DATABASES[database], *(name.replace("~1", "/") for name in place))
+            if not value and len(place) == 1 and self.server.db(DATABASES[database]).keys(f"{place[0]}*"):
+                continue  # it looks for the table by `NAME*`, which finds NAME_OTHER too
             if not value:
                 context.abort(grpc.StatusCode.NOT_FOUND, f"No valid entry found for path {path}")
             val = pb.TypedValue(json_ietf_val=json.dumps(value).encode())
@@ -79,11 +97,43 @@ class SonicGnmi(gnmi_pb2_grpc.gNMIServicer):  # type: ignore[misc]
                 place = self._place(request, one.path, context)
                 if self._at(after, place) is None:
                     context.abort(grpc.StatusCode.UNKNOWN, f"Invalid database {place[0]} -> {before}")
-                self._put(after, place, self._value(one, context), context)
+                self._put(after, place, self._value(place, one, context), context)
             for one in request.update:
-                self._put(after, self._place(request, one.path, context), self._value(one, context), context)
+                place = self._place(request, one.path, context)
+                self._put(after, place, self._value(place, one, context), context)
             self._patch(before, after, context)
         return pb.SetResponse()
+
+    def Subscribe(
+        self, requests: Iterator[pb.SubscribeRequest], context: grpc.ServicerContext
+    ) -> Iterator[pb.SubscribeResponse]:
+        self._client(context)
+        wanted = next(requests).subscribe
+        self.subscribed.append(wanted.prefix.target)
+        if self.streams is not None:
+            context.abort(self.streams, "no streams")
+        if wanted.prefix.target not in DATABASES:
+            context.abort(grpc.StatusCode.UNIMPLEMENTED, "Empty target data not supported")
+        (one,) = wanted.subscription
+        if one.mode != pb.ON_CHANGE:
+            mode = pb.SubscriptionMode.Name(one.mode)
+            context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"unsupported subscription mode, {mode}")
+        database, (table, key) = DATABASES[wanted.prefix.target], (elem.name for elem in one.path.elem)
+
+        def told(row: Json) -> pb.SubscribeResponse:
+            update = pb.Update(path=one.path, val=pb.TypedValue(json_ietf_val=json.dumps(row).encode()))
+            return pb.SubscribeResponse(update=pb.Notification(prefix=wanted.prefix, update=[update]))
+
+        with self.server.db(database).pubsub() as events:
+            events.psubscribe(f"__keyspace@{database}__:{table}|{key}")
+            yield told(self._read(database, table, key))
+            yield pb.SubscribeResponse(sync_response=True)
+            last: Json = {}
+            while context.is_active():
+                event = events.get_message(ignore_subscribe_messages=True, timeout=0.05)
+                if event and event["data"] == "hset" and (row := self._read(database, table, key)) not in ({}, last):
+                    yield told(row)
+                    last = row
 
     def _patch(self, before: Json, after: Json, context: grpc.ServicerContext) -> None:
         keys = {(table, key) for rows in (before, after) for table, entries in rows.items() for key in entries}
@@ -98,7 +148,7 @@ class SonicGnmi(gnmi_pb2_grpc.gNMIServicer):  # type: ignore[misc]
         config = self.server.db(CONFIG)
         for count, (table, key) in enumerate(changed):
             if count >= self.fails_after:
-                context.abort(grpc.StatusCode.UNKNOWN, "Error: After applying patch to config, some parts not updated")
+                context.abort(grpc.StatusCode.UNKNOWN, UNEQUAL)
             row = after.get(table, {}).get(key)
             if row is None:
                 config.delete(f"{table}|{key}")
@@ -110,7 +160,7 @@ class SonicGnmi(gnmi_pb2_grpc.gNMIServicer):  # type: ignore[misc]
             time.sleep(self.pause_s)
         found = {table: self._read(CONFIG, table) for table in self._tables()}
         if found != after:
-            context.abort(grpc.StatusCode.UNKNOWN, "Error: After applying patch to config, some parts not updated")
+            context.abort(grpc.StatusCode.UNKNOWN, UNEQUAL)
 
     def _client(self, context: grpc.ServicerContext) -> list[str]:
         (name,) = context.auth_context()["x509_common_name"]
@@ -131,10 +181,14 @@ class SonicGnmi(gnmi_pb2_grpc.gNMIServicer):  # type: ignore[misc]
             context.abort(grpc.StatusCode.UNKNOWN, said)
         return [name.replace("~1", "/").replace("~0", "~") for name in names[2:]]
 
-    def _value(self, update: pb.Update, context: grpc.ServicerContext) -> Any:
+    def _value(self, place: list[str], update: pb.Update, context: grpc.ServicerContext) -> Any:
         if update.val.WhichOneof("value") != "json_ietf_val":
             context.abort(grpc.StatusCode.UNKNOWN, "Fail to parse ")
-        return json.loads(update.val.json_ietf_val)
+        value = json.loads(update.val.json_ietf_val)
+        name, kind = {1: ("table", dict), 2: ("entry", dict)}.get(len(place), ("field", str | list))
+        if not isinstance(value, kind):
+            context.abort(grpc.StatusCode.UNKNOWN, f"Invalid {name} {value}")
+        return value
 
     def _at(self, tree: Any, place: list[str]) -> Any:
         for name in place:
@@ -171,8 +225,9 @@ class SonicGnmi(gnmi_pb2_grpc.gNMIServicer):  # type: ignore[misc]
 
 
 def _texts(row: Json) -> dict[str, str]:
-    """A row of ConfigDBConnector as redis has it."""
-    found = {f"{f}@" if isinstance(v, list) else f: ",".join(v) if isinstance(v, list) else v for f, v in row.items()}
+    """A row of ConfigDBConnector as redis has it: its typed_to_raw."""
+    lists = {f"{field}@": ",".join(value) for field, value in row.items() if isinstance(value, list)}
+    found = {field: str(value) for field, value in row.items() if not isinstance(value, list)} | lists
     return found or {"NULL": "NULL"}
 
 

@@ -5,12 +5,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import grpc
 import pytest
 from qclimb.config_db import TABLES, check_whole, with_digest
 from qclimb.intent import PathWeights, QueueClass, SwitchIntent
 
 from orchestrator.errors import FleetError
 from orchestrator.fabric import sonic_door
+from orchestrator.fabric.session import Update
 from orchestrator.fabric.sonic_door import operations, rows_of
 from orchestrator.fabric.switches import Fleet
 from orchestrator.store.store import Switch
@@ -169,6 +171,90 @@ def test_by_sonics_server_an_intent_arrives_as_rows_and_is_applied(
         assert "expected 9" in str(door.unwell(9))
 
 
+def test_what_the_switch_applies_is_told_by_a_stream_and_nobody_asks(
+    fleet: Fleet, sonic: tuple[Switch, SonicGnmi]
+) -> None:
+    switch, servicer = sonic
+    with fleet.at(switch) as door:
+        assert door.apply(BASE, DEADLINE_S) == 1
+        assert door.apply(LATER, DEADLINE_S) == 2
+    assert (servicer.subscribed, servicer.asked.count("STATE_DB")) == (["STATE_DB"] * 2, 0)
+
+
+@pytest.mark.parametrize("code", [grpc.StatusCode.UNIMPLEMENTED, grpc.StatusCode.INVALID_ARGUMENT])
+def test_a_server_that_has_no_streams_is_asked_again_and_again(
+    code: grpc.StatusCode, fleet: Fleet, sonic: tuple[Switch, SonicGnmi]
+) -> None:
+    switch, servicer = sonic
+    servicer.streams = code
+    with fleet.at(switch) as door:
+        assert door.apply(BASE, DEADLINE_S) == 1
+    assert (servicer.subscribed, "STATE_DB" in servicer.asked) == (["STATE_DB"], True)
+
+
+class Silent:
+    """A session whose stream tells the first status and no other, though the switch has gone on."""
+
+    def __init__(self) -> None:
+        self.is_over, self.is_left = False, False
+
+    def changes(self, path: Any, *, target: str, timeout_s: float) -> Iterator[Any]:
+        try:
+            yield {"desired_generation": "1", "applied_generation": "1", "outcome": "applied"}
+            self.is_over = True
+        finally:
+            self.is_left = True
+
+    def get(self, path: Any, kind: str = "ALL", **_: Any) -> Any:
+        if path[-1] in TABLES:
+            return None
+        return {"desired_generation": "2", "applied_generation": "2"} if self.is_over else pytest.fail("asked too soon")
+
+    def set(self, **_: Any) -> None:
+        pass
+
+
+def test_at_the_end_of_a_stream_the_switch_is_asked_once_more() -> None:
+    session = Silent()
+    door = sonic_door.SonicDoor(Switch("l1", "127.0.0.1:1"), session)  # type: ignore[arg-type]
+    assert door.apply(LATER, 0) == 2
+    assert door.apply(BASE, 0) == 1
+    assert session.is_left
+
+
+@pytest.mark.parametrize(
+    ("elements", "value", "said", "written"),
+    [
+        (["QCLIMB_CLASS", "0", "queue"], 6, "Invalid field 6", "7"),
+        (["QCLIMB_CLASS", "0"], {"dscp": "47", "queue": 6}, "there are still some parts not updated", "6"),
+        (["QCLIMB_CLASS", "0"], "6", "Invalid entry 6", "7"),
+        (["QCLIMB_CLASS"], "6", "Invalid table 6", "7"),
+        (["QCLIMB_CLASS", "0", "queue"], "6", "", "6"),
+    ],
+)
+def test_its_values_are_text_all_the_way_down(
+    elements: list[str],
+    value: Any,
+    said: str,
+    written: str,
+    fleet: Fleet,
+    sonic: tuple[Switch, SonicGnmi],
+    server: Redis,
+) -> None:
+    """Why the door sends no number: not every one is refused before it is written."""
+    switch, _ = sonic
+    server.load(SwitchIntent(1, "enabled", (QueueClass(0, 47, 7),)).to_config_db())
+    with fleet.at(switch) as door:
+        wanted = [Update([*sonic_door.PLACE, *elements], value)]
+        try:
+            door._session.set(update=wanted, origin=sonic_door.MODEL)
+        except grpc.RpcError as error:
+            assert said and said in error.details()
+        else:
+            assert not said
+    assert server.rows("QCLIMB_CLASS")["QCLIMB_CLASS"]["0"]["queue"] == written
+
+
 def test_a_patch_that_breaks_half_way_may_have_changed_the_switch_which_takes_no_half_intent(
     fleet: Fleet, sonic: tuple[Switch, SonicGnmi], server: Redis
 ) -> None:
@@ -179,7 +265,7 @@ def test_a_patch_that_breaks_half_way_may_have_changed_the_switch_which_takes_no
         servicer.fails_after = 1
         with refused(changed=True, refused=False) as error:
             door.apply(LATER, DEADLINE_S)
-        assert "some parts not updated" in str(error.value)
+        assert "still some parts not updated" in str(error.value)
         wait_until(lambda: "waiting for a whole intent" in server.status().get("last_error", ""), "the switch says so")
         assert server.rows("QUEUE", "PORT_QOS_MAP") == before
         servicer.fails_after = 10**9
