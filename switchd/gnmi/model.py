@@ -9,7 +9,7 @@ from typing import Any
 
 from qclimb.errors import IntentError
 from qclimb.intent import SwitchIntent
-from qclimb.leaves import SHARES
+from qclimb.leaves import INTENT, SHARES
 from qclimb.schema import validate_gnmi
 
 from switchd.board import Snapshot
@@ -28,6 +28,8 @@ COUNTERS = frozenset({"packets", "bytes", "dropped-packets"})
 QUOTED_KEY = re.compile(r"='([^']*)'\]")
 SHARE = re.compile(r"[01](\.[0-9]{1,9})?")
 PREFIX = f"{MODULE}:"
+DEFAULTS = {leaf.name: leaf.default for leaf in INTENT if isinstance(leaf.default, str)}
+"""of the switch as a whole, in use where nothing else was set (gNMI specification 3.3.4); entries tell theirs"""
 YEAR_10000_S = 253_402_300_800
 
 
@@ -51,8 +53,9 @@ class Model:
 
         Raises RpcError INVALID_ARGUMENT with the path as gNMI writes it: `/qclimb/classes/class[priority=0]`.
         """
-        if not tree:
-            return None
+        top = tree.get("qclimb", {})
+        if top.keys() <= {"config"} and top.get("config", {}).items() <= DEFAULTS.items():
+            return None  # as a switch says it that was never configured
         obj = to_json(self.root, tree, PREFIX)
         try:
             validate_gnmi(obj)
@@ -85,7 +88,10 @@ class Model:
         """
         tree = self.config(snapshot.intent)
         top = tree.setdefault("qclimb", {})
-        top["state"] = {**top.get("config", {}), **_status_tree(snapshot.status), "path-backend": snapshot.backend}
+        config = top.setdefault("config", {})
+        for name, value in DEFAULTS.items():
+            config.setdefault(name, value)
+        top["state"] = {**config, **_status_tree(snapshot.status), "path-backend": snapshot.backend}
         top["state"] |= _commit_tree(snapshot.commit)
         for priority, row in (snapshot.classes or {}).items():
             entry = (

@@ -29,7 +29,18 @@ from switchd.gnmi.limits import Call, Limits, Places
 from switchd.gnmi.loop import READERS, Loop
 from switchd.gnmi.server import Servers
 from switchd.gnmi.service import Service
-from tests.switchd.gnmi.client import BASE, STREAM, channel, failure, give, got, intent, stored, subscription
+from tests.switchd.gnmi.client import (
+    BASE,
+    STREAM,
+    channel,
+    failure,
+    give,
+    got,
+    intent,
+    leaf_values,
+    stored,
+    subscription,
+)
 from tests.switchd.gnmi.test_subscribe import iter_open
 from tests.switchd.stand import CONFIG, Pki, Redis, running_daemon, wait_until
 
@@ -182,7 +193,8 @@ def test_one_client_has_so_many_calls_under_way_and_gets_hold_up_no_stream(
                 f"loopback has {most} calls under way, the most for one client",
             )
             call = stub.Subscribe(iter_open(subscription("/qclimb/config", STREAM)), timeout=WAIT_S)
-            assert next(call).sync_response, "there is no configuration"
+            assert leaf_values(next(call)) == {"qclimb/config/admin-state": "disabled", "qclimb/config/tier": "leaf"}
+            assert next(call).sync_response
             call.cancel()
         finally:
             go_on.set()

@@ -14,16 +14,19 @@ from tests.switchd.gnmi.client import (
     BASE,
     CLASS_0,
     ONCE,
+    STREAM,
     config_rows,
     failure,
     give,
     got,
     ietf,
+    intent,
     leaf_values,
     one,
     subscription,
     update,
 )
+from tests.switchd.gnmi.test_subscribe import iter_open
 from tests.switchd.stand import COUNTERS, Redis
 
 
@@ -49,7 +52,7 @@ def test_names_may_be_wildcards_and_an_answer_has_none(stub: gnmi_pb2_grpc.gNMIS
         ("2", b"5"),
     ]
     assert got(stub, "/qclimb/*/generation", type=pb.GetRequest.CONFIG) == [["1"]]
-    assert got(stub, "/*/config/*", type=pb.GetRequest.CONFIG) == [["1", "enabled"]]
+    assert got(stub, "/*/config/*", type=pb.GetRequest.CONFIG) == [["1", "enabled", "leaf"]]
     once = stub.Subscribe(iter([subscription("/qclimb/classes/*[priority=1]/config/*", ONCE)]))
     assert set(leaf_values(next(once)).values()) == {1, 43, 6, "balanced", "0"}
 
@@ -82,7 +85,7 @@ def test_a_depth_leaves_out_what_lies_deeper(stub: gnmi_pb2_grpc.gNMIStub, serve
     only = {"type": pb.GetRequest.CONFIG}
     assert got(stub, "/qclimb", extension=depth(1), **only) == [[{}]]
     ((two,),) = got(stub, "/qclimb", extension=depth(2), **only)
-    assert two == {"qclimb:config": {"generation": "1", "admin-state": "enabled"}}
+    assert two == {"qclimb:config": {"generation": "1", "admin-state": "enabled", "tier": "leaf"}}
     ((three,),) = got(stub, "/qclimb", extension=depth(3), **only)
     assert three["qclimb:classes"] == {"class": [{"priority": 0}, {"priority": 1}, {"priority": 2}]}
     assert got(stub, "/qclimb", extension=depth(0), **only) == got(stub, "/qclimb", **only)
@@ -187,6 +190,25 @@ def test_each_port_tells_whether_it_holds_the_intent(stub: gnmi_pb2_grpc.gNMIStu
 
 
 def test_a_switch_that_was_never_configured_answers(stub: gnmi_pb2_grpc.gNMIStub, server: Redis) -> None:
-    assert got(stub, "/qclimb", type=pb.GetRequest.CONFIG) == [[{}]]
+    ((config,),) = got(stub, "/qclimb", type=pb.GetRequest.CONFIG)
+    assert config == {"qclimb:config": {"admin-state": "disabled", "tier": "leaf"}}
     ((state,),) = got(stub, "/qclimb/state")
     assert state["qclimb:admin-state"] == "disabled"
+    stub.Set(pb.SetRequest(replace=[update("/qclimb", ietf(config))]))  # what was read can be set back
+    assert not any(config_rows(server).values())
+
+
+def test_a_default_that_is_in_use_is_a_value(stub: gnmi_pb2_grpc.gNMIStub, server: Redis) -> None:
+    """gNMI specification 3.3.4 and 3.5.2.3: it is got, and told as an update when what was set goes."""
+    give(stub, intent(1, 7, tier="spine"))
+    call = stub.Subscribe(iter_open(subscription("/qclimb/config", STREAM, mode=pb.ON_CHANGE)), timeout=120)
+    assert leaf_values(next(call))["qclimb/config/tier"] == "spine"
+    assert next(call).sync_response
+    stub.Set(pb.SetRequest(delete=[path("/qclimb/config/tier")]))
+    assert leaf_values(next(call)) == {"qclimb/config/tier": "leaf"}
+    assert got(stub, "/qclimb/config/tier", "/qclimb/state/tier") == [["leaf"], ["leaf"]]
+    stub.Set(pb.SetRequest(delete=[path("/qclimb")]))
+    told = next(call)
+    assert leaf_values(told) == {"qclimb/config/admin-state": "disabled"}
+    assert [gone.elem[-1].name for gone in told.update.delete] == ["generation"]
+    call.cancel()
