@@ -5,8 +5,9 @@ import functools
 import json
 import os
 import sys
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 from guest import ROOT, Guest, GuestError, Run, needs, package
@@ -14,6 +15,7 @@ from telling import BEGAN, PASSED
 
 from lab.build import make
 
+GUESTS = ThreadPoolExecutor(2)
 TIMEOUT_S = 1800.0
 """Of a whole guest, one a room; that of each test in it is TEST_TIMEOUT_S."""
 pytestmark = [
@@ -87,6 +89,7 @@ def command(room: str) -> str:
             f"export PYTHONPATH={ROOT}/tests/guest:{ROOT}/tests/tagger:{ROOT}/tests/shim PYTHONDONTWRITEBYTECODE=1",
             "export PYTEST_DISABLE_PLUGIN_AUTOLOAD=1",
             f"exec {sys.executable} -m pytest -v -p telling -p pytest_timeout --timeout={TEST_TIMEOUT_S} "
+            "-p pytest_rerunfailures --reruns 1 "
             f"-p no:cacheprovider --assert=plain --confcutdir=tests/tagger {tests}",
         )
     )
@@ -116,40 +119,56 @@ class Tried:
         return [f"{test}: {why}" for test in wanted(self.room) if (why := told.get(test, "did not begin"))]
 
 
-@pytest.fixture(scope="module", params=["", "backports"], ids=["of-the-release", "of-backports"])
-def kernel(request) -> Path:
-    try:
-        needs()
-        found = package(request.param)
-    except GuestError as error:
-        pytest.skip(str(error))
+@functools.cache
+def built() -> None:
+    """What the guests load, built by this machine, once."""
     failure = make(ROOT / "hostlib", "lib", "tagger")
     assert not failure, failure
     for folder in COMPILED:
         compileall.compile_dir(ROOT / folder, quiet=2)
-    return found
 
 
 @functools.cache
-def tried(kernel: Path, room: str) -> Tried:
-    run = Guest(kernel).run(command(room), TIMEOUT_S)
-    assert "features.json" in run.files, f"no test began in {TIMEOUT_S} s: {run.output}{run.console}"
-    return Tried(room, run)
+def begun(suite: str, room: str) -> Future[Run]:
+    """A guest of its own; two run at a time, for emulation takes one core each."""
+    needs()
+    kernel = package(suite)
+    built()
+    return GUESTS.submit(Guest(kernel).run, command(room), TIMEOUT_S)
 
 
-def test_the_kernel_mode_finds_and_marks_flows_there(kernel):
-    there = tried(kernel, "tagger")
+@pytest.fixture(scope="module", params=["", "backports"], ids=["of-the-release", "of-backports"])
+def tried(request) -> Callable[[str], Tried]:
+    """By room. The guests of all kernels that were asked for begin together."""
+    suites = [item.callspec.params["tried"] for item in request.session.items if item.path == request.path]
+
+    def in_guest(room: str) -> Tried:
+        for suite in dict.fromkeys([request.param, *suites]):
+            try:
+                begun(suite, room)
+            except GuestError as error:
+                if suite == request.param:
+                    pytest.skip(str(error))
+        run = begun(request.param, room).result()
+        assert "features.json" in run.files, f"no test began in {TIMEOUT_S} s: {run.output}{run.console}"
+        return Tried(room, run)
+
+    return in_guest
+
+
+def test_the_kernel_mode_finds_and_marks_flows_there(tried):
+    there = tried("tagger")
     assert there.failed() == [], there.run.output
 
 
-def test_the_fabrics_ports_serve_strictly_there(kernel):
-    there = tried(kernel, "lab")
+def test_the_fabrics_ports_serve_strictly_there(tried):
+    there = tried("lab")
     assert there.failed() == [], there.run.output
     assert there.features["fabric"] == "ets"
 
 
-def test_status_names_what_the_kernel_lacks(kernel):
-    found = tried(kernel, "lab").features
+def test_status_names_what_the_kernel_lacks(tried):
+    found = tried("lab").features
     version = tuple(int(part) for part in str(found["kernel"]).split("+")[0].split("-")[0].split(".")[:2])
     assert version >= (5, 17)
     assert ("no tcx" in str(found["tagger"])) == (version < (6, 6)), found

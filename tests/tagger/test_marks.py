@@ -70,22 +70,25 @@ def test_a_flow_is_demoted_at_the_packet_of_each_threshold(pair, size, to):
 
 
 def check_climb(host, send, size):
-    """A flow of known size, in the order of its stream, for its packets overtake each other: each has its priority, or
-    a later one. Next to nothing is sent again without a loss; where something is, what follows goes later, too, and
-    another flow is looked at."""
+    """Flows of known size, in the order of their streams, for their packets overtake each other: each packet has its
+    priority, or a later one. Next to nothing is sent again without a loss; where something is, what follows goes later,
+    too. A slow machine may do that to a flow, or miss its packets: one of six is seen to climb through all."""
+    rule = [(0, DSCP[3]), *((size - THRESHOLDS[p] + 1, DSCP[p]) for p in (2, 1, 0))]
     for _ in range(6):
         before = host.counter("TcpRetransSegs")
         seen = send()
         again = host.counter("TcpRetransSegs") - before
         assert again <= seen.repeated + 2
-        if not again:
-            break
-    assert not again
-    rule = [(0, DSCP[3]), *((size - THRESHOLDS[p] + 1, DSCP[p]) for p in (2, 1, 0))]
-    for (at, dscp), (end, _) in zip(rule, [*rule[1:], (size, 0)], strict=True):
-        found = {found for first, _, found in seen.spans if at <= first < end}
-        assert dscp in found
-        assert found <= set(DSCP[DSCP.index(dscp) :])
+        found = [
+            {dscp for first, _, dscp in seen.spans if at <= first < end}
+            for (at, _), (end, _) in zip(rule, [*rule[1:], (size, 0)], strict=True)
+        ]
+        assert again or all(
+            dscps <= set(DSCP[DSCP.index(dscp) :]) for (_, dscp), dscps in zip(rule, found, strict=True)
+        )
+        if not again and all(dscp in dscps for (_, dscp), dscps in zip(rule, found, strict=True)):
+            return
+    pytest.fail(f"none of six flows climbed: the last sent {again} packets again and had the DSCPs {found}")
 
 
 def test_one_write_climbs_at_its_packets_without_a_wait(pair):
