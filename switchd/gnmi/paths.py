@@ -184,8 +184,10 @@ def _here(steps: list[Step], nodes: list[Node]) -> str:
 
 
 def exact(place: Place, doing: str) -> None:
-    """Refuse a path that names several instances."""
-    if not place.is_exact:
+    """Refuse a path that names several instances. A list as a whole, at the end and without a key, is one."""
+    is_whole = place.node.kind == "list" and place.steps[-1].keys is None
+    holder = Place(place.steps[:-1], place.nodes[:-1]) if is_whole else place
+    if not holder.is_exact:
         raise invalid(f"{place}: {doing} needs every list key, without wildcards")
 
 

@@ -129,8 +129,8 @@ def _places(model: Model, prefix: pb.Path, path: pb.Path) -> tuple[Place, ...]:
 def _value(place: Place, typed: pb.TypedValue) -> Any:
     path = str(place)
     value = decoded(typed, place.node, path)
-    if place.node.kind == "list":
-        return entry_from_json(place.node, value, place.steps[-1].keys, MODULE, path)[1]
+    if place.node.kind == "list" and (keys := place.steps[-1].keys) is not None:
+        return entry_from_json(place.node, value, keys, MODULE, path)[1]
     if isinstance(value, dict) and [name.removeprefix(PREFIX) for name in value] == [place.node.name]:
         (value,) = value.values()  # the container brought along inside the value, as several clients do
     return from_json(place.node, value, MODULE, path)

@@ -123,6 +123,25 @@ GOOD: dict[str, tuple[pb.SetRequest, Callable[[SwitchIntent], Any], Any]] = {
         lambda i: (i.generation, i.classes),
         (1, ()),
     ),
+    "a list as a whole is replaced by its entries": (
+        pb.SetRequest(
+            replace=[update("/qclimb/classes/class", ietf([{"priority": 0, "config": {"dscp": 9, "queue": 7}}]))],
+        ),
+        lambda i: [(c.dscp, c.queue) for c in i.classes],
+        [(9, 7)],
+    ),
+    "an update of a list as a whole merges": (
+        pb.SetRequest(
+            update=[
+                update(
+                    "/qclimb/classes/class",
+                    ietf([{"priority": 3, "config": {"dscp": 9, "queue": 2}}, {"priority": 0, "config": {"dscp": 10}}]),
+                )
+            ],
+        ),
+        lambda i: [(c.dscp, c.queue) for c in i.classes],
+        [(10, 7), (43, 6), (39, 5), (9, 2)],
+    ),
     "a key with a leading zero": (
         pb.SetRequest(update=[update("/qclimb/classes/class[priority=01]/config/dscp", ietf(9))]),
         lambda i: [c.dscp for c in i.classes],
