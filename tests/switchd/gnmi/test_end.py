@@ -261,6 +261,7 @@ def test_calls_that_are_given_up_leave_nothing_behind(switch: Switch) -> None:
         give_up()  # what is made once is there
         before = left()
         give_up()
-        wait_until(lambda: not left() - before, "nothing more is kept")
+        # what a round made last may share more or less with the snapshot; an object a call would be 60
+        wait_until(lambda: (left() - before).total() < 10, "nothing more is kept")
     listening.stop(0)
     servers.close()
