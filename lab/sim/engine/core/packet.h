@@ -18,7 +18,10 @@ enum class Type : uint8_t { DATA, ACK, PROBE, GRANT, TERM };
 constexpr int MAX_HOPS = 12;
 constexpr int MAX_PARTS = 8; /* of a flow that takes several paths at once */
 
-/* What every port and scheme needs of a packet, in one cache line: a large fabric's packets are in no near cache. */
+constexpr int NEAR_HOPS = 6; /* of a path that a packet carries whole, where ports' numbers have 16 bits (wiring.h) */
+
+/* What every port and scheme needs of a packet, in one cache line: a large fabric's packets are in no near cache. Four
+ * bytes are left for what a scheme has to add. */
 struct alignas(64) Packet : Event {
 	Type type = Type::DATA;
 	uint8_t hop = 0, hops = 0; /* links passed, links of the path */
@@ -31,17 +34,16 @@ struct alignas(64) Packet : Event {
 	FlowBase *flow;
 	uint32_t seq = 0; /* which packet of its flow; in an ACK, the packet that caused it */
 	uint32_t cumulative = 0; /* in an ACK: packets before this one have all arrived */
-	uint32_t sacked = 0; /* in an ACK: packets that have arrived beyond the first gap */
-	uint32_t
-		ahead[3] = {}; /* ports after the first, in order; in a wired fabric where its path stands (wiring.h) */
+	union {
+		uint32_t ahead[3] = {}; /* ports after the first, in order; or where a long path stands (wiring.h) */
+		uint16_t path[NEAR_HOPS]; /* of a wired fabric: all ports, the first one's too */
+	};
 
 	explicit Packet(FlowBase *of) : is_again(false), part(0), flow(of)
 	{
 		kind = Kind::PACKET;
 	}
 };
-
-static_assert(sizeof(Packet) == 64, "a line");
 
 /* What TCP's and Homa's packets say beyond that. */
 struct WidePacket : Packet {
@@ -85,7 +87,11 @@ struct FlowBase {
 	uint64_t task = 0, task_largest_bytes = 0; /* whose flow it is, 0: its own; the largest flow of that */
 	bool is_over = false;
 	uint32_t group = 0; /* whose weight it shares at ports that have groups */
-	uint32_t pair = UINT32_MAX; /* in a wired fabric: the ends' entry among its pairs, once it was looked up */
+	/* In a wired fabric: the ends' entry among its pairs, once it was looked up; how long its path is, once that is
+	 * known and short, and its ports there and back. */
+	uint32_t pair = UINT32_MAX;
+	uint8_t hops = 0;
+	uint16_t near[2][NEAR_HOPS];
 };
 
 } // namespace sim

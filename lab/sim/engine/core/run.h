@@ -178,7 +178,7 @@ template <class Scheme> class Run
 				return;
 			}
 			fetch_flow(packet.flow);
-			network_.fetch(topology_.answer_port(packet)); /* it will answer */
+			network_.fetch(topology_.back_port(packet)); /* it will answer */
 		} else if (event.kind == Kind::PORT) {
 			network_.fetch_queue(event);
 		} else if (event.kind == Kind::TIMER) {

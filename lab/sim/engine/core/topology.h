@@ -58,14 +58,15 @@ class Topology
 		const Time core = config.number("core_delay_ps", 0, MOST_PS);
 		const Time slow = config.number("host_ps_per_byte", 1, MOST_PS_PER_BYTE);
 		const Time fast = config.number("uplink_ps_per_byte", 1, MOST_PS_PER_BYTE);
+		const uint32_t up = 2 * hosts_, down = up + leaves_ * spines_;
 		for (uint32_t i = 0; i < hosts_; i++)
-			links.push_back({ Place::HOST, slow, edge });
+			put({ Place::HOST, slow, edge }, hosts_ + i);
 		for (uint32_t i = 0; i < hosts_; i++)
-			links.push_back({ Place::LEAF_DOWN, slow, edge });
+			put({ Place::LEAF_DOWN, slow, edge }, i);
 		for (uint32_t i = 0; i < leaves_ * spines_; i++)
-			links.push_back({ Place::LEAF_UP, fast, core });
+			put({ Place::LEAF_UP, fast, core }, down + i % spines_ * leaves_ + i / spines_);
 		for (uint32_t i = 0; i < leaves_ * spines_; i++)
-			links.push_back({ Place::SPINE, fast, core });
+			put({ Place::SPINE, fast, core }, up + i % leaves_ * spines_ + i / leaves_);
 	}
 
 	uint32_t hosts() const
@@ -76,14 +77,17 @@ class Topology
 	/* The port that a packet which has left `hop` ports stands at next. */
 	uint32_t next_port(const Packet &packet) const
 	{
-		return is_wired_ ? wiring_.port(packet.ahead[0] + packet.hop) : packet.ahead[packet.hop - 1];
+		return is_wired_ ? wiring_.port(packet, packet.hop) : packet.ahead[packet.hop - 1];
 	}
 
-	/* The port by which the end of a packet's path would answer. */
-	uint32_t answer_port(const Packet &packet) const
+	/* The port that leads back over the link by which the packet has come; at its path's end, the one that answers. */
+	uint32_t back_port(const Packet &packet) const
 	{
-		return is_wired_ ? wiring_.back(packet.ahead[0] + packet.hops - 1u)
-				 : packet.ahead[packet.hops - 2] - hosts_;
+		if (is_wired_)
+			return wiring_.back(wiring_.port(packet, packet.hop - 1u));
+		if (packet.hop == 1)
+			return hosts_ + (packet.to_sender ? packet.flow->target : packet.flow->source);
+		return back_[packet.ahead[packet.hop - 2]];
 	}
 
 	/* Sets the packet's path; returns its first port. */
@@ -98,7 +102,7 @@ class Topology
 		if (is_wired_) {
 			const uint64_t turn =
 				routing_ == Routing::SPRAY ? turn_[from]++ : mix(flow.index, seed_) + packet.part;
-			return wiring_.route(packet, flow, turn);
+			return wiring_.route(packet, flow, turn, routing_ == Routing::ECMP && !packet.part);
 		}
 		if (leaf == other) {
 			packet.hops = 2;
@@ -117,6 +121,12 @@ class Topology
 	bool answers_return = false; /* under ecmp, the way that the data came */
 
       private:
+	void put(const Link &link, uint32_t back)
+	{
+		links.push_back(link);
+		back_.push_back(back);
+	}
+
 	uint32_t spine_of(const Packet &packet, const FlowBase &flow, uint32_t from)
 	{
 		if (routing_ == Routing::PRIORITY && packet.rank + 1 < priorities_ && !packet.to_sender)
@@ -145,6 +155,7 @@ class Topology
 	uint64_t seed_;
 	uint32_t priorities_;
 	Routing routing_;
+	std::vector<uint32_t> back_; /* of each port of a leaf-spine, the one at the link's other end */
 	std::vector<uint64_t> until_; /* running sums of the spines' shares; empty: equal */
 	std::vector<uint64_t> turn_; /* of each host, for spraying */
 };

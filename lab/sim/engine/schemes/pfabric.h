@@ -29,11 +29,19 @@
 namespace sim
 {
 
+struct PfabricPacket : Packet {
+	uint32_t sacked = 0; /* in an ACK: packets that have arrived beyond the first gap */
+
+	using Packet::Packet;
+};
+static_assert(sizeof(PfabricPacket) == 64, "a line");
+
 template <class Ports> class PfabricOver
 {
       public:
 	using Queue = Ports;
-	using Packet = sim::Packet;
+	using Packet = PfabricPacket;
+	using Net = Network<Queue, Packet>;
 
 	struct Flow : FlowBase {
 		Window known; /* sender: what has arrived; its first is the cumulative number */
@@ -42,7 +50,7 @@ template <class Ports> class PfabricOver
 			 timeouts_in_row = 0;
 	};
 
-	PfabricOver(const Config &config, Network<Queue> &network)
+	PfabricOver(const Config &config, Net &network)
 	    : network_(network), groups_(uint32_t(config.numbers("group_weights", MOST_WEIGHT).size())),
 	      payload_(config.count("payload_bytes", 1, MOST_PAYLOAD)),
 	      header_(config.count("header_bytes", 1, MOST_HEADER)),
@@ -192,7 +200,7 @@ template <class Ports> class PfabricOver
 		return gone >= size ? 1 : uint32_t(std::min<uint64_t>(size - gone, UINT32_MAX));
 	}
 
-	Network<Queue> &network_;
+	Net &network_;
 	const uint32_t groups_; /* 0: none */
 	const uint32_t payload_, header_, initial_, most_, probe_after_;
 	const Time timeout_ps_;
