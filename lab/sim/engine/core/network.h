@@ -33,6 +33,9 @@ struct NoLinks {
 	template <class Queue> void pass(const Packet *, uint32_t, Time, const Queue &)
 	{
 	}
+	void fetch(const Packet &, uint32_t) const
+	{
+	}
 };
 
 /* `Stored` is the scheme's kind of packet, `Links` what its switches do. */
@@ -87,11 +90,14 @@ template <class Queue, class Stored = Packet, class Links = NoLinks> class Netwo
 		forward(packet, topology_.route(*packet));
 	}
 
-	/* Brings a port near that a packet will stand at soon. */
-	void fetch(uint32_t at) const
+	/* Brings near what a packet touches that will stand at this port soon. */
+	void fetch(const Packet &packet, uint32_t at) const
 	{
 		__builtin_prefetch(&ports_[at]);
 		__builtin_prefetch(reinterpret_cast<const char *>(&ports_[at]) + 64);
+		if (sizeof(Stored) > 64)
+			__builtin_prefetch(reinterpret_cast<const char *>(&packet) + 64);
+		links.fetch(packet, at);
 	}
 
 	/* The same of a port that is near and will serve its queue. */

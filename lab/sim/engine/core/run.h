@@ -174,11 +174,11 @@ template <class Scheme> class Run
 		if (event.kind == Kind::PACKET) {
 			const auto &packet = static_cast<const sim::Packet &>(event);
 			if (packet.hop < packet.hops) {
-				network_.fetch(topology_.next_port(packet));
+				network_.fetch(packet, topology_.next_port(packet));
 				return;
 			}
 			fetch_flow(packet.flow);
-			network_.fetch(topology_.back_port(packet)); /* it will answer */
+			network_.fetch(packet, topology_.back_port(packet)); /* it will answer */
 		} else if (event.kind == Kind::PORT) {
 			network_.fetch_queue(event);
 		} else if (event.kind == Kind::TIMER) {

@@ -20,6 +20,7 @@ class D3Rule
 	struct Part : RatedPart {
 		uint64_t wanted_at[MAX_HOPS] = {}, given_at[MAX_HOPS] = {}; /* the vectors that headers carry */
 	};
+	static constexpr bool ASKS = true; /* who sends, once a round trip, for what it wants */
 	static constexpr bool BY_LEAST_RTT = false; /* of the two that senders measure; else the average */
 
 	struct Settings {
@@ -63,7 +64,7 @@ class D3Rule
 		packet.rate = std::min(packet.rate, given);
 	}
 
-	void back(RatedPacket &, Part &)
+	void back(RatedPacket &)
 	{
 	}
 

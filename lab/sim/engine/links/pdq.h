@@ -39,6 +39,7 @@ class PdqRule
 {
       public:
 	using Part = RatedPart;
+	static constexpr bool ASKS = false; /* who sends, once a round trip, for what it wants */
 	static constexpr bool BY_LEAST_RTT = true; /* of the two that senders measure; else the average */
 
 	struct Settings {
@@ -70,11 +71,11 @@ class PdqRule
 		if (link_.passed(packet, flow, now, queued))
 			forget_stale(now);
 		if (packet.type == Type::TERM || (packet.paused_by && packet.paused_by != id_)) {
-			forget(flow.id);
+			forget(packet.id);
 			return;
 		}
 		const Entry entry = { packet.due, packet.key,
-				      flow.id,	  packet.left * 1024 / std::max<Time>(1, packet.rtt),
+				      packet.id,  packet.left * 1024 / std::max<Time>(1, packet.rtt),
 				      0,	  packet.paused_by,
 				      now };
 		const size_t at = place(entry);
@@ -90,23 +91,23 @@ class PdqRule
 			packet.paused_by = mine.paused_by = id_;
 			return;
 		}
-		if (!is_sending && accepted_ != flow.id) {
-			accepted_ = flow.id;
+		if (!is_sending && accepted_ != packet.id) {
+			accepted_ = packet.id;
 			damped_until_ = now + std::min(settings_.dampening * link_.rtt() / 10, packet.left);
 		}
 		packet.paused_by = 0;
 		packet.rate = rate;
 	}
 
-	void back(RatedPacket &packet, Part &flow)
+	void back(RatedPacket &packet)
 	{
 		if (packet.paused_by && packet.paused_by != id_)
-			forget(flow.id);
+			forget(packet.id);
 		if (packet.paused_by)
 			packet.rate = 0;
-		if (packet.paused_by && accepted_ == flow.id)
+		if (packet.paused_by && accepted_ == packet.id)
 			damped_until_ = -1; /* elsewhere it was not */
-		const size_t at = find(flow.id);
+		const size_t at = find(packet.id);
 		if (at < list_.size()) {
 			list_[at].paused_by = packet.paused_by;
 			list_[at].rate = packet.rate;

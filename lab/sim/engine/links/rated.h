@@ -22,29 +22,37 @@ constexpr Time SECOND = 1'000'000'000'000; /* ps */
 
 /* What links know of a flow, or of the part of it that takes one path. */
 struct RatedPart {
-	uint64_t id = 0; /* in the order in which they came; of one flow side by side */
 	uint32_t counted_at = 0; /* a bit a link that counts it */
-	uint32_t path[MAX_HOPS] = {}; /* the links of its data, as its packets found them */
 	uint32_t paused_by = 0; /* the link that pauses it, from 1; 0: none does */
 	bool is_whole = true; /* else one of several parts of a flow, which take turns and hear of it by ACKs */
 	Time stopped_at = -1; /* when its own host's link last paused it; the sender of a whole flow knows at once */
 };
 
+/* Two cache lines. */
 struct RatedPacket : Packet {
+	uint32_t paused_by : 24; /* the link that pauses the flow, from 1; 0: none does */
+	uint32_t counted : 4; /* so many links, from the first on, had counted the flow when this left */
+	bool asks : 1; /* D3: a new request, once a round trip */
+	uint64_t id = 0; /* the part's, in the order in which they came; of one flow side by side */
 	RatedPart *of = nullptr; /* the scheme's: it lives as long as the packet's flow */
 	uint64_t rate = 0; /* asked for on the way out, granted on the way back */
-	uint64_t wanted = 0; /* D3: enough for the deadline */
-	uint32_t paused_by = 0; /* the link that pauses the flow, from 1; 0: none does */
-	bool asks = false; /* D3: a new request, once a round trip */
-	Time due = NEVER; /* the deadline */
-	Time left = 0; /* how long the rest of the flow takes at its sender's full rate */
-	Time key = 0; /* what criticality goes by after the deadline: `left`, or what stands in for it */
 	Time rtt = 0; /* as the sender has measured it: the average, or the least (Rule::BY_LEAST_RTT) */
-	Time probe_gap = 0; /* a paused sender asks again after so long */
 	Time sent = 0;
+	Time left = 0; /* how long the rest of the flow takes at its sender's full rate */
+	union {
+		Time key = 0; /* PDQ: criticality goes by it after the deadline: `left`, or what stands in for it */
+		uint64_t wanted; /* D3: enough for the deadline */
+	};
+	union {
+		Time due = NEVER; /* on the way out: the deadline */
+		Time probe_gap; /* on the way back: a paused sender asks again after so long */
+	};
 
-	using Packet::Packet;
+	explicit RatedPacket(FlowBase *its) : Packet(its), paused_by(0), counted(0), asks(false)
+	{
+	}
 };
+static_assert(sizeof(RatedPacket) == 128, "two lines");
 
 /* A link's capacity and its count of flows. */
 class LinkRate
@@ -64,8 +72,10 @@ class LinkRate
 			flow.counted_at &= ~bit;
 			return false;
 		}
-		flows_ += !(flow.counted_at & bit);
-		flow.counted_at |= bit;
+		if (packet.hop >= packet.counted) { /* else it is known, and the flow need not be near */
+			flows_ += !(flow.counted_at & bit);
+			flow.counted_at |= bit;
+		}
 		rtt_ += (std::min(packet.rtt, SECOND) - rtt_) / 8;
 		if (now < next_)
 			return false;
@@ -97,11 +107,11 @@ class LinkRate
 	Time rtt_, next_ = 0;
 };
 
-/* A `Rule` a link: out(packet, flow, now, queued) and back(packet, flow), the flow being what links know of it. */
+/* A `Rule` a link: out(packet, flow, now, queued) and back(packet), the flow being what links know of it. */
 template <class Rule> class RatedLinks
 {
       public:
-	RatedLinks(const Config &config, Topology &topology) : settings_(config)
+	RatedLinks(const Config &config, Topology &topology) : settings_(config), topology_(topology)
 	{
 		topology.answers_return = true;
 		for (const Link &link : topology.links)
@@ -114,27 +124,34 @@ template <class Rule> class RatedLinks
 		auto &flow = *static_cast<typename Rule::Part *>(packet->of);
 
 		if (!packet->to_sender) {
-			flow.path[packet->hop] = at;
 			rules_[at].out(*packet, flow, now, queue.bytes());
-			if (flow.is_whole && !packet->hop && packet->type == Type::DATA && packet->paused_by) {
+			if (!packet->hop && packet->type == Type::DATA && packet->paused_by && flow.is_whole) {
 				flow.paused_by = packet->paused_by;
 				flow.stopped_at = now;
 			}
-		} else if (packet->hop) { /* the link by which the data left this switch */
-			rules_[flow.path[packet->hops - packet->hop]].back(*packet, flow);
+		} else if (packet->hop) {
+			back(*packet);
 		}
 	}
 
-	/* An ACK has come to its sender, whose own link is the first of the path. */
-	void home(RatedPacket &packet)
+	/* An ACK has come over a link: by which its data left, the sender's own in the end. */
+	void back(RatedPacket &packet)
 	{
-		auto &flow = *static_cast<typename Rule::Part *>(packet.of);
+		rules_[topology_.back_port(packet)].back(packet);
+	}
 
-		rules_[flow.path[0]].back(packet, flow);
+	/* Brings near what a packet meets that will stand at this port, or has come back to its sender. */
+	void fetch(const Packet &packet, uint32_t at) const
+	{
+		const Rule *rule = &rules_[packet.to_sender ? topology_.back_port(packet) : at];
+
+		for (size_t i = 0; i < sizeof(Rule); i += 64)
+			__builtin_prefetch(reinterpret_cast<const char *>(rule) + i);
 	}
 
       private:
 	const typename Rule::Settings settings_;
+	const Topology &topology_;
 	std::vector<Rule> rules_;
 };
 

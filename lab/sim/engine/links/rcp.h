@@ -14,6 +14,7 @@ class RcpRule
 {
       public:
 	using Part = RatedPart;
+	static constexpr bool ASKS = false; /* who sends, once a round trip, for what it wants */
 	static constexpr bool BY_LEAST_RTT = false; /* of the two that senders measure; else the average */
 
 	struct Settings {
@@ -35,7 +36,7 @@ class RcpRule
 			packet.rate = std::min(packet.rate, link_.capacity() / link_.flows());
 	}
 
-	void back(RatedPacket &, Part &)
+	void back(RatedPacket &)
 	{
 	}
 

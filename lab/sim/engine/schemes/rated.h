@@ -81,7 +81,6 @@ template <class Rule, uint32_t PARTS = 1> class Rated
 	{
 		flow.news_at = flow.paused_since = network_.now;
 		for (uint32_t n = 0; n < parts_; n++) {
-			flow.parts[n].id = flow.index * parts_ + n;
 			flow.parts[n].is_whole = parts_ == 1;
 			flow.parts[n].rtt = rtt_ps_;
 			send_header(flow, n, Type::PROBE);
@@ -106,6 +105,7 @@ template <class Rule, uint32_t PARTS = 1> class Rated
 		packet->to_sender = true;
 		packet->wire_bytes = header_;
 		packet->cumulative = flow.arrived.first();
+		packet->probe_gap = 0;
 		network_.launch(packet);
 	}
 
@@ -113,7 +113,7 @@ template <class Rule, uint32_t PARTS = 1> class Rated
 	{
 		Part &part = flow.parts[ack->part];
 
-		network_.links.home(*ack);
+		network_.links.back(*ack);
 		part.answered_at = std::max(part.answered_at, ack->sent);
 		part.rtt += (network_.now - ack->sent - part.rtt) / 8;
 		part.least_rtt = std::min(part.least_rtt, network_.now - ack->sent);
@@ -335,15 +335,18 @@ template <class Rule, uint32_t PARTS = 1> class Rated
 
 		packet->type = type;
 		packet->part = uint8_t(n);
+		packet->id = flow.index * parts_ + n;
 		packet->of = &part;
+		packet->counted = uint32_t(__builtin_ctz(~part.counted_at));
 		packet->rate = full_;
 		packet->paused_by = part.paused_by;
 		packet->due = criticality_.due(flow.due);
 		packet->left = rest / others;
-		packet->key = criticality_.number(flow.index, rest, sent, paused(flow));
 		packet->rtt = Rule::BY_LEAST_RTT && part.least_rtt != NEVER ? part.least_rtt : part.rtt;
 		packet->sent = part.sent_at = network_.now;
-		if (part.asked_at < 0 || network_.now >= part.asked_at + part.rtt) {
+		if (!Rule::ASKS) {
+			packet->key = criticality_.number(flow.index, rest, sent, paused(flow));
+		} else if (part.asked_at < 0 || network_.now >= part.asked_at + part.rtt) {
 			packet->asks = true;
 			packet->wanted = wanted(flow, part);
 			part.asked_at = network_.now;
