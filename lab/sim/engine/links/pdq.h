@@ -30,12 +30,13 @@
 #ifndef QCLIMB_SIM_LINKS_PDQ_H
 #define QCLIMB_SIM_LINKS_PDQ_H
 
+#include "core/few.h"
 #include "links/rated.h"
 
 namespace sim
 {
 
-class PdqRule
+class alignas(64) PdqRule
 {
       public:
 	using Part = RatedPart;
@@ -44,14 +45,14 @@ class PdqRule
 
 	struct Settings {
 		Time rtt;
-		Time early_start; /* 1024ths of a round trip */
+		uint32_t early_start; /* 1024ths of a round trip */
 		Time dampening, probe; /* tenths of a round trip */
-		size_t list_flows;
+		uint32_t list_flows;
 		uint64_t packet_bytes;
 
 		explicit Settings(const Config &config)
 		    : rtt(config.number("rtt_ps", 1, SECOND)),
-		      early_start(Time(config.count("early_start_tenths", 0, 1000)) * 1024 / 10),
+		      early_start(config.count("early_start_tenths", 0, 1000) * 1024 / 10),
 		      dampening(config.count("dampening_tenths", 0, 1000)),
 		      probe(config.count("probe_tenths", 0, 1000)),
 		      list_flows(config.count("list_flows", 0, MOST_PACKETS)),
@@ -74,11 +75,10 @@ class PdqRule
 			forget(packet.id);
 			return;
 		}
-		const Entry entry = { packet.due, packet.key,
-				      packet.id,  packet.left * 1024 / std::max<Time>(1, packet.rtt),
-				      0,	  packet.paused_by,
-				      now };
-		const size_t at = place(entry);
+		const Time left = packet.left * 1024 / std::max<Time>(1, packet.rtt);
+		const uint32_t rtts = uint32_t(std::min<Time>(left, UINT32_MAX));
+		const Entry entry = { packet.due, packet.key, packet.id, 0, now, rtts, packet.paused_by };
+		const uint32_t at = place(entry);
 		if (at == list_.size()) {
 			packet.rate = at_least_a_packet(std::min(packet.rate, fallback()));
 			packet.paused_by = packet.rate ? 0 : id_;
@@ -107,7 +107,7 @@ class PdqRule
 			packet.rate = 0;
 		if (packet.paused_by && accepted_ == packet.id)
 			damped_until_ = -1; /* elsewhere it was not */
-		const size_t at = find(packet.id);
+		const uint32_t at = find(packet.id);
 		if (at < list_.size()) {
 			list_[at].paused_by = packet.paused_by;
 			list_[at].rate = packet.rate;
@@ -121,10 +121,10 @@ class PdqRule
 	struct Entry {
 		Time due, key;
 		uint64_t flow;
-		Time left; /* of its round trips, 1024ths */
 		uint64_t rate;
-		uint32_t paused_by;
 		Time heard;
+		uint32_t left; /* of its round trips, 1024ths; or more than it can tell */
+		uint32_t paused_by;
 
 		bool operator<(const Entry &other) const
 		{
@@ -134,13 +134,13 @@ class PdqRule
 		}
 	};
 
-	static constexpr size_t LEAST = 2, FAR = 1000; /* places; products of times stay within 63 bits */
+	static constexpr uint32_t LEAST = 2, FAR = 1000; /* places; products of times stay within 63 bits */
 	static constexpr Time STALE = 64;
 	static constexpr uint64_t ENOUGH = 8; /* of a link's rate this part is never too little */
 
-	size_t find(uint64_t flow) const
+	uint32_t find(uint64_t flow) const
 	{
-		size_t at = 0;
+		uint32_t at = 0;
 
 		while (at < list_.size() && list_[at].flow != flow)
 			at++;
@@ -149,57 +149,73 @@ class PdqRule
 
 	void forget(uint64_t flow)
 	{
-		const size_t at = find(flow);
+		const uint32_t at = find(flow);
 
 		if (at < list_.size())
-			list_.erase(list_.begin() + long(at));
+			list_.erase(at);
 	}
 
 	void forget_stale(Time now)
 	{
 		const Time since = now - STALE * link_.rtt();
+		const auto is_stale = [since](const Entry &entry) { return entry.heard < since; };
 
-		list_.erase(std::remove_if(list_.begin(), list_.end(),
-					   [since](const Entry &entry) { return entry.heard < since; }),
-			    list_.end());
+		list_.cut(uint32_t(std::remove_if(list_.begin(), list_.end(), is_stale) - list_.begin()));
 	}
 
-	size_t room() const
+	uint32_t room() const
 	{
 		const auto sends = [](const Entry &entry) { return entry.rate > 0; };
-		const size_t twice = std::max(LEAST, 2 * size_t(std::count_if(list_.begin(), list_.end(), sends)));
+		const uint32_t twice = 2 * uint32_t(std::count_if(list_.begin(), list_.end(), sends));
+		const uint32_t most = settings_.list_flows ? settings_.list_flows : UINT32_MAX;
 
-		return settings_.list_flows ? std::min(settings_.list_flows, twice) : twice;
+		return std::min(most, std::max(LEAST, twice));
 	}
 
 	/* Where the flow now stands; the list's length: nowhere. */
-	size_t place(Entry entry)
+	uint32_t place(Entry entry)
 	{
-		size_t at = find(entry.flow);
+		uint32_t at = find(entry.flow);
 
 		if (at < list_.size()) {
 			entry.rate = list_[at].rate;
 			entry.paused_by = list_[at].paused_by;
-			list_.erase(list_.begin() + long(at));
-		} else if (list_.size() >= room() && !(entry < list_.back())) {
+			if (keeps(at, entry)) {
+				list_[at] = entry;
+			} else {
+				list_.erase(at);
+				at = enter(entry);
+			}
+		} else if (list_.size() >= room() && !(entry < list_[list_.size() - 1])) {
 			return list_.size();
+		} else {
+			at = enter(entry);
 		}
-		const auto before = std::upper_bound(list_.begin(), list_.end(), entry);
-		at = size_t(before - list_.begin());
-		list_.insert(before, entry);
-		const size_t most = room();
-		while (list_.size() > most)
-			list_.pop_back();
+		list_.cut(std::min(list_.size(), room()));
 		return std::min(at, list_.size());
 	}
 
-	/* What more critical flows than the one at this place leave (Algorithm 2). */
-	uint64_t available(size_t at) const
+	/* Whether the flow that had this place keeps it. */
+	bool keeps(uint32_t at, const Entry &entry) const
 	{
-		Time nearly = 0;
+		return (at == 0 || !(entry < list_[at - 1])) && (at + 1 == list_.size() || entry < list_[at + 1]);
+	}
+
+	uint32_t enter(const Entry &entry)
+	{
+		const uint32_t at = uint32_t(std::upper_bound(list_.begin(), list_.end(), entry) - list_.begin());
+
+		list_.insert(at, entry);
+		return at;
+	}
+
+	/* What more critical flows than the one at this place leave (Algorithm 2). */
+	uint64_t available(uint32_t at) const
+	{
+		uint32_t nearly = 0;
 		uint64_t taken = 0;
 
-		for (size_t i = 0; i < at; i++) {
+		for (uint32_t i = 0; i < at; i++) {
 			if (list_[i].left < settings_.early_start && nearly < settings_.early_start)
 				nearly += list_[i].left;
 			else
@@ -225,12 +241,13 @@ class PdqRule
 
 	uint64_t at_least_a_packet(uint64_t rate) const
 	{
-		const uint64_t a_round_trip = rate / uint64_t(SECOND / link_.rtt());
+		const bool is_enough = rate >= link_.full() / ENOUGH ||
+				       rate >= settings_.packet_bytes * uint64_t(SECOND / link_.rtt());
 
-		return a_round_trip >= settings_.packet_bytes || rate >= link_.full() / ENOUGH ? rate : 0;
+		return is_enough ? rate : 0;
 	}
 
-	bool is_damped(size_t at, Time now) const
+	bool is_damped(uint32_t at, Time now) const
 	{
 		if (accepted_ == list_[at].flow || now >= damped_until_)
 			return false;
@@ -240,9 +257,9 @@ class PdqRule
 	const Settings &settings_; /* of all links */
 	uint32_t id_;
 	LinkRate link_;
-	std::vector<Entry> list_; /* the most critical first */
 	uint64_t accepted_ = UINT64_MAX; /* the flow that did not send and was accepted last */
 	Time damped_until_ = -1;
+	Few<Entry, 3> list_; /* the most critical first; within a link's memory there are seldom more */
 };
 
 } // namespace sim
