@@ -21,7 +21,9 @@ int main(int, char **argv)
 	const Time bucket = Time(1) << bits;
 	const Time longest[] = { 1, bucket, 20 * bucket, 9000 * bucket, 40000 * bucket, bucket << 27 };
 	Time now = 0;
-	size_t fetched = 0, taken = 0;
+	size_t fetched = 0, followed = 0, taken = 0;
+	const auto fetch = [&](const Event &soon) { fetched += soon.is_scheduled; };
+	const auto follow = [&](const Event &next) { followed += next.is_scheduled; };
 	const auto put = [&](Event *event) {
 		const Time at = now + Time(random() % uint64_t(longest[random() % 6]));
 		reference.emplace(at, event);
@@ -30,7 +32,7 @@ int main(int, char **argv)
 
 	for (Event &event : events)
 		put(&event);
-	while (Event *event = calendar.take([&](const Event &soon) { fetched += soon.is_scheduled; })) {
+	while (Event *event = calendar.take(fetch, follow)) {
 		if (reference.begin()->second != event || event->time < now || event->is_scheduled)
 			return 1;
 		now = event->time;
@@ -45,5 +47,5 @@ int main(int, char **argv)
 			}
 	}
 	std::printf("%zu taken, %zu fetched ahead\n", taken, fetched);
-	return reference.empty() && fetched ? 0 : 2;
+	return reference.empty() && fetched && followed ? 0 : 2;
 }

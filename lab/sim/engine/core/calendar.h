@@ -9,7 +9,8 @@
  * Fetching ahead. A large fabric's packets, ports and flows are in no near cache, and an access to memory takes as long
  * as some three events. Buckets (core/buckets.h) say where their events are without touching them; so while one bucket is
  * worked off, of the next one is fetched what its events will touch (`fetch`), of the second the events themselves, of
- * the third the list of them. It changes no order: a bucket is read again when it is opened.
+ * the third the list of them; and of the bucket itself, as it is opened, what could not be named before (`follow`). It
+ * changes no order: a bucket is read again when it is opened.
  *
  * Events are parts of the things that they happen to (a packet, a port, a timer): no allocation. None is taken out
  * before its time: one that is no longer wanted becomes Kind::NOTHING. Order does not depend on the width: since a
@@ -65,11 +66,12 @@ class Calendar
 		level_[n].add(level_[n].bucket_of(time), entry, chunks_);
 	}
 
-	/* The next event, or null. `fetch` is handed events that come soon, and are near by now. */
-	template <class Fetch> Event *take(Fetch fetch)
+	/* The next event, or null. `fetch` is handed events that come soon, and are near by now; `follow` those that come next,
+	 * and what `fetch` fetched of them is near. */
+	template <class Fetch, class Follow> Event *take(Fetch fetch, Follow follow)
 	{
 		while (taken_ == ready_count_)
-			if (!open_next(fetch))
+			if (!open_next(fetch, follow))
 				return nullptr;
 		Event *event = ready_[taken_++];
 		event->is_scheduled = false;
@@ -95,7 +97,7 @@ class Calendar
 		ready_[at] = event;
 	}
 
-	template <class Fetch> bool open_next(Fetch fetch)
+	template <class Fetch, class Follow> bool open_next(Fetch fetch, Follow follow)
 	{
 		Buckets &level = level_[0];
 		const uint32_t at = level.next_used(open_ + 1);
@@ -105,7 +107,11 @@ class Calendar
 		open_ = at;
 		base_ = (base_ >> level.end_shift << level.end_shift) | (Time(at) << level.shift);
 		open(level.count(at, chunks_));
-		if (live_ >= MANY && (first_at_ == NONE || at >= first_at_))
+		if (live_ < MANY)
+			return true;
+		for (uint32_t i = 0; i < ready_count_; i++)
+			follow(*ready_[i]);
+		if (first_at_ == NONE || at >= first_at_)
 			look_ahead(at, fetch);
 		return true;
 	}

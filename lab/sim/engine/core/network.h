@@ -109,6 +109,12 @@ template <class Queue, class Stored = Packet, class Links = NoLinks> class Netwo
 		port.queue.fetch();
 	}
 
+	/* The packet that a port which is near will serve. */
+	void fetch_served(const Event &event) const
+	{
+		static_cast<const Port &>(event).queue.fetch_served();
+	}
+
 	/* The packet stands at this port. */
 	void forward(Packet *packet, uint32_t at)
 	{

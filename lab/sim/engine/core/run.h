@@ -135,7 +135,9 @@ template <class Scheme> class Run
 	{
 		arrival_.kind = Kind::ARRIVAL;
 		next_flow();
-		while (Event *event = calendar_.take([this](const Event &soon) { fetch(soon); })) {
+		const auto fetch_of = [this](const Event &soon) { fetch(soon); };
+		const auto follow_from = [this](const Event &next) { follow(next); };
+		while (Event *event = calendar_.take(fetch_of, follow_from)) {
 			if (event->time > end_)
 				break;
 			if (event->kind == Kind::NOTHING) {
@@ -184,6 +186,13 @@ template <class Scheme> class Run
 		} else if (event.kind == Kind::TIMER) {
 			fetch_flow(static_cast<const Timer &>(event).flow);
 		}
+	}
+
+	/* Brings near what an event that comes next will touch, and what it touches first had to tell. */
+	void follow(const Event &event) const
+	{
+		if (event.kind == Kind::PORT)
+			network_.fetch_served(event);
 	}
 
 	static void fetch_flow(const FlowBase *flow)

@@ -35,6 +35,12 @@ class Fifo
 		return packet;
 	}
 
+	/* Brings near who is next. */
+	void fetch() const
+	{
+		__builtin_prefetch(first_);
+	}
+
 	/* The packet that came last; walks the queue. */
 	Packet *pop_last()
 	{

@@ -86,6 +86,10 @@ class GroupedRanks
 	{
 		__builtin_prefetch(groups_.data());
 	}
+	void fetch_served() const
+	{
+		control_.fetch();
+	}
 
       private:
 	static constexpr int64_t QUANTUM_BYTES = 1500;

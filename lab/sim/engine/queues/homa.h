@@ -55,6 +55,11 @@ class HomaQueue
 		is_host_ ? host_.fetch() : strict_.fetch();
 	}
 
+	void fetch_served() const
+	{
+		is_host_ ? host_.fetch_served() : strict_.fetch_served();
+	}
+
       private:
 	const bool is_host_;
 	BasicRankQueue<PacketsLeft> host_;

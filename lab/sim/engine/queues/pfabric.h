@@ -184,6 +184,10 @@ template <class Key> class BasicRankQueue
 		__builtin_prefetch(line_.get());
 		__builtin_prefetch(waiting());
 	}
+	void fetch_served() const
+	{
+		control_.fetch();
+	}
 
       private:
 	uint32_t worst() const

@@ -14,6 +14,7 @@
 #ifndef QCLIMB_SIM_QUEUES_STRICT_H
 #define QCLIMB_SIM_QUEUES_STRICT_H
 
+#include "core/few.h"
 #include "core/topology.h"
 #include "queues/fifo.h"
 
@@ -29,7 +30,7 @@ class StrictQueue
 	StrictQueue(const Config &config, Place place)
 	    : row_(config.text("routing") == "priority" ? config.count("spines", 1, MOST_HOSTS) : 1),
 	      count_((config.count("priorities", 1, 64) - 1) / row_ + 1), reserved_(config.bytes("reserved_bytes")),
-	      mark_bytes_(marks(config, place)), mark_per_queue_(config.flag("mark_per_queue")), queue_(count_)
+	      mark_bytes_(marks(config, place)), mark_per_queue_(config.flag("mark_per_queue"))
 	{
 		const std::vector<uint64_t> alpha = config.numbers("dynamic_alpha_256ths", MOST_ALPHA);
 		const uint64_t buffer = config.bytes(place == Place::HOST ? "host_buffer_bytes" : "buffer_bytes");
@@ -39,7 +40,7 @@ class StrictQueue
 			refuse("dynamic_alpha_256ths has " + std::to_string(alpha.size()) + " numbers, expected 1 or " +
 			       std::to_string(count_) + ", one for each queue");
 		for (uint32_t i = 0; i < count_; i++)
-			queue_[i].alpha = alpha[alpha.size() == 1 ? 0 : i];
+			queue_.insert(i, { Fifo(), 0, alpha[alpha.size() == 1 ? 0 : i] });
 	}
 
 	bool is_empty() const
@@ -107,14 +108,18 @@ class StrictQueue
 	/* Brings near what pop() looks at, once the queue itself is. */
 	void fetch() const
 	{
-		__builtin_prefetch(queue_.data());
+		__builtin_prefetch(queue_.begin());
+	}
+	void fetch_served() const
+	{
+		queue_[uint32_t(__builtin_ctzll(waiting_))].fifo.fetch();
 	}
 
       private:
 	struct One {
 		Fifo fifo;
-		uint64_t bytes = 0;
-		uint64_t alpha = 0; /* 256ths of the free shared bytes; 0: all of them */
+		uint64_t bytes;
+		uint64_t alpha; /* 256ths of the free shared bytes; 0: all of them */
 	};
 
 	static uint64_t marks(const Config &config, Place place)
@@ -137,7 +142,7 @@ class StrictQueue
 	uint64_t shared_ = 0, shared_used_ = 0; /* bytes beyond the reserves: to have, in use */
 	uint64_t bytes_ = 0;
 	uint64_t waiting_ = 0; /* a bit a queue that is not empty */
-	std::vector<One> queue_;
+	Few<One, 1> queue_;
 };
 
 } // namespace sim
