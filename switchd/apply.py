@@ -36,7 +36,7 @@ from switchd.patchers import PATCH_S
 from switchd.plan import Plan, Refused, plan
 from switchd.ports import ports_meant
 from switchd.previous import PREVIOUS
-from switchd.quiet import Quiet
+from switchd.quiet import LOOK_S, Quiet
 from switchd.rows import Change, Row, Rows, applied, described
 from switchd.status import Status
 from switchd.steering import Steerer
@@ -108,7 +108,7 @@ class Switch:
                 return False
 
     def _follow(self, rows: Rows) -> bool:
-        if self._confirming.rolls_back(rows):
+        if not self.quiet.stopped and self._confirming.rolls_back(rows):
             return True
         rows = self._migrate(rows)
         match decide(rows, self.board.snapshot.status, self.quiet, self._plan):
@@ -159,6 +159,8 @@ class Switch:
         """Nobody else writes meanwhile, and nobody who lost the election. Raises NotMaster, DatabaseLost."""
         with self._lock:
             self._begin()
+            if self.quiet.stopped:
+                raise DatabaseLost(f"{self.quiet.stopped}; nothing was written")
             if election is not None:
                 self._elections.check(election)
             yield
@@ -313,23 +315,29 @@ class Switch:
             if self._waiting.is_held:
                 if has_news:
                     self._tell_again()
-                return min(left_s or 1.0, self._steerer.due_in_s() if self._steerer else 1.0)
+                return min(left_s or 1.0, self._steers_in_s())
             is_told = self._waiting.is_told_by_the_asic
             if self._asic.look_if_due(done.rows) | has_news:
                 (self._judge if is_told else self._tell_again)()
             has_rest = done.planned.is_partial and not self._asic.progress.waits
             if is_told and not left_s and (has_rest or self._asic.has_more(done.rows)):
                 self.follow()
-            return min(self._asic.due_in_s(), self._steerer.due_in_s() if self._steerer else float("inf"))
+            return min(self._asic.due_in_s(), self._steers_in_s())
 
     def _tell_again(self) -> None:
         """The same with what is new of paths, counters and the ASIC: what was refused or waits stays told."""
         now = self.board.snapshot
         self._publish(now.intent, now.status, now.classes, now.ports)
 
+    def _steers_in_s(self) -> float:
+        """Seconds until redirects are looked at."""
+        if self._steerer is None:
+            return float("inf")
+        return LOOK_S if self.quiet.stopped else self._steerer.due_in_s()
+
     def _steers(self) -> bool:
         """Follow links, neighbours and routes with the redirects; whether there is news to tell."""
-        if self._steerer is None or not self._steerer.look_if_due():
+        if self._steerer is None or self.quiet.stopped or not self._steerer.look_if_due():
             return False
         self.board.steered = self._steerer.told
         return True

@@ -16,7 +16,7 @@ QUIET_S = 10.0
 """the patcher sleeps 1 s after each row, restarts a service for some, and reads CONFIG_DB twice at the end of a
 rollback, 0.5 to 1 s each by its own comment"""
 LOOK_S = 0.5
-"""how often redis is asked for its clients while one of them is waited for"""
+"""how often it is looked whether what is waited for, beside quiet, is over"""
 PATCHED = "somebody changed CONFIG_DB, and a patch of it may be under way"
 
 
@@ -26,22 +26,39 @@ class Quiet:
     quiet_s      how long CONFIG_DB must have been left alone by others; 0: nobody else patches it
     patch_s      how long after that a client is waited for that may be a patch; 0: not at all
     client_list  what redis answers to CLIENT LIST; it may raise DatabaseLost
-    why          the reason to wait
+    stopped      why nothing at all may be written; empty where it may
     """
 
     def __init__(self, quiet_s: float, client_list: Callable[[], str], patch_s: float = PATCH_S) -> None:
         self._quiet_s, self._client_list, self._patch_s = quiet_s, client_list, patch_s
         self._since_s = time.monotonic()  # before that nobody knows what was under way
         self._look_at_s = 0.0
-        self.why = PATCHED
+        self._why = PATCHED
+        self.stopped = ""
 
-    def disturbed(self, why: str = PATCHED) -> None:
-        """Somebody else wrote, or another reason to wait."""
-        self._since_s, self.why = time.monotonic(), why
+    def disturbed(self) -> None:
+        """Somebody else wrote."""
+        self._since_s, self._why = time.monotonic(), PATCHED
+
+    def stop(self, why: str) -> None:
+        """Nothing may be written, not even what we are asked for, until `go`."""
+        self.stopped = why
+
+    def go(self) -> None:
+        """No more of that; rows that follow wait until it is quiet."""
+        if self.stopped:
+            self.disturbed()
+        self.stopped = ""
+
+    @property
+    def why(self) -> str:
+        """The reason to wait."""
+        return self.stopped or self._why
 
     def left_s(self) -> float:
-        """Seconds until it is quiet, or clients are to be looked at again; 0 where it is."""
-        return max(0.0, self._quiet_at_s - time.monotonic(), self._look_at_s - time.monotonic())
+        """Seconds until it is quiet, or until the next look where something else is waited for; 0 where it is."""
+        now_s = time.monotonic()
+        return max(0.0, self._quiet_at_s - now_s, self._look_at_s - now_s, LOOK_S if self.stopped else 0.0)
 
     def may_write(self) -> bool:
         """Whether it is quiet, and nobody is there who may be patching. Raises DatabaseLost."""
@@ -53,7 +70,7 @@ class Quiet:
         found = patchers(self._client_list(), self._patch_s)
         if found:
             self._look_at_s = now_s + LOOK_S
-            self.why = f"client {found[0]} of redis is connected to CONFIG_DB as a patch of it would be"
+            self._why = f"client {found[0]} of redis is connected to CONFIG_DB as a patch of it would be"
         return not found
 
     @property

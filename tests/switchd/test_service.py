@@ -23,13 +23,13 @@ from qclimb.intent import QueueClass, SwitchIntent
 from switchd import addresses, door, logs, warm
 from switchd.apply import Switch
 from switchd.backend import open_database
-from switchd.db import Database
+from switchd.db import Database, DatabaseLost
 from switchd.door import Doors
 from switchd.namespaces import redis_of
 from switchd.rows import Merge
 from switchd.saving import HOST, Saver
 from switchd.warm import WAITS, WarmStart
-from tests.switchd.stand import CONFIG, STATE, Pki, Redis, wait_until
+from tests.switchd.stand import APPL, CONFIG, STATE, Pki, Redis, wait_until
 
 WANTED = SwitchIntent(1, "enabled", (QueueClass(0, 47, 7),))
 
@@ -164,33 +164,90 @@ def test_a_cold_start_is_told_as_one(db: Database, server: Redis) -> None:
     assert row == {"restore_count": "0", "state": "disabled"}
 
 
-@pytest.mark.parametrize("is_late", [False, True])
-def test_after_a_warm_restart_nothing_is_written_before_orchagent_reconciled(
-    db: Database, server: Redis, monkeypatch: pytest.MonkeyPatch, is_late: bool
-) -> None:
+@pytest.fixture
+def warm_start(server: Redis) -> None:
+    """What a warm reboot leaves in STATE_DB (scripts/fast-reboot of sonic-utilities): no component has a state."""
     server.load(WANTED.to_config_db())
     state = server.db(STATE)
     state.hset("WARM_RESTART_ENABLE_TABLE|system", "enable", "true")
     state.hset("WARM_RESTART_TABLE|qclimb-switchd", "restore_count", "3")
-    state.hset("WARM_RESTART_TABLE|orchagent", "state", "restored")
-    switch, start = Switch(db, quiet_s=0.05), WarmStart(db, "qclimb")
-    told: dict[str, Any] = {}
+    state.hset("WARM_RESTART_TABLE|orchagent", "restore_count", "3")
 
-    def passes() -> dict[str, Any]:
+
+@pytest.mark.parametrize("ends", ["reconciled", "never", "disabled"])
+@pytest.mark.usefixtures("warm_start")
+def test_after_a_warm_restart_nothing_is_written_before_orchagent_reconciled(
+    db: Database, server: Redis, monkeypatch: pytest.MonkeyPatch, ends: str
+) -> None:
+    state = server.db(STATE)
+    switch, start = Switch(db, quiet_s=0.05), WarmStart(db, "qclimb")
+
+    def passes() -> dict[str, str]:
         start.follow(switch)
         switch.follow()
-        return state.hgetall("WARM_RESTART_TABLE|qclimb-switchd") | told
+        switch.look()
+        return state.hgetall("WARM_RESTART_TABLE|qclimb-switchd")
 
-    for _ in range(3):
+    for its_state in ("", "initialized", "restored"):  # it begins after us
+        if its_state:
+            state.hset("WARM_RESTART_TABLE|orchagent", "state", its_state)
         assert passes() == {"restore_count": "4", "state": "initialized"}
+        assert WAITS in switch.snapshot.status.last_error
+        with pytest.raises(DatabaseLost, match=f"{WAITS}; nothing was written"):
+            switch.edit(lambda _: WANTED)
         assert not server.rows("QUEUE")["QUEUE"]
-    assert WAITS in switch.snapshot.status.last_error
-    if is_late:
+    if ends == "never":
         monkeypatch.setattr(warm, "LONGEST_S", 0.0)
+    elif ends == "disabled":  # by the finalizer, or by hand
+        state.hset("WARM_RESTART_ENABLE_TABLE|system", "enable", "false")
     else:
         state.hset("WARM_RESTART_TABLE|orchagent", "state", "reconciled")
-    wait_until(lambda: passes()["state"] == "reconciled", "it says so")
-    assert server.rows("QUEUE")["QUEUE"]
+    wait_until(lambda: passes()["state"] == "reconciled" and server.rows("QUEUE")["QUEUE"], "it goes on, and says so")
+
+
+@pytest.mark.usefixtures("warm_start")
+def test_redirects_and_overdue_commits_wait_for_orchagent_too(db: Database, server: Redis) -> None:
+    switch, start = Switch(db, quiet_s=0.0), WarmStart(db, "qclimb")
+    server.db(CONFIG).hset("QCLIMB_COMMIT|pending", "id", "no commit at all, to be dropped")
+    stray = "ACL_RULE_TABLE:QCLIMB_V4:C9"
+    server.db(APPL).hset(stray, mapping={"PRIORITY": "9", "DSCP": "9", "REDIRECT_ACTION": "Ethernet0"})
+
+    def passes() -> bool:
+        start.follow(switch)
+        switch.follow()
+        switch.look()
+        is_told = server.db(APPL).sismember("ACL_RULE_TABLE_DEL_SET", "QCLIMB_V4:C9")
+        return bool(is_told) and not server.db(CONFIG).exists("QCLIMB_COMMIT|pending")
+
+    for _ in range(3):
+        passes()
+        assert server.db(CONFIG).exists("QCLIMB_COMMIT|pending")
+        assert not server.db(APPL).exists("ACL_RULE_TABLE_DEL_SET")
+    server.db(STATE).hset("WARM_RESTART_TABLE|orchagent", "state", "reconciled")
+    wait_until(passes, "both are done")
+
+
+@pytest.mark.parametrize("module", ["system", "swss", "qclimb"])
+def test_a_daemon_that_runs_waits_for_an_orchagent_that_restarts_warm(db: Database, server: Redis, module: str) -> None:
+    """A warm restart of swss alone stops no service that depends on it."""
+    state, switch, start = server.db(STATE), Switch(db), WarmStart(db, "qclimb")
+    state.hset("WARM_RESTART_TABLE|orchagent", "state", "reconciled")  # after the last one
+    start.follow(switch)
+    assert not switch.quiet.stopped
+    state.hset(f"WARM_RESTART_ENABLE_TABLE|{module}", "enable", "true")
+    state.hset("WARM_RESTART_TABLE|orchagent", "state", "initialized")
+    start.follow(switch)
+    assert switch.quiet.stopped == WAITS
+    state.hset("WARM_RESTART_TABLE|orchagent", "state", "reconciled")
+    start.follow(switch)
+    assert not switch.quiet.stopped
+
+
+def test_a_state_of_long_ago_stops_nothing_in_a_cold_start(db: Database, server: Redis) -> None:
+    server.db(STATE).hset("WARM_RESTART_TABLE|orchagent", "state", "restored")
+    switch = Switch(db)
+    WarmStart(db, "qclimb").follow(switch)
+    assert not switch.quiet.stopped
 
 
 DATABASES = {
