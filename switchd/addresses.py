@@ -9,13 +9,17 @@ from switchd.db import Database
 
 LOOPBACK = "127.0.0.1"
 MANAGEMENT = "eth0"
+TABLE = "MGMT_INTERFACE"
 SIOCGIFADDR = 0x8915
 """netdevice(7)"""
 
 
 def management(db: Database) -> list[str]:
-    """Addresses as gRPC takes them: loopback, and those of MGMT_INTERFACE, or what eth0 got by DHCP (IPv4)."""
-    found = [key.rpartition("|")[2].partition("/")[0] for key in db.get_table("MGMT_INTERFACE") if "|" in key]
+    """Addresses as gRPC takes them: loopback, and those of MGMT_INTERFACE, or what eth0 got by DHCP (IPv4).
+
+    Raises DatabaseLost where CONFIG_DB is not whole.
+    """
+    found = [key.rpartition("|")[2].partition("/")[0] for key in db.get_whole_tables([TABLE])[TABLE] if "|" in key]
     good = [text for text in found if _is_address(text)] or _of_interface(MANAGEMENT)
     return [LOOPBACK, *(f"[{text}]" if ":" in text else text for text in sorted(set(good) - {LOOPBACK}))]
 

@@ -21,6 +21,7 @@ APPL, ASIC, COUNTERS, CONFIG, STATE = 0, 1, 2, 4, 6
 NAMES = {APPL: "APPL_DB", ASIC: "ASIC_DB", COUNTERS: "COUNTERS_DB", CONFIG: "CONFIG_DB", STATE: "STATE_DB"}
 HOLDER = "QCLIMB_HOLDER"
 """key of STATE_DB: who writes; expires when he no longer says so"""
+HALF = "redis: CONFIG_DB is not initialised yet (no CONFIG_DB_INITIALIZED)"
 READ_AT_ONCE = 200
 """hashes read in one step: redis serves others between"""
 
@@ -116,6 +117,13 @@ class Database(ABC):
     def get_entry(self, table: str, key: str) -> Row:
         """One CONFIG_DB row, {} when there is none."""
         return self.hashes(CONFIG, [f"{table}|{key}"])[0]
+
+    def get_whole_entry(self, table: str, key: str) -> Row:
+        """The same; raises DatabaseLost where it may be missing because CONFIG_DB is not whole."""
+        answer = self.run(CONFIG, scripts.READ_ENTRY, (), [f"{table}|{key}"])
+        if not answer:
+            raise DatabaseLost(HALF)
+        return _paired(json.loads(answer))
 
     def write(
         self, changes: Sequence[Change], owner: str = "", expected: Mapping[tuple[str, str], Row] | None = None
@@ -227,7 +235,7 @@ class Database(ABC):
         args = ("1" if must_be_whole else "", scripts.glob_over(rows), *rows)
         answer = self.run(number, scripts.READ_TABLES, (), args)
         if not answer:
-            raise DatabaseLost("redis: CONFIG_DB is not initialised yet (no CONFIG_DB_INITIALIZED)")
+            raise DatabaseLost(HALF)
         for whole, found in sorted(json.loads(answer)):
             table, _, key = whole.partition("|")
             rows[table][key] = _paired(found)

@@ -8,7 +8,6 @@ of its management interface and loopback, which may come later, or change.
 
 import logging
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from qclimb.errors import QclimbError
@@ -86,16 +85,22 @@ class Doors:
                     self._door(address).open()
         if self._plain is not None:
             self._plain.open()
-        with suppress(DatabaseLost):  # QoS waits for redis, too
-            self.beat()
+        self.beat()
 
     def beat(self) -> None:
-        """Open what can be opened, close what is no address of ours any more, and say why not. Raises DatabaseLost."""
-        addresses = [one for each in self._listen for one in self._addresses(each)]
+        """Open what can be opened, close what is no address of ours any more, and say why not.
+
+        Nothing of that while CONFIG_DB is away or half loaded.
+        """
+        try:
+            addresses = [one for each in self._listen for one in self._addresses(each)]
+            why = self._why_no_files() if addresses else ""
+        except DatabaseLost as error:
+            log.debug("gnmi error=%r", str(error))
+            return
         for address in [one for one in self._doors if one not in addresses]:
             log.info("closed address=%s", address)
             self._doors.pop(address).close()
-        why = self._why_no_files() if addresses else ""
         for address in addresses if not why else ():
             try:
                 self._door(address).open()
@@ -123,7 +128,7 @@ class Doors:
         """Take the files of GNMI|certs, where they are asked for."""
         if self._is_given:
             return ""
-        row = self._switch.host.get_entry("GNMI", "certs")
+        row = self._switch.host.get_whole_entry("GNMI", "certs")
         if missing := [name for name in CERTS if not row.get(name)]:
             return f"GNMI|certs has no {', '.join(missing)}"
         self._certificates.files = tuple(Path(row[name]) for name in CERTS)

@@ -65,6 +65,12 @@ for i, key in ipairs(ARGV) do
 end
 return cjson.encode(found)
 """
+# ARGV: key. Answers '' where it is not there and CONFIG_DB is not whole.
+READ_ENTRY = """
+local row = redis.call('TYPE', ARGV[1]).ok == 'hash' and redis.call('HGETALL', ARGV[1]) or {}
+if #row == 0 and redis.call('GET', 'CONFIG_DB_INITIALIZED') ~= '1' then return '' end
+return cjson.encode(row)
+"""
 # ARGV: cursor, pattern
 SCAN = "return cjson.encode(redis.call('SCAN', ARGV[1], 'MATCH', ARGV[2], 'COUNT', 500))"
 # ARGV: owner, milliseconds, whom he may replace. Answers who holds it.

@@ -56,8 +56,11 @@ def client_of(names: Sequence[bytes] | None, db: Database) -> Client:
 
 
 def known(name: str, db: Database) -> Client:
-    """The client of this common name. Raises RpcError where it has no right here, or DatabaseLost."""
-    row = db.get_entry(TABLE, name)
+    """The client of this common name. Raises RpcError where it has no right here, or DatabaseLost.
+
+    A row that is missing while `config reload` empties and loads CONFIG_DB takes no right away.
+    """
+    row = db.get_whole_entry(TABLE, name)
     if not row:
         raise RpcError(UNAUTHENTICATED, f"no row {TABLE}|{name} in CONFIG_DB")
     roles = {role.strip() for role in row.get("role@", row.get("role", "")).split(",")}
