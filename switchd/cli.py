@@ -170,8 +170,8 @@ def without_password(url: str) -> str:
     default=PATCH_S,
     show_default=True,
     metavar="SECONDS",
-    help="How long a client of redis is waited for beside that, which looks like a patch that has read CONFIG_DB and "
-    "not yet written.",
+    help="How long a client of redis is waited for beside that, which looks like SONiC's `config` with a patch that "
+    "has read CONFIG_DB and not yet written; one that may be a service a tenth of that.",
 )
 @click.option(
     "--guard-s",

@@ -23,6 +23,12 @@ DOWN_FIRST = (
     "BUFFER_PORT_EGRESS_PROFILE_LIST",
 )
 """tables whose rows change only while their port is down: RequiredValueIdentifier of patch_sorter.py"""
+CONNECTIONS = (
+    *["db=4 age=0 cmd=get"] * 2,
+    *[f"db={number} age=0 cmd=config|set" for number in (6, 7, 8, 3, 5, 2, 5, 4, 1, 14, 0)],
+    "db=4 age=0 cmd=get",
+)
+"""of the process, as redis 7 lists them: `config` itself, to each database, the patcher's own (2026-11-25)"""
 SLEEP_S, READ_S = 1.0, 1.0
 """after each row; to read CONFIG_DB"""
 
@@ -53,12 +59,16 @@ class Gcu:
 
     @contextmanager
     def _connected(self) -> Iterator[None]:
-        number = max(self._clients, default=40) + 1
-        self._clients[number] = f"id={number} addr=/run/redis.sock:0 name= age=0 db=4 sub=0 psub=0 cmd=get"
+        first = max(self._clients, default=40) + 1
+        told = {first + n: line for n, line in enumerate(CONNECTIONS)}
+        self._clients |= {
+            number: f"id={number} addr=/run/redis.sock:0 name= sub=0 psub=0 {told[number]}" for number in told
+        }
         try:
             yield
         finally:
-            del self._clients[number]
+            for number in told:
+                del self._clients[number]
 
     def apply(self, patch: Mapping[tuple[str, str], Row | None], sorting_s: float = 0.0) -> None:
         """Rows by table and key as they are to be; None: none."""

@@ -133,7 +133,7 @@ SOMEBODY: dict[str, Patch] = {
 
 
 APART = [(0.5, 0.0, False), (3.0, 0.0, False), (8.0, 0.0, True), (12.0, 0.0, False)]
-APART += [(0.5, 30.0, True), (3.0, 30.0, True), (8.0, 30.0, True), (12.0, 30.0, False)]
+APART += [(0.5, 30.0, True), (3.0, 30.0, True), (8.0, 30.0, True), (12.0, 30.0, False), (8.0, 500.0, True)]
 """seconds between two patches, those that the second takes to sort its moves, whether switchd has to wait for it"""
 
 
@@ -190,15 +190,42 @@ def test_a_client_that_never_goes_is_not_waited_for_without_end(monkeypatch: pyt
         ({"db": "6"}, False),
         ({"name": OURS}, False),
         ({"name": "orchagent"}, True),
-        ({"age": "300"}, False),  # a service of SONiC's
-        ({"age": "299"}, True),
+        ({"age": "60"}, False),  # a service of SONiC's
+        ({"age": "59"}, True),
     ],
 )
 def test_a_client_of_redis_may_be_a_patch_by_what_it_did_last(words: dict[str, str], may_patch: bool) -> None:
-    line = {"id": "66", "addr": "/run/redis/redis.sock:0", "name": "", "age": "2", "db": "4", "sub": "0", "psub": "0"}
-    line = {**line, "cmd": "get", "user": "default", **words}
-    other = "id=3 addr=/a b:0 fd=8 name=x age=9 db=0 sub=0 psub=0 cmd=client|list"
-    text = other + "\n" + " ".join(f"{name}={said}" for name, said in line.items()) + "\n"
+    assert patchers(OTHER + listed({**LISTED, **words}), PATCH_S) == (["66"] if may_patch else [])
+
+
+LISTED = {"id": "66", "addr": "/run/redis/redis.sock:0", "name": "", "age": "2", "db": "4", "sub": "0", "psub": "0"}
+LISTED = {**LISTED, "cmd": "get", "user": "default"}
+OTHER = "id=3 addr=/a b:0 fd=8 name=x age=9 db=0 sub=0 psub=0 cmd=client|list\n"
+
+
+def listed(line: dict[str, str]) -> str:
+    return " ".join(f"{name}={said}" for name, said in line.items()) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("neighbours", "age_s", "may_patch"),
+    [
+        ({}, 599, True),
+        ({}, 600, False),
+        ({"cmd": "config"}, 599, True),  # redis 6 tells no sub-command
+        ({"cmd": "hgetall"}, 60, False),
+        ({"age": "90"}, 60, False),  # they came earlier
+        ({"id": "9"}, 60, False),
+        ({"db": "6"}, 60, False),
+    ],
+)
+def test_a_client_with_neighbours_as_config_has_them_may_sort_for_long(
+    neighbours: dict[str, str], age_s: int, may_patch: bool
+) -> None:
+    text = listed({**LISTED, "age": f"{age_s}"})
+    for n, number in enumerate((0, 1, 2, 6)):
+        line = {"id": f"{68 + n}", "age": f"{age_s - 1}", "db": f"{number}", "cmd": "config|set"}
+        text += listed({**LISTED, **line, **neighbours})
     assert patchers(text, PATCH_S) == (["66"] if may_patch else [])
 
 
