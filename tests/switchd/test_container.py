@@ -38,6 +38,17 @@ def test_every_file_that_is_named_exists() -> None:
         assert (ROOT / name).exists(), name
 
 
+def test_the_guide_names_certificates_as_sonics_yang_takes_them() -> None:
+    """sonic-gnmi.yang; one row that it refuses, and every patch of CONFIG_DB and every reload fails."""
+    (row,) = re.findall(r"hset 'GNMI\|certs' (.*)", INSTALL)
+    words = row.split()
+    told = dict(zip(words[::2], words[1::2], strict=True))
+    assert told.keys() == {"server_crt", "server_key", "ca_crt"}
+    for name, path in told.items():
+        assert re.fullmatch(rf"(/[a-zA-Z0-9_-]+)*/[a-zA-Z0-9_-]+\.{'key' if name == 'server_key' else 'cer'}", path)
+        assert f" {path}\n" in INSTALL, "it was copied there"
+
+
 def test_supervisord_starts_the_process_that_the_manifest_names() -> None:
     config = configparser.ConfigParser(inline_comment_prefixes=(";",))
     config.read(CONTAINER / "supervisord.conf")
