@@ -1,7 +1,7 @@
 """Routes of APPL_DB as values, and for which destinations a spine is no way; purely."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Network, ip_network
 
@@ -43,14 +43,29 @@ def network(text: str) -> IPNetwork | None:
 
 
 def route_of(row: Mapping[str, str], groups: Mapping[str, Row]) -> Route:
-    """A row of ROUTE_TABLE; `groups`: rows of NEXTHOP_GROUP_TABLE by name."""
+    """A row of ROUTE_TABLE; `groups`: rows of NEXTHOP_GROUP_TABLE by name, which have next hops or groups of such."""
     row = groups.get(row["nexthop_group"], {}) if row.get("nexthop_group") else row
+    if members := row.get("nexthop_group"):
+        names = members.split(",")
+        told = zip(names, _weights(row, len(names)), strict=True)
+        return Route(
+            tuple(replace(hop, weight=w or hop.weight) for name, w in told for hop in _hops(groups.get(name, {})))
+        )
+    return Route(_hops(row))
+
+
+def _hops(row: Mapping[str, str]) -> tuple[Hop, ...]:
     interfaces = [each for each in row.get("ifname", "").split(",") if each]
     addresses = [*row.get("nexthop", "").split(","), *[""] * len(interfaces)]
+    weights = _weights(row, len(interfaces))
+    return tuple(Hop(a, i, w) for a, i, w in zip(addresses, interfaces, weights, strict=False))
+
+
+def _weights(row: Mapping[str, str], count: int) -> list[int]:
+    """One a member; 0 each where there are not as many, as orchagent takes them."""
     weights = row.get("weight", "").split(",")
-    if len(weights) != len(interfaces) or not all(each.isdecimal() for each in weights):
-        weights = ["0"] * len(interfaces)
-    return Route(tuple(Hop(a, i, int(w)) for a, i, w in zip(addresses, interfaces, weights, strict=False)))
+    is_told = len(weights) == count and all(each.isdecimal() for each in weights)
+    return [int(each) for each in weights] if is_told else [0] * count
 
 
 def exceptions(goes: Mapping[IPNetwork, bool]) -> dict[IPNetwork, bool]:

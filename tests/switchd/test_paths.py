@@ -456,4 +456,9 @@ def test_routes_are_read_by_group_and_by_next_hop() -> None:
     assert route_of(row, {}).hops == hops
     assert route_of({"nexthop_group": "7"}, {"7": row}).hops == hops
     assert route_of({"nexthop_group": "8"}, {"7": row}).hops == ()
+    one, other = ({"nexthop": hop.address, "ifname": hop.interface} for hop in hops)
+    groups = {"a": one, "b": other, "of both": {"nexthop_group": "a,b", "weight": "3,1"}}
+    assert route_of({"nexthop_group": "of both"}, groups).hops == hops
+    groups["of both"] = {"nexthop_group": "a,missing"}
+    assert route_of({"nexthop_group": "of both"}, groups).hops == (Hop("10.0.0.1", "Ethernet16"),)
     assert route_of({"nexthop": "0.0.0.0", "ifname": "Vlan1000"}, {}).hops == (Hop("0.0.0.0", "Vlan1000"),)
