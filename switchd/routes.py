@@ -43,7 +43,12 @@ def network(text: str) -> IPNetwork | None:
 
 
 def route_of(row: Mapping[str, str], groups: Mapping[str, Row]) -> Route:
-    """A row of ROUTE_TABLE; `groups`: rows of NEXTHOP_GROUP_TABLE by name, which have next hops or groups of such."""
+    """A row of ROUTE_TABLE; `groups`: rows of NEXTHOP_GROUP_TABLE by name, which have next hops or groups of such.
+
+    One with both is of two writers, of whom fpmsyncd takes no field away: which counts nobody can tell, so it has none.
+    """
+    if row.get("nexthop_group") and row.get("ifname"):
+        return Route()
     row = groups.get(row["nexthop_group"], {}) if row.get("nexthop_group") else row
     if members := row.get("nexthop_group"):
         names = members.split(",")

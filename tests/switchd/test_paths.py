@@ -456,6 +456,7 @@ def test_routes_are_read_by_group_and_by_next_hop() -> None:
     assert route_of(row, {}).hops == hops
     assert route_of({"nexthop_group": "7"}, {"7": row}).hops == hops
     assert route_of({"nexthop_group": "8"}, {"7": row}).hops == ()
+    assert route_of({"nexthop_group": "7", **row}, {"7": row}).hops == (), "of two writers"
     one, other = ({"nexthop": hop.address, "ifname": hop.interface} for hop in hops)
     groups = {"a": one, "b": other, "of both": {"nexthop_group": "a,b", "weight": "3,1"}}
     assert route_of({"nexthop_group": "of both"}, groups).hops == hops
