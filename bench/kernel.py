@@ -26,7 +26,7 @@ from qclimb.policy import Mode
 
 from hostlib.hostd import kernel as kernel_mode
 from hostlib.hostd import tagger
-from hostlib.hostd.daemon import GATHER_S
+from hostlib.hostd.daemon import KERNEL_GATHER_S
 from hostlib.hostd.place import Place
 from hostlib.hostd.scope import Scope
 from lab.fabric.cgroups import cgroup, joined
@@ -38,7 +38,7 @@ from .shim_programs import ASK_FIRST_ROUNDS, CONNECTIONS, nginx_argv
 
 NET, SERVER = "198.19.249", "198.19.249.1"
 PORT = 8080
-REPEATS = 6
+REPEATS = 10
 SECONDS = 2
 BPF_STATS = Path("/proc/sys/kernel/bpf_stats_enabled")
 KERNEL = "kernel"
@@ -94,7 +94,7 @@ def nginx(size: int, more: str) -> Load:
 def redis() -> Load:
     """GETs of 100 bytes."""
 
-    requests = 20_000
+    requests = 100_000
 
     def ask(client: str, _: Path) -> Seen:
         argv = ["redis-benchmark", "-h", SERVER, "-p", str(PORT), "-t", "get", "-n", str(requests)]
@@ -108,7 +108,7 @@ def redis() -> Load:
 def memcached() -> Load:
     """Gets of a key that is not there."""
 
-    rounds = 1_000
+    rounds = 8_000
 
     def ask(client: str, place: Path) -> Seen:
         answer = len(b"END\r\n")
@@ -165,7 +165,7 @@ class Switch:
 
     def _take(self, finds: kernel_mode.KernelMode) -> None:
         """Reads the records as often as hostd does."""
-        while not self._is_off.wait(GATHER_S):
+        while not self._is_off.wait(KERNEL_GATHER_S):
             finds.read()
         finds.close()
 

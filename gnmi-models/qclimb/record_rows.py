@@ -99,12 +99,22 @@ def kept(rows: Rows) -> Rows:
     return found
 
 
-def count_sizes(rows: Rows) -> tuple[NDArray[np.int64], int]:
-    """Flows by bucket of their size, [BUCKETS], and their bytes; but of those that were seen only in part."""
-    sizes = rows["size_bytes"][(rows["flags"] & PARTLY_UNOBSERVED) == 0]
+def count_sizes(rows: Rows, flows: NDArray[np.uint64] | None = None) -> tuple[NDArray[np.int64], int]:
+    """Flows by bucket of their size, [BUCKETS], and their bytes; but of those that were seen only in part.
+
+    `flows`: each row stands for so many of one size.
+    """
+    is_whole = (rows["flags"] & PARTLY_UNOBSERVED) == 0
+    sizes = rows["size_bytes"][is_whole]
     high, low = sizes >> np.uint64(32), sizes & np.uint64(0xFFFF_FFFF)
     total = (int(high.sum()) << 32) + int(low.sum())  # no sum of 64 bits holds 2^32 of them
-    return np.bincount(buckets_of(sizes), minlength=BUCKETS), total
+    buckets = buckets_of(sizes)
+    counts = np.bincount(buckets, minlength=BUCKETS)
+    if flows is not None:
+        more = flows[is_whole].astype(np.int64) - 1
+        np.add.at(counts, buckets, more)
+        total += sum(size * many for size, many in zip(sizes[more > 0].tolist(), more[more > 0].tolist(), strict=True))
+    return counts, total
 
 
 def buckets_of(sizes_bytes: NDArray[np.uint64]) -> NDArray[np.int64]:

@@ -2,7 +2,7 @@
 
 Pure values, no I/O. Its invariant: every record that arrived is in the histogram once, or counted as unobserved in
 part (where its flows end is then not known, so that its size is none), and it is either in the sample or counted as
-left out.
+left out. One that stands for several flows counts as so many.
 """
 
 from random import Random
@@ -28,7 +28,7 @@ class Shipment:
         self.capacity = capacity
         #: records of flows that bypassed the library in part: in the sample, not in the histogram.
         self.unobserved = 0
-        #: records that were offered to the sample: those in it, and those that it left out for want of room.
+        #: flows that were offered to the sample: those in it, and those that it left out or that no record tells of.
         self.offered = 0
         #: records that the shims could not hand over, by their own count.
         self.dropped_by_shims = 0
@@ -36,43 +36,46 @@ class Shipment:
         self.key = uuid4().hex
         self._counts = np.zeros(BUCKETS, dtype=np.int64)
         self._total_bytes = 0
-        #: the sample while there is room, as it came, and once there is none
+        #: the sample as it came, and of each record what it drew: the highest stay
         self._parts: list[Rows] = []
-        self._full: Rows | None = None
+        self._draws: list[NDArray[np.float64]] = []
+        self._held = 0
+        self._least = -np.inf  # that may stay
 
-    def add(self, rows: Rows, random: Random) -> None:
-        """Takes some records; once there is no more room, each replaces another with the chance that it should have."""
-        counts, total_bytes = count_sizes(rows)
+    def add(self, rows: Rows, random: Random, flows: NDArray[np.uint64] | None = None) -> None:
+        """Takes some records, each of which stands for so many flows (one, by itself)."""
+        counts, total_bytes = count_sizes(rows, flows)
         self._counts += counts
         self._total_bytes += total_bytes
         self.unobserved += int(np.count_nonzero(rows["flags"] & PARTLY_UNOBSERVED))
-        room = max(0, self.capacity - self.offered)
-        if room and len(rows):
-            self._parts.append(rows[:room])
-        self.offered += min(room, len(rows))
-        late = rows[room:]
-        if len(late):
-            places = _drawn(random, len(late)) % np.arange(
-                self.offered + 1, self.offered + len(late) + 1, dtype=np.uint64
-            )
-            taken = places < self.capacity
-            self.offered += len(late)
-            if self._full is None:
-                self._full = np.concatenate(self._parts)
-            self._full[places[taken]] = late[taken]  # of several at one place, the last
+        self.offered += len(rows) if flows is None else int(flows.sum())
+        draws = _drawn(random, len(rows)) if flows is None else _drawn(random, len(rows)) / flows
+        stays = draws > self._least
+        if stays.any():
+            self._parts.append(rows[stays])
+            self._draws.append(draws[stays])
+            self._held += int(np.count_nonzero(stays))
+            if self._held >= 2 * self.capacity:
+                self._keep(self.capacity)
 
-    def thin(self, limit: int, random: Random) -> None:
-        """Leaves so many records at most, each with the same chance: a uniform choice of a uniform choice."""
-        if limit < min(self.offered, self.capacity):
-            rows = self.rows
-            self._full, self._parts = rows[np.sort(np.argsort(_drawn(random, len(rows)))[:limit])], []
+    def thin(self, limit: int) -> None:
+        """Leaves so many records at most, each with the same chance for every flow that it stands for."""
+        self._keep(min(self.capacity, limit))
         self.capacity = min(self.capacity, limit)
+
+    def _keep(self, most: int) -> None:
+        """Leaves those that drew highest, in their order."""
+        if self._held <= most:
+            return
+        draws = np.concatenate(self._draws)
+        kept = np.sort(np.argpartition(draws, -most)[-most:])
+        self._parts, self._draws = [np.concatenate(self._parts)[kept]], [draws[kept]]
+        self._held, self._least = most, float(self._draws[0].min())
 
     @property
     def rows(self) -> Rows:
         """The sample; not to be asked for at each turn."""
-        if self._full is not None:
-            return self._full
+        self._keep(self.capacity)
         return np.concatenate(self._parts) if self._parts else np.empty(0, dtype=ROW)
 
     @property
@@ -82,7 +85,7 @@ class Shipment:
 
     @property
     def histogram(self) -> SizeHistogram:
-        """The sizes of all offered records but the unobserved."""
+        """The sizes of all offered flows but the unobserved."""
         return SizeHistogram(
             {int(bucket): int(self._counts[bucket]) for bucket in np.flatnonzero(self._counts)}, self._total_bytes
         )
@@ -94,25 +97,26 @@ class Shipment:
 
     @property
     def left_out(self) -> int:
-        """Offered records that are not in the sample."""
-        return max(0, self.offered - self.capacity)
+        """Offered flows of which no record is in the sample."""
+        return self.offered - min(self._held, self.capacity)
 
     @property
     def dropped(self) -> int:
-        """Records that the orchestrator will not see."""
+        """Flows of which the orchestrator will see no record."""
         return self.dropped_by_shims + self.left_out
 
 
-def _drawn(random: Random, count: int) -> NDArray[np.uint64]:
-    """Random numbers below 2^64, of Python's generator: numpy's are 3 MiB more of a process's memory."""
-    return np.frombuffer(random.randbytes(8 * count), dtype="<u8")
+def _drawn(random: Random, count: int) -> NDArray[np.float64]:
+    """Logarithms of random numbers in (0, 1], of Python's generator: numpy's are 3 MiB more of a process's memory."""
+    return np.log((np.frombuffer(random.randbytes(8 * count), dtype="<u8") + 1.0) / 2.0**64)
 
 
 class Collected:
     """Gathers flow records in bounded memory.
 
-    The sample is Vitter's reservoir (Algorithm R, 1985), many records at a time: when the orchestrator is away for
-    long, what is kept is a uniform choice of all flows since, which serves training better than the latest only.
+    The sample is a weighted reservoir (Efraimidis and Spirakis, 2006, algorithm A-Res), many records at a time: when
+    the orchestrator is away for long, what is kept is a uniform choice of all flows since, which serves training better
+    than the latest only. A record that stands for many flows is as likely to be chosen as one of them.
     """
 
     def __init__(self, capacity: int = CAPACITY, seed: int | None = None) -> None:
@@ -129,19 +133,19 @@ class Collected:
         """What has not been taken yet."""
         return self._waiting
 
-    def add(self, rows: Rows, dropped_by_shims: int = 0) -> None:
-        """Takes some datagrams' records."""
+    def add(self, rows: Rows, dropped_by_shims: int = 0, flows: NDArray[np.uint64] | None = None) -> None:
+        """Takes some records, each of which stands for so many flows."""
         self._waiting.dropped_by_shims += dropped_by_shims
-        self._waiting.add(rows, self._random)
+        self._waiting.add(rows, self._random, flows)
 
     def take(self) -> Shipment:
         """Hands out all that waits; the caller keeps it until it is delivered, or refused for good."""
         taken, self._waiting = self._waiting, Shipment(self._capacity)
-        taken.thin(self.limit, self._random)
+        taken.thin(self.limit)
         return taken
 
     def with_few(self, taken: Shipment) -> bool:
         """Leaves of a shipment that was too much what any host may deliver; False: it has no more than that."""
-        had = min(taken.offered, taken.capacity)
-        taken.thin(FIRST_RECORDS, self._random)
+        had = len(taken.rows)
+        taken.thin(FIRST_RECORDS)
         return had > FIRST_RECORDS

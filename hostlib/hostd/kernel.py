@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 from qclimb.errors import QclimbError
 from qclimb.hostfile import POLICY, decode_forest, encode_policy
 from qclimb.lengthfile import entries_in_force
@@ -39,7 +40,7 @@ SEEN = {
 }
 MAPS = (
     *("streams", "histories", "host_policy", "records", "kernel_counts", "ports", "forests", "tasks"),
-    *("lengths", "length_ports"),
+    *("lengths", "length_ports", "paces"),
 )
 COUNTS = ("flows", "dropped", "sockets")
 """enum kernel_count"""
@@ -76,10 +77,10 @@ class KernelMode:
         """Whose programs are served now."""
         return () if self.problem else tuple(map(str, self._scope.cgroups))
 
-    def read(self) -> Rows:
-        """The records of flows that ended since the last call. Raises: BpfError."""
+    def read(self) -> tuple[Rows, NDArray[np.uint64]]:
+        """The records of flows that ended since the last call, and how many flows each stands for. Raises: BpfError."""
         if self._ring is None:
-            return np.empty(0, dtype=ROW)
+            return np.empty(0, dtype=ROW), np.empty(0, dtype=np.uint64)
         return self._ring.read()
 
     def follow(self, policy: Policy | None) -> None:

@@ -7,7 +7,9 @@ from qclimb.policy import Mode
 from qclimb.record import BY_HTTP, BY_RULE, PARTLY_UNOBSERVED
 
 if TYPE_CHECKING:
-    from qclimb.record_rows import Rows  # numpy, which `status` has no use for
+    import numpy as np  # which `status` has no use for
+    from numpy.typing import NDArray
+    from qclimb.record_rows import Rows
 
 
 @dataclass
@@ -25,20 +27,22 @@ class Known:
     calls: int = 0
     announced: int = 0
 
-    def add(self, rows: "Rows") -> None:
-        """Takes some records."""
+    def add(self, rows: "Rows", flows: "NDArray[np.uint64] | None" = None) -> None:
+        """Takes some records, each of which stands for so many flows."""
         import numpy as np
 
-        rows = rows[rows["flags"] & PARTLY_UNOBSERVED == 0]
-        size = rows["size_bytes"]
+        is_whole = rows["flags"] & PARTLY_UNOBSERVED == 0
+        flows = np.ones(len(rows), np.uint64) if flows is None else flows
+        rows, flows = rows[is_whole], flows[is_whole]
+        size, stands_for = rows["size_bytes"], rows["size_bytes"] * flows
         first = rows["first_write_bytes"] >= size
         calls = (rows["footprint_lower_bytes"] == size) & (rows["mode"] != Mode.PIAS.number) & ~first
         said = np.isin(rows["announced_by"], (BY_HTTP, BY_RULE)) & (rows["announced_bytes"] == size)
-        self.flows += len(rows)
-        self.bytes += int(size.sum())
-        self.first_write += int(size[first].sum())
-        self.calls += int(size[calls].sum())
-        self.announced += int(size[said & ~first & ~calls].sum())
+        self.flows += int(flows.sum())
+        self.bytes += int(stands_for.sum())
+        self.first_write += int(stands_for[first].sum())
+        self.calls += int(stands_for[calls].sum())
+        self.announced += int(stands_for[said & ~first & ~calls].sum())
 
 
 def words(found: dict[str, int]) -> str:

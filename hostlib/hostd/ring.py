@@ -1,4 +1,4 @@
-"""The ring buffer by which the kernel mode tells of finished flows: `struct qclimb_record`, one after another.
+"""The ring buffer by which the kernel mode tells of finished flows: `struct kernel_record`, one after another.
 
 Read without a call a record: the buffer is mapped, and all its entries have one length, so that those that wait are
 columns of one array. Its invariant: each record is handed out once, and room is given back only after.
@@ -9,11 +9,13 @@ import os
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 from qclimb.record_rows import ROW, Rows
 
 from hostlib.hostd import bpf
 
 PAGE = mmap.PAGESIZE
+ENTRY = np.dtype([("record", ROW), ("flows", "<u8")])
 HEAD = 8
 """Bytes before an entry: its length, and where its page lies."""
 BUSY = 1 << 31
@@ -34,18 +36,18 @@ class Ring:
         self._produced = np.frombuffer(self._theirs, "<u8", 1)
         self._data = np.frombuffer(self._theirs, "u1", 2 * size_bytes, PAGE)
 
-    def read(self) -> Rows:
-        """What waits, in the order in which flows ended."""
+    def read(self) -> tuple[Rows, NDArray[np.uint64]]:
+        """What waits, in the order in which flows ended; and how many flows each stands for."""
         from_, to = int(self._consumed[0]), int(self._produced[0])
-        stride = HEAD + (ROW.itemsize + 7) // 8 * 8
+        stride = HEAD + (ENTRY.itemsize + 7) // 8 * 8
         at = from_ % self._size
         entries = self._data[at : at + (to - from_) // stride * stride].reshape(-1, stride)
         lengths = entries[:, :4].copy().view("<u4")[:, 0]
         unfinished = np.flatnonzero(lengths & BUSY)
         whole = entries[: unfinished[0]] if len(unfinished) else entries
-        rows = whole[:, HEAD : HEAD + ROW.itemsize].copy().view(ROW)[:, 0]
+        found = whole[:, HEAD : HEAD + ENTRY.itemsize].copy().view(ENTRY)[:, 0]
         self._consumed[0] = from_ + len(whole) * stride
-        return rows
+        return found["record"], found["flows"]
 
     def close(self) -> None:
         """Lets go of the buffer; it stays pinned."""

@@ -243,8 +243,9 @@ def tagger_policy(policy: Policy | None, *, use_filter: bool, is_scoped: bool = 
     told: dict[str, object] = {"priorities": 0, "flags": 0, "dscp": b"", "rest_dscp": 0, "reserved": b""}
     proves = [0] * JUDGED
     if policy is not None and policy.mode in (Mode.PIAS, Mode.QCLIMB):
+        filters = use_filter and policy.mode is Mode.QCLIMB  # flows of PIAS sink: nothing overtakes
         thresholds = [0, *policy.threshold_bytes]
-        told |= {"priorities": policy.priorities, "flags": FILTER * use_filter | SCOPED * is_scoped}
+        told |= {"priorities": policy.priorities, "flags": FILTER * filters | SCOPED * is_scoped}
         told |= {"dscp": bytes(policy.dscp), "rest_dscp": policy.unpinned_dscp or policy.dscp[0]}
         proves = proves_loss(policy)
     told["threshold_bytes"] = thresholds + [UINT64_MAX] * (MAX_PRIORITIES - len(thresholds))

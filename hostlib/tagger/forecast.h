@@ -79,7 +79,7 @@ static __noinline int forecast_flow(struct stream *stream)
 	walk.forest = map ? bpf_map_lookup_elem(map, &zero) : 0;
 	if (!walk.forest || !walk.forest->trees)
 		return 0;
-	walk.value[QCLIMB_START_US] = stream->start_us;
+	walk.value[QCLIMB_START_US] = start_us_of(stream);
 	walk.value[QCLIMB_GAP_US] = stream->gap_us;
 	for (int i = 0; i < QCLIMB_LAST_SIZES; i++)
 		walk.value[QCLIMB_LAST_SIZE_BYTES + i] = stream->last_size_bytes[i];

@@ -120,15 +120,24 @@ static __always_inline int read_plain(struct __sk_buff *skb, struct packet *pack
 	return 1;
 }
 
-/* Finds the headers: 1, or 0 where this is no TCP packet that can be read. */
-static __always_inline int packet_read(struct __sk_buff *skb, struct packet *packet)
+/* Of such a packet, what most carry as options: none, or timestamps alone. */
+static __always_inline int is_without_options(const struct __sk_buff *skb)
+{
+	const struct ethhdr *frame = (void *)(long)skb->data;
+	const struct iphdr *ip = (const void *)(frame + 1);
+	const struct tcphdr *tcp = (const void *)(ip + 1);
+
+	return (const void *)(tcp + 1) <= (const void *)(long)skb->data_end && frame->h_proto == bpf_htons(ETH_P_IP) &&
+	       ip->ihl == 5 && (ip->protocol != PROTOCOL_TCP || tcp->doff == 5 || tcp->doff == 8);
+}
+
+/* All others. */
+static __noinline int read_with_care(struct __sk_buff *skb, struct packet *packet)
 {
 	uint32_t ip_bytes = 0;
 	struct tcphdr tcp;
 	uint16_t type;
 
-	if (read_plain(skb, packet))
-		return 1;
 	packet->network = ETH_HLEN;
 	if (bpf_skb_load_bytes(skb, offsetof(struct ethhdr, h_proto), &type, sizeof(type)))
 		return 0;
@@ -151,6 +160,12 @@ static __always_inline int packet_read(struct __sk_buff *skb, struct packet *pac
 		ip_bytes = skb->len - packet->network;
 	note_tcp(packet, &tcp, ip_bytes);
 	return 1;
+}
+
+/* Finds the headers: 1, or 0 where this is no TCP packet that can be read. */
+static __always_inline int packet_read(struct __sk_buff *skb, struct packet *packet)
+{
+	return read_plain(skb, packet) || read_with_care(skb, packet);
 }
 
 /* Source and destination, IPv4 as v4-mapped; 0 or an error. */

@@ -76,7 +76,8 @@ static __always_inline int is_same_host(const uint8_t *local, const uint8_t *pee
 	       (is_mapped(peer) && peer[12] == 127);
 }
 
-static __always_inline void addresses_of(const struct bpf_sock_ops *ops, struct stream *stream)
+/* `volatile`: the verifier takes no load of two fields at once. */
+static __always_inline void addresses_of(const volatile struct bpf_sock_ops *ops, struct stream *stream)
 {
 	const uint32_t local[4] = { ops->local_ip6[0], ops->local_ip6[1], ops->local_ip6[2], ops->local_ip6[3] };
 	const uint32_t peer[4] = { ops->remote_ip6[0], ops->remote_ip6[1], ops->remote_ip6[2], ops->remote_ip6[3] };
@@ -162,7 +163,7 @@ int scope(struct bpf_sock_ops *ops)
 		if (is_in_scope(bpf_ntohl(ops->remote_port))) {
 			open_stream(ops, sk, 0);
 			connects(sk);
-			kernel_count(KERNEL_SOCKETS);
+			kernel_count(KERNEL_SOCKETS, 1);
 		}
 		break;
 	case BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB: {
@@ -179,7 +180,7 @@ int scope(struct bpf_sock_ops *ops)
 	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:
 		if (is_in_scope(ops->local_port)) {
 			open_stream(ops, sk, 1);
-			kernel_count(KERNEL_SOCKETS);
+			kernel_count(KERNEL_SOCKETS, 1);
 		}
 		break;
 	case BPF_SOCK_OPS_RWND_INIT: {

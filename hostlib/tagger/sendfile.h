@@ -46,7 +46,7 @@ static __always_inline uint64_t rest_of_file(const struct pt_regs *call)
  * What is left of the call under way whose next piece has `left` bytes, at the position `written`. The kernel moves the
  * offset when the call is over: until then all its pieces give the same answer.
  */
-static __always_inline uint64_t left_of_sendfile(struct stream *stream, uint64_t written, uint64_t left)
+static __noinline uint64_t left_of_sendfile(struct stream *stream, uint64_t written, uint64_t left)
 {
 	const struct pt_regs *call = (const struct pt_regs *)bpf_task_pt_regs(bpf_get_current_task_btf());
 	uint64_t count, rest;
@@ -54,6 +54,11 @@ static __always_inline uint64_t left_of_sendfile(struct stream *stream, uint64_t
 	if (!bpf_core_field_exists(call->orig_ax) || !call || call->orig_ax != SENDFILE)
 		return left;
 	count = call->r10;
+	if (count <= left) { /* this is all of it */
+		stream->sendfile_bytes = count;
+		stream->sendfile_end = written + left;
+		return left;
+	}
 	rest = rest_of_file(call);
 	count = rest < count ? rest : count;
 	if (stream->sendfile_bytes != count || stream->sendfile_end <= written) {

@@ -139,17 +139,25 @@ static __always_inline uint64_t hold_ns_of(const struct bpf_tcp_sock *tcp)
 	return (uint64_t)tcp->srtt_us / 8 * NS_PER_US;
 }
 
-/* A flow that never left priority 0 has nothing that could be overtaken, and no order. */
-static __always_inline uint32_t priority_of(struct __sk_buff *skb, const struct packet *packet,
-					    const struct tagger_policy *rules, struct bpf_sock *sk,
-					    struct tagger_socket *told, const struct bpf_tcp_sock *tcp)
+/*
+ * Of a packet with a place in the stream, where something has a rule or had one: most flows never get here. A flow that
+ * never left priority 0 has nothing that could be overtaken, and no order.
+ */
+static __noinline uint32_t priority_of(struct __sk_buff *skb, const struct packet *packet,
+				       const struct tagger_policy *rules, struct bpf_sock *sk,
+				       struct tagger_socket *told)
 {
-	const uint64_t position = position_of(tcp, packet->seq), unacked = tcp->bytes_acked;
-	const uint32_t first = tcp->snd_una - (uint32_t)unacked;
+	const struct bpf_tcp_sock *tcp = bpf_tcp_sock(sk);
 	struct order *order = told->has_no_order ? 0 : bpf_sk_storage_get(&orders, sk, 0, 0);
-	uint32_t priority;
+	uint64_t position, unacked;
+	uint32_t first, priority;
 	int is_stalled;
 
+	if (!tcp)
+		return 0;
+	position = position_of(tcp, packet->seq);
+	unacked = tcp->bytes_acked;
+	first = tcp->snd_una - (uint32_t)unacked;
 	if (order)
 		order_begin(order, first);
 	if ((int32_t)(packet->seq - tcp->snd_nxt) < 0)
@@ -182,29 +190,26 @@ static __always_inline void tag(struct __sk_buff *skb, const struct packet *pack
 	if (told->before.start == TAGGER_BY_KERNEL && packet->dscp)
 		return; /* the application's own DSCP */
 	if (packet->payload_bytes || packet->tcp_flags & TCP_FIN) {
-		if (!told->has_no_order || told->now.start != UINT64_MAX) { /* else all goes first, as always before */
-			const struct bpf_tcp_sock *tcp = bpf_tcp_sock(sk);
-
-			if (!tcp)
-				return;
-			priority = priority_of(skb, packet, rules, sk, told, tcp);
-		}
+		if (!told->has_no_order || told->now.start != UINT64_MAX) /* else all goes first, as always before */
+			priority = priority_of(skb, packet, rules, sk, told);
 		dscp = qclimb_dscp_of(rules->dscp, rules->priorities, priority);
 	}
 	mark_as(skb, packet, priority, dscp);
 }
 
 /* The handshake goes first: SYN, and the SYN-ACK that a listener in scope sends. */
-static __always_inline void tag_handshake(struct __sk_buff *skb, const struct packet *packet,
-					  const struct tagger_policy *rules, struct bpf_sock *sk)
+static __noinline int tag_handshake(struct __sk_buff *skb, const struct packet *packet,
+				    const struct tagger_policy *rules, struct bpf_sock *sk)
 {
 	struct bpf_sock *own;
 
+	note_path(skb, packet);
 	if (packet->dscp)
-		return;
+		return 0;
 	own = packet->tcp_flags & TCP_ACK ? bpf_get_listener_sock(sk) : bpf_sk_fullsock(sk);
 	if (own && is_by_kernel(bpf_sk_storage_get(&flows, own, 0, 0)))
 		mark_as(skb, packet, 0, rules->rest_dscp);
+	return 0;
 }
 
 /* --- what arrives */
@@ -271,10 +276,8 @@ int egress(struct __sk_buff *skb)
 	if ((rules->flags & TAGGER_SCOPED && own && !told) || !packet_read(skb, &packet))
 		return TC_ACT_UNSPEC;
 	if (packet.tcp_flags & TCP_SYN) {
-		if (sk) {
-			note_path(skb, &packet);
+		if (sk)
 			tag_handshake(skb, &packet, rules, sk);
-		}
 		return TC_ACT_UNSPEC;
 	}
 	if (own && told)
@@ -290,8 +293,8 @@ int ingress(struct __sk_buff *skb)
 	struct packet packet;
 	struct bpf_sock *sk;
 
-	if (!rules || !rules->priorities || !(rules->flags & TAGGER_FILTER) || !packet_read(skb, &packet) ||
-	    packet.tcp_flags & TCP_SYN || !find_sack(skb, &packet, &options))
+	if (!rules || !rules->priorities || !(rules->flags & TAGGER_FILTER) || is_without_options(skb) ||
+	    !packet_read(skb, &packet) || packet.tcp_flags & TCP_SYN || !find_sack(skb, &packet, &options))
 		return TC_ACT_UNSPEC;
 	sk = receiver_of(skb, &packet);
 	if (sk) {

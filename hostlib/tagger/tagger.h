@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include <qclimb/priority.h>
+#include <qclimb/record.h>
 
 #define TAGGER_JUDGED 16 /* priorities that the filter knows; past them SACKs are shown */
 
@@ -69,9 +70,15 @@ enum tagger_count {
 	TAGGER_COUNTS,
 };
 
+/* What the kernel mode tells of a finished flow. */
+struct kernel_record {
+	struct qclimb_record record;
+	uint64_t flows; /* that it stands for: those like it that no record tells of, and itself */
+};
+
 enum kernel_count {
-	KERNEL_FLOWS, /* flows that the kernel mode found and recorded */
-	KERNEL_DROPPED, /* records that found no room */
+	KERNEL_FLOWS, /* flows that the kernel mode found, as its records tell */
+	KERNEL_DROPPED, /* those of records that found no room */
 	KERNEL_SOCKETS, /* sockets opened in scope */
 	KERNEL_COUNTS,
 };

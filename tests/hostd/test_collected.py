@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -54,6 +55,31 @@ def test_each_flow_has_the_same_chance_to_be_sampled(capacity: int) -> None:
     expected = runs * limit / flows
     # Chi-square with 39 degrees of freedom: 99.9 % lie below 72; the seeds are fixed.
     assert sum((chosen[index + 1] - expected) ** 2 / expected for index in range(flows)) < 72
+
+
+def test_a_record_that_stands_for_many_flows_counts_as_many() -> None:
+    collected = Collected(10)
+    rows = from_records([record(100), record(2**63), record(5_000, flags=PARTLY_UNOBSERVED)])
+    collected.add(rows, flows=np.array([7, 2, 3], np.uint64))
+    taken = collected.take()
+    assert taken.histogram == SizeHistogram.of([100] * 7 + [2**63] * 2)
+    assert (taken.offered, taken.dropped, len(taken.records)) == (12, 9, 3)
+
+
+@pytest.mark.parametrize("batch", [16, 100])
+def test_it_is_as_likely_to_be_sampled_as_one_of_them(batch: int) -> None:
+    """One record of ten stands for nine flows, as many as the others together."""
+    runs, chosen = 3000, 0
+    some = from_records(record(index + 1) for index in range(100))
+    flows = np.where(np.arange(100) % 10, 1, 9).astype(np.uint64)
+    for seed in range(runs):
+        collected = Collected(20, seed)
+        collected.limit = 1
+        for at in range(0, 100, batch):
+            collected.add(some[at : at + batch], flows=flows[at : at + batch])
+        chosen += collected.take().records[0].size_bytes % 10 == 1
+    # Half of the flows are in such records; 0.037 is four standard deviations.
+    assert chosen / runs == pytest.approx(0.5, abs=0.037)
 
 
 def test_a_sample_without_room_is_refused() -> None:

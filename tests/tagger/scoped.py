@@ -47,6 +47,8 @@ class KernelHost:
     tagger: Tagger
     kernel: KernelMode
     records: list[FlowRecord] = field(default_factory=list)
+    flows: int = 0
+    """That the records stand for."""
 
     def follow(self, policy: Policy) -> None:
         with entered(self.host.netns):
@@ -61,11 +63,13 @@ class KernelHost:
         return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **more)
 
     def told(self, flows: int) -> list[FlowRecord]:
-        """The records so far, once there are so many."""
+        """The records so far, once they tell of so many."""
 
         def has_come() -> bool:
-            self.records += to_records(self.kernel.read())
-            return len(self.records) >= flows
+            rows, stand_for = self.kernel.read()
+            self.records += to_records(rows)
+            self.flows += int(stand_for.sum())
+            return self.flows >= flows
 
         stand.wait_until(has_come)
         return self.records

@@ -164,8 +164,10 @@ def test_ten_thousand_sockets_are_served(pair):
         assert a.kernel.counts()["sockets"] == 10_000
         many.communicate()
         assert many.returncode == 0
-        assert {record.size_bytes for record in a.told(5_000)} == {100}
-        assert a.kernel.counts()["dropped"] == 0
+        # Where many small flows end at once, one record tells of several; the last ones wait for it.
+        assert {record.size_bytes for record in a.told(4_000)} == {100}
+        assert len(a.records) <= a.flows <= 5_000
+        assert a.kernel.counts() == {"flows": a.flows, "dropped": 0, "sockets": 10_000}
 
 
 @pytest.mark.parametrize("has_tcx", [True, False])
