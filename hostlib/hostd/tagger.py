@@ -97,6 +97,7 @@ class Tagger:
         self._left = place.directory / "tagger.json"
         self._devices = devices
         self._use_filter = use_filter
+        self._filters = False
         self._object = object_file
         self._cgroups = cgroups
         self._at: dict[str, str] = {}
@@ -111,7 +112,9 @@ class Tagger:
         """Brings the kernel to where the policy wants it; never raises, `problem` says what is in the way."""
         now = time.monotonic()
         try:
-            wanted = tagger_policy(policy, use_filter=self._use_filter, is_scoped=bool(self._cgroups))
+            # flows of PIAS sink: nothing overtakes
+            self._filters = self._use_filter and policy is not None and policy.mode is Mode.QCLIMB
+            wanted = tagger_policy(policy, filters=self._filters, is_scoped=bool(self._cgroups))
             if not self._devices and not self._cgroups:
                 if self._next_look == 0.0:
                     remove(self._place)
@@ -221,7 +224,7 @@ class Tagger:
         who = "" if has_group else f"; there is no group {GROUP}: for root's programs only"
         where = ", ".join(self._devices) or f"{len(self._at) // len(devices.DIRECTIONS)} devices"
         how = " and ".join(sorted(set(self._at.values()) - {""}))
-        return f"at {where}{how and ' ' + how}, filter {'on' if self._use_filter else 'off'}: {counted}{who}"
+        return f"at {where}{how and ' ' + how}, filter {'on' if self._filters else 'off'}: {counted}{who}"
 
     def counts(self) -> dict[str, int]:
         """Packets since the maps were made, by what was done to them.
@@ -237,13 +240,12 @@ def read_counts(bpf_place: Path) -> dict[str, int]:
     return dict(zip(COUNTS, bpf.count_up(bpf_place / "counts", len(COUNTS)), strict=True))
 
 
-def tagger_policy(policy: Policy | None, *, use_filter: bool, is_scoped: bool = False) -> bytes:
+def tagger_policy(policy: Policy | None, *, filters: bool, is_scoped: bool = False) -> bytes:
     """Without a policy, or in modes that mark nothing, no priority at all."""
     thresholds: list[int] = []
     told: dict[str, object] = {"priorities": 0, "flags": 0, "dscp": b"", "rest_dscp": 0, "reserved": b""}
     proves = [0] * JUDGED
     if policy is not None and policy.mode in (Mode.PIAS, Mode.QCLIMB):
-        filters = use_filter and policy.mode is Mode.QCLIMB  # flows of PIAS sink: nothing overtakes
         thresholds = [0, *policy.threshold_bytes]
         told |= {"priorities": policy.priorities, "flags": FILTER * filters | SCOPED * is_scoped}
         told |= {"dscp": bytes(policy.dscp), "rest_dscp": policy.unpinned_dscp or policy.dscp[0]}
@@ -279,7 +281,7 @@ def remove(place: Place) -> bool:
     remove_pins(root / "links")
     with contextlib.suppress(BpfError):
         # Filters at clsact in other namespaces stay until their devices go: they leave every packet as it is.
-        bpf.put(root / "policy", bytes(4), tagger_policy(None, use_filter=False))
+        bpf.put(root / "policy", bytes(4), tagger_policy(None, filters=False))
     for device in found.devices or devices.ethernet_devices():
         devices.detach(device)
     forget_maps(root)

@@ -75,3 +75,4 @@ def test_one_write_climbs_towards_any_receiver_and_is_not_sent_again(pair, stati
     with kernel_mode(host, policy(Mode.QCLIMB)) as a:
         check_climb(host, lambda: send(a, b, static_c, SIZE), SIZE)
         assert a.tagger.counts()["hidden"] > 0
+        assert "filter on" in a.tagger.status
