@@ -106,15 +106,11 @@ def count_sizes(rows: Rows, flows: NDArray[np.uint64] | None = None) -> tuple[ND
     """
     is_whole = (rows["flags"] & PARTLY_UNOBSERVED) == 0
     sizes = rows["size_bytes"][is_whole]
+    many = np.ones(len(sizes), np.uint64) if flows is None else flows[is_whole]
     high, low = sizes >> np.uint64(32), sizes & np.uint64(0xFFFF_FFFF)
-    total = (int(high.sum()) << 32) + int(low.sum())  # no sum of 64 bits holds 2^32 of them
-    buckets = buckets_of(sizes)
-    counts = np.bincount(buckets, minlength=BUCKETS)
-    if flows is not None:
-        more = flows[is_whole].astype(np.int64) - 1
-        np.add.at(counts, buckets, more)
-        total += sum(size * many for size, many in zip(sizes[more > 0].tolist(), more[more > 0].tolist(), strict=True))
-    return counts, total
+    total = (int((high * many).sum()) << 32) + int((low * many).sum())  # 64 bits hold the sums of 2^32 flows
+    counts = np.bincount(buckets_of(sizes), weights=many, minlength=BUCKETS)  # exact to 2^53
+    return counts.astype(np.int64), total
 
 
 def buckets_of(sizes_bytes: NDArray[np.uint64]) -> NDArray[np.int64]:

@@ -49,7 +49,7 @@ class Shipment:
         self._total_bytes += total_bytes
         self.unobserved += int(np.count_nonzero(rows["flags"] & PARTLY_UNOBSERVED))
         self.offered += len(rows) if flows is None else int(flows.sum())
-        draws = _drawn(random, len(rows)) if flows is None else _drawn(random, len(rows)) / flows
+        draws = _drawn(random, len(rows)) / (1 if flows is None else flows)
         stays = draws > self._least
         if stays.any():
             self._parts.append(rows[stays])
