@@ -1,6 +1,7 @@
 """Any history of intents, edits, faults and restarts: what is told as applied is what the ASIC has."""
 
 import random
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -18,14 +19,21 @@ from tests.switchd.world import Killed, World, replaced
 PORTS = [f"Ethernet{4 * n}" for n in range(4)]
 LATE = PORTS[3]
 AZURE = {str(d): {3: "3", 4: "4", 48: "6"}.get(d, "1") for d in range(64)}
-BEFORE: Rows = {
-    "PORT": {port: {"speed": "25000"} for port in PORTS},
-    "DSCP_TO_TC_MAP": {"AZURE": AZURE},
-    "TC_TO_QUEUE_MAP": {"AZURE": {str(n): str(n) for n in range(8)}},
-    "SCHEDULER": {"scheduler.0": {"type": "DWRR", "weight": "14"}},
-    "PORT_QOS_MAP": {port: {"dscp_to_tc_map": "AZURE", "tc_to_queue_map": "AZURE"} for port in PORTS},
-    "QUEUE": {f"{port}|{q}": {"scheduler": "scheduler.0"} for port in PORTS for q in (0, 1, 2)},
-}
+
+
+def azure(ports: Iterable[str]) -> Rows:
+    """What `config qos reload` leaves, of these ports."""
+    names = tuple(ports)
+    return {
+        "DSCP_TO_TC_MAP": {"AZURE": AZURE},
+        "TC_TO_QUEUE_MAP": {"AZURE": {str(n): str(n) for n in range(8)}},
+        "SCHEDULER": {"scheduler.0": {"type": "DWRR", "weight": "14"}},
+        "PORT_QOS_MAP": {port: {"dscp_to_tc_map": "AZURE", "tc_to_queue_map": "AZURE"} for port in names},
+        "QUEUE": {f"{port}|{queue}": {"scheduler": "scheduler.0"} for port in names for queue in (0, 1, 2)},
+    }
+
+
+BEFORE: Rows = {"PORT": {port: {"speed": "25000"} for port in PORTS}} | azure(PORTS)
 QOS = ("PORT_QOS_MAP", "QUEUE", "SCHEDULER", "WRED_PROFILE", "DSCP_TO_TC_MAP", "TC_TO_QUEUE_MAP")
 JUNK: tuple[Change, ...] = (
     Merge("DSCP_TO_TC_MAP", "AAA", {"x": "y"}),

@@ -27,17 +27,11 @@ from tests.switchd.stand import (
     running_daemon,
     wait_until,
 )
-from tests.switchd.test_histories import AZURE
+from tests.switchd.test_histories import azure
 from tests.switchd.test_seen import intent, queue_in_asic, running_orchagent, seen
 
 PORTS = tuple(PLATFORM["PORT"])
-BOX: Rows = PLATFORM | {
-    "DSCP_TO_TC_MAP": {"AZURE": AZURE},
-    "TC_TO_QUEUE_MAP": {"AZURE": {str(n): str(n) for n in range(8)}},
-    "SCHEDULER": {"scheduler.0": {"type": "DWRR", "weight": "14"}},
-    "PORT_QOS_MAP": {port: {"dscp_to_tc_map": "AZURE", "tc_to_queue_map": "AZURE"} for port in PORTS},
-    "QUEUE": {f"{port}|{queue}": {"scheduler": "scheduler.0"} for port in PORTS for queue in (0, 1, 2)},
-}
+BOX: Rows = PLATFORM | azure(PORTS)
 QOS = ("PORT_QOS_MAP", "QUEUE", "SCHEDULER", "DSCP_TO_TC_MAP", "TC_TO_QUEUE_MAP", "QCLIMB_PREVIOUS")
 OURS = ("QCLIMB", "QCLIMB_CLASS", "QCLIMB_PREVIOUS")
 MARK = "CONFIG_DB_INITIALIZED"
