@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from lab.fabric import netns
+from lab.fabric import state
 from lab.fabric.commands import Command, Ethtool, Ip, Tc, Write, run_all, sysctl
 from lab.fabric.detect import require_root_and_tools, shaper
 from lab.fabric.plan import netns_of
@@ -142,7 +142,7 @@ def _offloads(name: str, device: str) -> Iterator[Command]:
 @contextmanager
 def up(star: Star) -> Iterator[Star]:
     """The star while the block runs; an exception, Ctrl-C and SIGTERM take it down too, and what a killed owner left
-    under the same prefix goes first.
+    under the same prefix goes first; `qclimb lab down` removes it too.
 
     Raises:
         FabricError: no root, a tool is missing, or the kernel refused.
@@ -152,17 +152,13 @@ def up(star: Star) -> Iterator[Star]:
     names = [*star.namespaces, probe]
     with exits_on_sigterm():
         try:
-            _take_down(names)
+            state.take_down_star(star.prefix)
+            state.save_star(star.prefix, names)
             kind, _notes = shaper(probe)
             run_all(build(star, kind))
             yield star
         finally:
-            _take_down(names)
-
-
-def _take_down(names: list[str]) -> None:
-    netns.end_processes([name for name in names if netns.exists(name)])
-    netns.remove(names)
+            state.take_down_star(star.prefix)
 
 
 def argv_in(name: str, argv: Sequence[str], environment: Mapping[str, str]) -> list[str]:

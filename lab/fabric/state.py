@@ -1,6 +1,7 @@
-"""What stands below /run/qclimb-lab/<prefix>: enough to remove a fabric whose owner was killed.
+"""What stands below /run/qclimb-lab/<prefix>: enough to remove a fabric, or a star, whose owner was killed.
 
-`state.json` is written before anything is made and names all that will be; taking down reads it alone.
+`state.json`, a star's `star/record.json`, is written before anything is made and names all that will be; taking down
+reads it alone.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from lab.fabric.topology import FabricError, Topology
 RUN = Path("/run/qclimb-lab")
 _libc = ctypes.CDLL(None, use_errno=True)
 MNT_DETACH = 2
+STAR_RECORD = "star/record.json"
 
 
 @dataclass
@@ -97,7 +99,9 @@ def load(prefix: str) -> State | None:
 
 def prefixes() -> list[str]:
     """Prefixes that have a record."""
-    return sorted(path.parent.name for path in RUN.glob("*/state.json"))
+    return sorted(
+        {path.relative_to(RUN).parts[0] for kind in ("state.json", STAR_RECORD) for path in RUN.glob(f"*/{kind}")}
+    )
 
 
 def start_of(pid: int) -> int:
@@ -129,8 +133,48 @@ def locked(prefix: str) -> Iterator[None]:
         os.close(descriptor)
 
 
+def star_directory(prefix: str) -> Path:
+    """Where a star of this prefix keeps its files. Raises: FabricError: a prefix that would lead elsewhere."""
+    return (directory_of(prefix) / STAR_RECORD).parent
+
+
+def save_star(prefix: str, namespaces: list[str], group: Path | None = None) -> None:
+    """Names a star's namespaces, and the cgroup that the kernel mode is about to serve there."""
+    path = directory_of(prefix) / STAR_RECORD
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_suffix(".new")
+    beside.write_text(json.dumps({"namespaces": namespaces, "cgroup": str(group) if group else None}))
+    beside.replace(path)
+
+
+def take_down_star(prefix: str) -> bool:
+    """Removes all that a star's record names; True if there was a record. Again is harmless."""
+    path = directory_of(prefix) / STAR_RECORD
+    try:
+        record = json.loads(path.read_text())
+        namespaces, group = list(record["namespaces"]), record["cgroup"]
+    except FileNotFoundError:
+        return False
+    except (ValueError, TypeError, KeyError) as wrong:
+        raise FabricError(f"{path} can't be read ({wrong}); remove the namespaces it names, then the file") from wrong
+    netns.end_processes(namespaces)
+    netns.remove(namespaces)
+    unmount(path.parent / "bpf")
+    if group and Path(group).exists():
+        cgroups.remove(Path(group))
+    shutil.rmtree(path.parent)
+    with contextlib.suppress(OSError):  # a fabric of this prefix has its files beside
+        path.parent.parent.rmdir()
+    return True
+
+
 def take_down(prefix: str) -> bool:
-    """Removes all that a record names; True if there was a record. Again is harmless."""
+    """Removes all that records of this prefix name; True if there was one. Again is harmless."""
+    had_star = take_down_star(prefix)
+    return _take_down_fabric(prefix) or had_star
+
+
+def _take_down_fabric(prefix: str) -> bool:
     state = load(prefix)
     if state is None:
         return False

@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from qclimb.policy import Policy
 
 from hostlib.hostd.kernel import remove as remove_kernel_mode
 from hostlib.hostd.place import Place
-from hostlib.hostd.tagger import mount_bpf, remove
-from lab.fabric.cgroups import cgroup, joined
+from hostlib.hostd.tagger import remove
+from lab.fabric import cgroups, state
 from lab.fabric.marking import load
 from lab.fabric.netns import entered
 from lab.fabric.star import Star
+from lab.fabric.topology import FabricError
 
 Join = Callable[[list[str]], list[str]]
 """Makes a command one that runs where the kernel mode serves, if anywhere."""
-
-
-def name_of(star: Star) -> str:
-    """Of the cgroup: what a killed run left of its own is in nobody's way."""
-    return f"{star.prefix}-{os.getpid()}"
 
 
 @contextmanager
@@ -39,15 +31,17 @@ def served(star: Star, policy: Policy | None) -> Iterator[Join]:
         yield lambda argv: argv
         return
     with ExitStack() as stack:
-        group = stack.enter_context(cgroup(name_of(star)))
-        place = Place(Path(stack.enter_context(TemporaryDirectory())))
+        netns, place = star.netns(star.receiver), Place(state.star_directory(star.prefix))
+        if (group := cgroups.path_of(netns)).exists():
+            raise FabricError(f"the cgroup {group} is there already; choose another prefix")
+        state.save_star(star.prefix, star.namespaces, group)
+        stack.enter_context(cgroups.cgroup(netns))
         pins = place.directory / "bpf"
-        mount_bpf(pins)
-        stack.callback(subprocess.run, ["umount", "-l", str(pins)], check=True)
-        netns = star.netns(star.receiver)
+        state.mount_bpf(pins)
+        stack.callback(state.unmount, pins)
         stack.callback(_take_away, netns, place)
         load(netns, place, policy, group)
-        yield partial(joined, group=group)
+        yield partial(cgroups.joined, group=group)
 
 
 def _take_away(netns: str, place: Place) -> None:

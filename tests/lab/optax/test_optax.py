@@ -1,16 +1,18 @@
 """The OPTAX experiment: its points, its arithmetic, and one short run of it."""
 
 import os
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from lab.fabric import FabricError, netns
+from lab.fabric import FabricError, netns, state
 from lab.fabric.cgroups import path_of
 from lab.fabric.star import build, up
 from lab.run.optax.blocks import BlockResult, Blocks, disks, programs, run_blocks
-from lab.run.optax.kernel import name_of
 from lab.run.optax.points import KB, MIXES, Point, points, scheduled
 from lab.run.optax.report import bulk_rates, gain, number_of, write_report
 from lab.run.optax.run import described, key, run_optax, schemes, star_of
@@ -137,11 +139,54 @@ def test_tasks_are_complete_with_the_kernel_mode_at_the_receiver_and_nothing_sta
                 place, scheme, [Task(0.001 * n, 4, 64 * KB) for n in range(3)]
             )  # raises where a byte is missing
             assert len(found.done) == 3
-            assert not path_of(name_of(place)).exists()
+            assert not path_of(place.netns(place.receiver)).exists()
     except FabricError as error:
         if any(words in str(error) for words in ("missing", "neither ets nor HTB", "cgroup", "kernel's part")):
             pytest.skip(str(error))
         raise
+
+
+OWNER = """
+import sys, time
+from pathlib import Path
+from lab.fabric.star import up
+from lab.run.optax.kernel import served
+from lab.run.optax.run import schemes, star_of
+from lab.run.settings import Optax
+settings = Optax(prefix=sys.argv[1], folder=Path(sys.argv[2]))
+with up(star_of(settings, False)) as star, served(star, schemes(settings)["optax-by-kernel"].policy):
+    print("up", flush=True)
+    time.sleep(1000)
+"""
+
+
+@pytest.mark.fabric
+def test_the_command_down_removes_what_a_killed_run_by_the_kernel_mode_left(tmp_path):
+    if os.geteuid() != 0:
+        pytest.skip("needs root: makes network namespaces")
+    place = star(f"od{os.getpid()}")
+    owner = subprocess.Popen(
+        [sys.executable, "-c", OWNER, place.prefix, str(tmp_path)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    if owner.stdout.readline() != "up\n":
+        _, errors = owner.communicate()
+        if any(words in errors for words in ("missing", "neither ets nor HTB", "cgroup", "kernel's part")):
+            pytest.skip(errors.splitlines()[-1])
+        raise AssertionError(errors)
+    owner.kill()
+    owner.communicate()
+    group, pins = path_of(place.netns(place.receiver)), state.star_directory(place.prefix) / "bpf"
+    assert group.exists() and pins.is_mount() and all(netns.exists(name) for name in place.namespaces)
+    command = [str(Path(sys.executable).parent / "qclimb"), "lab", "down", "--prefix", place.prefix]
+    first = subprocess.run(command, capture_output=True, text=True)
+    assert first.returncode == 0 and "removed" in first.stdout
+    assert not group.exists() and not pins.is_mount() and not state.directory_of(place.prefix).exists()
+    assert not any(netns.exists(name) for name in place.namespaces)
+    second = subprocess.run(command, capture_output=True, text=True)
+    assert second.returncode == 0 and "nothing there" in second.stdout
 
 
 @pytest.mark.fabric
