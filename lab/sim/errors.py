@@ -8,9 +8,9 @@ SimulationError
 
 from __future__ import annotations
 
-from dataclasses import fields
 from numbers import Integral, Real
-from typing import Any
+from types import UnionType
+from typing import Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,23 +37,59 @@ Settings = dict[str, int | str]
 
 
 KINDS: dict[Any, tuple[type, str]] = {
-    "int": (Integral, "a whole number"),
-    "float": (Real, "a number"),
-    "bool": (bool, "true or false"),
-    "str": (str, "a word"),
+    int: (Integral, "a whole number"),
+    float: (Real, "a number"),
+    bool: (bool, "true or false"),
+    str: (str, "a word"),
 }
-"""By the word that a field's type is written with."""
 
 
 def check_kinds(place: str, settings: Any) -> None:
-    """Each field of a dataclass that is to be a number or a word is one; `place` stands before the fields' names.
+    """Each field of a dataclass has the type that it is declared with; `place` stands before the fields' names. Arrays
+    are `check_whole`'s.
 
     Raises: ExperimentError.
     """
-    for field in fields(settings):
-        value, (kind, expected) = getattr(settings, field.name), KINDS.get(field.type, (object, ""))
-        if not isinstance(value, kind) or (isinstance(value, bool) and kind in (Integral, Real)):
-            raise ExperimentError(f"{place}{field.name} is {value!r}, expected {expected}")
+    for name, kind in get_type_hints(type(settings)).items():
+        if get_origin(kind) is ClassVar:
+            continue
+        value = getattr(settings, name)
+        if not _is_of(value, kind):
+            raise ExperimentError(f"{place}{name} is {value!r}, expected {_named(kind)}")
+
+
+def _is_of(value: Any, kind: Any) -> bool:
+    within, parts = get_origin(kind), get_args(kind)
+    if within in (Union, UnionType):
+        return any(_is_of(value, part) for part in parts)
+    if within is Literal:
+        return isinstance(value, str)  # which words there are is the field's own check
+    if within is tuple:
+        if not isinstance(value, tuple):
+            return False
+        each = parts[:1] * len(value) if parts[-1] is ... else parts
+        return len(value) == len(each) and all(map(_is_of, value, each))
+    if kind in (int, float) and isinstance(value, bool):
+        return False
+    wanted = KINDS[kind][0] if kind in KINDS else kind
+    return not isinstance(wanted, type) or isinstance(value, wanted)
+
+
+def _named(kind: Any) -> str:
+    within, parts = get_origin(kind), get_args(kind)
+    if within in (Union, UnionType):
+        return " or ".join(map(_named, parts))
+    if within is Literal:
+        return f"one of {', '.join(parts)}"
+    if within is tuple:
+        return (
+            f"a tuple, each {_named(parts[0])}"
+            if parts[-1] is ...
+            else f"a tuple of {' and '.join(map(_named, parts))}"
+        )
+    if kind is type(None):
+        return "None"
+    return KINDS[kind][1] if kind in KINDS else f"{'an' if kind.__name__[0] in 'AEIOU' else 'a'} {kind.__name__}"
 
 
 def check(place: str, value: float, lowest: float, highest: float) -> None:
@@ -69,12 +105,14 @@ def check_each(place: str, values: NDArray[Any], right: NDArray[np.bool_], expec
         raise ExperimentError(f"{place}[{at}] is {values[at]}, expected {expected}")
 
 
-def check_whole(place: str, values: NDArray[Any], count: int, of: str) -> None:
-    """So many whole numbers in an array of one dimension, one for each of what `of` says. Raises: ExperimentError."""
+def check_whole(place: str, values: NDArray[Any], count: int | None, of: str) -> None:
+    """So many whole numbers in an array of one dimension, one for each of what `of` says; None: any number.
+
+    Raises: ExperimentError."""
     if not (isinstance(values, np.ndarray) and values.ndim == 1 and np.issubdtype(values.dtype, np.integer)):
         kind = f"{values.ndim}-D of {values.dtype}" if isinstance(values, np.ndarray) else f"a {type(values).__name__}"
         raise ExperimentError(f"{place} is {kind}, expected a 1-D array of whole numbers")
-    if len(values) != count:
+    if count is not None and len(values) != count:
         raise ExperimentError(f"{place} has {len(values)} values for {count} {of}")
 
 

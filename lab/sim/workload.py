@@ -120,11 +120,12 @@ class FlowList:
     """Whose weight each flow shares, from 0 on, where the scheme has weighted groups (Pfabric.group_weights)."""
 
     def __post_init__(self) -> None:
+        check_whole("workload.start_ps", self.start_ps, None, "flows")
         n = len(self.start_ps)
         if not n:
             raise ExperimentError("workload.start_ps is empty: there are no flows")
         for each in fields(self):
-            if (values := getattr(self, each.name)) is not None:
+            if (values := getattr(self, each.name)) is not None or "None" not in str(each.type):
                 check_whole(f"workload.{each.name}", values, n, "flows")
         check_ascending("workload.start_ps", self.start_ps, MOST_PS)
         check_each("workload.size_bytes", self.size_bytes, self.size_bytes >= 1, "1 or more")

@@ -32,13 +32,14 @@ class Coflows:
     """When a coflow is wanted, on the clock of the starts; 0: whenever it comes."""
 
     def __post_init__(self) -> None:
+        for name in ("start_ps", "coflow"):
+            check_whole(f"coflows.{name}", getattr(self, name), None, "")
         n, flows = len(self.start_ps), len(self.coflow)
         if not n:
             raise ExperimentError("coflows.start_ps is empty: there are no coflows")
         check_kinds("coflows.", self)
         check("coflows.hosts", self.hosts, 1, MOST_HOSTS)
-        check_whole("coflows.start_ps", self.start_ps, n, "coflows")
-        for name in ("coflow", "size_bytes", "source", "target"):
+        for name in ("size_bytes", "source", "target"):
             check_whole(f"coflows.{name}", getattr(self, name), flows, "flows")
         check_ascending("coflows.start_ps", self.start_ps, MOST_PS)
         check_ascending("coflows.coflow", self.coflow, n - 1)
