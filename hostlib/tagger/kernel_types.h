@@ -17,6 +17,7 @@ struct sock {
 struct tcp_sock {
 	uint64_t bytes_acked, bytes_received;
 	uint32_t write_seq, snd_una, copied_seq, window_clamp;
+	uint16_t advmss;
 } OF_THE_KERNEL;
 
 struct iovec {

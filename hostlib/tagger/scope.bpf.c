@@ -187,7 +187,7 @@ int scope(struct bpf_sock_ops *ops)
 		const struct stream *stream = bpf_sk_storage_get(&streams, sk, 0, 0);
 
 		if (stream && windows_flag(stream))
-			ops->reply = LEAST_SEGMENTS;
+			ops->reply = FIRST_SEGMENTS;
 		break;
 	}
 	case BPF_SOCK_OPS_HDR_OPT_LEN_CB:

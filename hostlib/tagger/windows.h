@@ -1,6 +1,6 @@
 /*
  * Receive windows in the kernel mode (OPTAX): where several small tasks receive at once, the one that came first has the
- * kernel's window, and the others two segments a round trip. The line's order is coflow.h's; a task is a process. For
+ * kernel's window, and the others one segment a round trip. The line's order is coflow.h's; a task is a process. For
  * the sockops program of scope.bpf.c alone.
  *
  * A connection that this host opens offers two segments at first (BPF_SOCK_OPS_RWND_INIT; the window's scale stays what
@@ -8,7 +8,9 @@
  * for the peer carries a window by TCP_WINDOW_CLAMP, set as its header is measured. SO_RCVBUF is left alone.
  *
  * A process with a large flow has no place in the line, nor is it held back: all of its flows are large (OPTAX's rule).
- * Invariant: a window is never zero by what is done here, so that nobody stands still who is held back.
+ * What waits has its share of the port's queue, and so of its rate, by what it has under way: hence no more than a segment.
+ *
+ * Invariant: a window holds the largest segment that the peer may send, so that nobody stands still who is held back.
  */
 #ifndef QCLIMB_TAGGER_WINDOWS_H
 #define QCLIMB_TAGGER_WINDOWS_H
@@ -19,8 +21,8 @@
 
 #define LEVEL_TCP 6
 #define WINDOW_CLAMP 10 /* TCP_WINDOW_CLAMP; <linux/tcp.h> declares more than BPF may */
-#define LEAST_SEGMENTS 2
-#define LEAST_WINDOW (LEAST_SEGMENTS * 1448)
+#define FIRST_SEGMENTS 2 /* of one, the sender would take its half for the most that it may send at once */
+#define LEAST_CLAMP 1536 /* above what the kernel raises a clamp to; so much of small segments */
 #define NO_CLAMP (1 << 30)
 #define NS_PER_MS UINT64_C(1000000)
 #define PATIENCE_NS (20 * NS_PER_MS) /* these four as the library has them: shim/optax/line.h, optax.c */
@@ -119,6 +121,12 @@ static __always_inline int sets_windows(const struct stream *stream, const struc
 	return !stream->is_within && !stream->is_told && policy->mode >= QCLIMB_PIAS && policy->flags & QCLIMB_OPTAX;
 }
 
+/* The window of who waits. */
+static __always_inline uint32_t least_window(const struct tcp_sock *tcp)
+{
+	return tcp->advmss > LEAST_CLAMP ? tcp->advmss : LEAST_CLAMP;
+}
+
 /* A packet is about to leave for the peer: the window that it will tell. */
 static __always_inline void keep_window(struct bpf_sock_ops *ops, struct bpf_sock *sk)
 {
@@ -126,7 +134,7 @@ static __always_inline void keep_window(struct bpf_sock_ops *ops, struct bpf_soc
 	const struct qclimb_policy *policy = ONLY(&host_policy);
 	const struct tcp_sock *tcp = stream && policy ? (struct tcp_sock *)bpf_skc_to_tcp_sock(sk) : 0;
 	const uint64_t now = bpf_ktime_get_ns();
-	int clamp = LEAST_WINDOW;
+	int clamp = NO_CLAMP;
 
 	if (!tcp)
 		return;
@@ -139,9 +147,10 @@ static __always_inline void keep_window(struct bpf_sock_ops *ops, struct bpf_soc
 	if (!stream->waits) {
 		if (!stream->is_clamped)
 			return;
-		clamp = NO_CLAMP;
-	} else if (stream->is_clamped && tcp->window_clamp <= LEAST_WINDOW) {
+	} else if (stream->is_clamped && tcp->window_clamp <= least_window(tcp)) {
 		return; /* tuning lifts it */
+	} else {
+		clamp = (int)least_window(tcp);
 	}
 	bpf_setsockopt(ops, LEVEL_TCP, WINDOW_CLAMP, &clamp, sizeof(clamp));
 	stream->is_clamped = stream->waits;

@@ -17,7 +17,8 @@ pytestmark = pytest.mark.fabric
 FLOW_BYTES = 1_000_000
 FIRST, SECOND = 2, 8
 """Flows of the two tasks: where the first one ends, the second one still has much to come."""
-HELD_BYTES = 4_096
+HELD_BYTES = 2_048
+"""Above one segment, below two."""
 
 
 def optax(**changes):
