@@ -4,8 +4,10 @@ import math
 import os
 import tomllib
 from difflib import get_close_matches
+from errno import EACCES
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 import click
@@ -47,23 +49,29 @@ class BufferShares(click.ParamType[tuple[int, ...]]):
         return found
 
 
+PICTURES = (".png", ".svg")
+
+
 class Output(click.Path):
     """A file or folder to be written, checked when the command line is read: the work before it may take minutes.
 
     Args:
         folder: it is a folder, which is made where it is not there.
         parents: folders above it are made where they are not there.
+        endings: what its name must end in, one of them; empty: anything.
     """
 
-    def __init__(self, folder: bool = False, parents: bool = False) -> None:
+    def __init__(self, folder: bool = False, parents: bool = False, endings: tuple[str, ...] = ()) -> None:
         super().__init__(path_type=Path, file_okay=not folder, dir_okay=folder)
-        self.parents = parents or folder
+        self.parents, self.endings = parents or folder, endings
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         """The path."""
         path = Path(os.fsdecode(super().convert(value, param, ctx)))
         if ctx and param and param.name and ctx.get_parameter_source(param.name) is ParameterSource.DEFAULT:
             return path  # `--help` and lists need no place to write to
+        if self.endings and path.suffix not in self.endings:
+            self.fail(f"{path}: expected a name that ends in {' or '.join(self.endings)}", param, ctx)
         place = path if path.exists() else path.absolute().parent
         while self.parents and not place.exists() and place != place.parent:
             place = place.parent
@@ -71,9 +79,22 @@ class Output(click.Path):
             self.fail(f"{path}: there is no folder {place}, expected one to write to", param, ctx)
         if place != path and not place.is_dir():
             self.fail(f"{path}: {place} is no folder, expected one to write to", param, ctx)
-        if not os.access(place, os.W_OK):
-            self.fail(f"{path}: {place} can't be written, expected a place to write to", param, ctx)
+        try:
+            _write_to(place)
+        except OSError as error:
+            self.fail(f"{path}: {place} can't be written ({error.strerror}), expected a place to write to", param, ctx)
         return path
+
+
+def _write_to(place: Path) -> None:
+    """Changes nothing. Tried, not asked for by permissions: root has all of them, in /proc too.
+
+    Raises: OSError.
+    """
+    if place.is_dir():
+        TemporaryFile(dir=place).close()
+    elif not os.access(place, os.W_OK):  # to open a pipe would wait
+        raise PermissionError(EACCES, os.strerror(EACCES))
 
 
 def _defaults(ctx: click.Context, _: click.Parameter, path: Path | None) -> None:

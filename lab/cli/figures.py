@@ -88,6 +88,10 @@ def figures(
                 click.echo(f"qclimb figures: {name} is left out: {lacking}", err=True)
     except SimulationError as error:
         raise Refused(str(error)) from None
+    except BrokenPipeError:
+        raise  # click's: who reads the table has gone
+    except OSError as error:
+        raise Refused(f"{error.filename or output}: {error.strerror or error}") from None
     if as_json:
         click.echo(json.dumps(told, indent=1))
 

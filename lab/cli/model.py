@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import click
-from qclimb.options import Finite, Output, Refused
+from qclimb.options import PICTURES, Finite, Output, Refused
 
 from orchestrator.models.forest_size import DEPTH, TREES, UNCALIBRATED_TREES
 
@@ -165,7 +165,7 @@ def _described(report: dict[str, Any]) -> str:
 @depth_option
 @click.option("--seeds", type=click.IntRange(1, 20), default=3, show_default=True, help="How many forests.")
 @click.option("-o", "--output", type=Output(), help="For all numbers, as JSON.")
-@click.option("--plot", type=Output(), help="For a picture (needs matplotlib).")
+@click.option("--plot", type=Output(endings=PICTURES), help="For a picture, .png or .svg (needs matplotlib).")
 @click.option("--markdown", is_flag=True, help="Print a page's tables: rungs, depths, learning curve.")
 @json_option
 def ladder(

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import click
-from qclimb.options import Finite, Output, Refused
+from qclimb.options import PICTURES, Finite, Output, Refused
 
 from lab.cli.errors import one_sentence, require_root
 
@@ -149,7 +149,7 @@ def show(path: Path, as_json: bool) -> None:
 
 @record.command(epilog=f"\b\nExample:\n  qclimb lab record plot lab/{SHIPPED.name}/*.parquet -o sizes.png")
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("-o", "--output", type=Output(), required=True, help="A picture: .png, .svg.")
+@click.option("-o", "--output", type=Output(endings=PICTURES), required=True, help="A picture: .png, .svg.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def plot(paths: tuple[Path, ...], output: Path, as_json: bool) -> None:
     """Draw the flow sizes of the recordings at PATHS.

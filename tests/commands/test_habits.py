@@ -5,6 +5,7 @@ import subprocess
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -94,10 +95,12 @@ def test_a_trace_is_told_to_programs(tmp_path: Path) -> None:
         ({"parents": True}, "file/below/new.txt", False),
         ({}, "folder", False),
         ({"folder": True}, "file", False),
+        ({"endings": (".png", ".svg")}, "new.svg", True),
+        ({"endings": (".png", ".svg")}, "new", False),
     ],
 )
 def test_an_output_is_a_place_that_can_be_written(
-    tmp_path: Path, options: dict[str, bool], place: str, good: bool
+    tmp_path: Path, options: dict[str, Any], place: str, good: bool
 ) -> None:
     (tmp_path / "file").write_text("here")
     (tmp_path / "folder").mkdir()
@@ -108,6 +111,13 @@ def test_an_output_is_a_place_that_can_be_written(
         with pytest.raises(click.BadParameter, match=str(wanted)):
             Output(**options).convert(str(wanted), None, None)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "folder"]
+
+
+def test_a_place_that_even_root_cannot_write_to_is_refused_before_anything_runs() -> None:
+    words = ["figures", "bigspine-5a", "--quick", "--output", "/proc/x"]
+    found = CliRunner().invoke(import_module("qclimb.cli").main, words)
+    assert found.exit_code == 2
+    assert "/proc can't be written" in found.output
 
 
 def test_a_recording_without_a_place_to_go_records_nothing(tmp_path: Path) -> None:
