@@ -170,6 +170,7 @@ class Switch:
         wanted: Callable[[SwitchIntent | None], SwitchIntent | None],
         commit: Commit | None = None,
         client: str = "",
+        is_whole: Callable[[], bool] = lambda: True,
     ) -> SwitchIntent | None:
         """Make the desired intent what `wanted` makes of the present one (None: no intent), and apply it.
 
@@ -177,16 +178,20 @@ class Switch:
         is pending.
 
         Reading and writing are one step: no other writer's rows are overwritten unseen, and `wanted` is asked again for
-        rows that changed meanwhile. What it raises ends the edit. Raises Refused where the intent can't be applied,
-        RowsChanged where others write without a pause, DatabaseLost; then no row was changed. Answers the new intent.
+        rows that changed meanwhile. What it raises ends the edit. `is_whole` tells whether it keeps nothing of the
+        present one: else one that can't be read, where none was good before, refuses it. Raises Refused where the
+        intent can't be applied, RowsChanged where others write without a pause, DatabaseLost; then no row was changed.
+        Answers the new intent.
         """
 
         def once(rows: Rows) -> SwitchIntent | None:
             commits.check_none(rows)
             try:
                 before = intent_of(rows, must_be_whole=False)
-            except IntentError:  # somebody left nonsense: the last good one
+            except IntentError as error:  # somebody left nonsense: the last good one
                 before = self.board.snapshot.intent
+                if before is None and not is_whole():
+                    raise Refused(f"{error}; a part can't be laid over that, the whole can take its place") from error
             intent = wanted(before)
             status, planned = self.board.snapshot.status.wants(intent), self._plan(intent, rows)
             changes, pending = intent_changes(intent, rows), None

@@ -6,8 +6,9 @@ in their own words; the tests hold every leaf of both against the table. A leaf 
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, Literal, get_args
 
 from .checks import UINT32_MAX, UINT64_MAX, ErrorType, decimal, integer, required, sequence, shown, text
@@ -26,7 +27,8 @@ SHARE_DIGITS = 9
 
 
 NOT_OURS = {3: "lossless", 4: "lossless", 46: "expedited forwarding", 48: "routing protocols"}
-"""DSCPs that SONiC's usual maps give queues of their own: no class has them. Both YANG modules say so too."""
+"""DSCPs that SONiC's usual maps give queues of their own: no class has them. qclimb.yang says so too; sonic-qclimb.yang
+takes them, as SONiC checks all of CONFIG_DB at each patch, and an earlier version may have stored one"""
 
 
 class Kind:
@@ -240,8 +242,15 @@ def our_dscp(value: object, place: str, error: ErrorType) -> int:
     """`value` as a DSCP that SONiC gives to nothing else."""
     found = integer(value, place, 0, 63, error)
     if found in NOT_OURS:
-        raise error(f"{place} is {found}, expected another: switches keep it for {NOT_OURS[found]}")
+        free = ", ".join(_spans(dscp for dscp in range(64) if dscp not in NOT_OURS))
+        raise error(f"{place} is {found}, expected an integer in {free}: switches keep {found} for {NOT_OURS[found]}")
     return found
+
+
+def _spans(ascending: Iterable[int]) -> Iterator[str]:
+    for _, group in groupby(enumerate(ascending), lambda each: each[1] - each[0]):
+        run = [dscp for _, dscp in group]
+        yield str(run[0]) if len(run) == 1 else f"{run[0]}..{run[-1]}"
 
 
 def check(value: object, leaves: Iterable[Leaf], place: str = "") -> None:

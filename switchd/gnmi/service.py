@@ -116,7 +116,7 @@ class Service:
             call.check()
             return intent
 
-        intent = self.switch.edit(changed, commit, client.at(peer))
+        intent = self.switch.edit(changed, commit, client.at(peer), lambda: set.is_whole(self.model, wanted))
         log.info("set client=%s generation=%s", client.name, intent.generation if intent else None)
 
     def subscription(self, message: bytes) -> subscribe.Subscription:

@@ -59,6 +59,13 @@ def check_models(wanted: Iterable[pb.ModelData]) -> None:
             raise RpcError(UNIMPLEMENTED, f"use_models: {one.name!r} is not served, expected {MODULE!r} or none")
 
 
+def is_whole(model: Model, wanted: Wanted) -> bool:
+    """Whether nothing of the present configuration stays. Raises RpcError naming the path."""
+    request = wanted.request
+    paths = [*request.delete, *(one.path for one in (*request.replace, *wanted.union))]
+    return any(len(place.steps) <= 1 for path in paths for place in _places(model, request.prefix, path))
+
+
 def change(model: Model, wanted: Wanted, config: Tree, check: Callable[[], None]) -> None:
     """Make the configuration tree what it is after the request.
 

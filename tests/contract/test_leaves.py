@@ -15,7 +15,7 @@ import libyang
 import pytest
 from qclimb.errors import IntentError
 from qclimb.intent import SwitchIntent
-from qclimb.leaves import CLASS, INTENT, PATH, PRIORITY, SPINE, Choice, Leaf, Ports, Share, Text, Whole
+from qclimb.leaves import CLASS, INTENT, PATH, PRIORITY, SPINE, Choice, Dscp, Leaf, Ports, Share, Text, Whole
 from qclimb.schema import yang_directory
 from qclimb.switch import IntentFields, QueueClass
 
@@ -150,6 +150,8 @@ def values(kind: Any) -> Iterator[Any]:
 @EACH
 def test_yang_and_the_table_take_the_same_values(module: str, path: str, node: Any) -> None:
     kind = leaf_of(module, path).kind
+    if module == SONIC and isinstance(kind, Dscp):
+        kind = Whole(0, 63)  # what an earlier version stored is in no patch's way
     odd = (
         ["00", "07", "+1", "-0", "", " 1", "1\n"]
         if module == SONIC and isinstance(kind, Whole) and is_key(node)

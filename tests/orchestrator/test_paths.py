@@ -132,7 +132,10 @@ def test_links_of_other_rates_have_other_shares() -> None:
         ({"spines": FOUR, "priorities": 4}, "priorities is 4, expected 5 for 4 spines with 2 queues"),
         ({"spines": FOUR, "spine_gbps": [1]}, "spine_gbps has 1 values, expected 4, one a spine"),
         ({"spines": FOUR, "unpinned_dscp": 47}, "unpinned_dscp is 47, expected a DSCP that no priority"),
-        ({"spines": FOUR, "unpinned_dscp": 46}, "unpinned_dscp is 46, expected another: switches keep it"),
+        (
+            {"spines": FOUR, "unpinned_dscp": 46},
+            "unpinned_dscp is 46, expected an integer in 0..2, 5..45, 47, 49..63: switches keep 46",
+        ),
         ({"spines": FOUR, "weights": {"s1": 1.0}}, "weights lacks the spine 's2', expected a share for each"),
         ({"spines": FOUR, "weights": {"s9": 1.0}}, "weights has the spine 's9', expected one of s1, s2, s3, s4"),
         ({"spines": ["s1", "s2"], "weights": {"s1": 0.5, "s2": 0.4}}, "path shares sum to 0.9, expected 1"),

@@ -8,6 +8,9 @@ once more.
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
+from qclimb.errors import IntentError
+from qclimb.schema import validate_config_db
+
 from switchd.rows import Change, Delete, Drop, Merge, Row, Rows, applied
 
 IGNORED = ("BUFFER_PG", "BUFFER_PROFILE", "FLEX_COUNTER_TABLE")
@@ -35,6 +38,10 @@ SLEEP_S, READ_S = 1.0, 1.0
 
 class NotUpdated(Exception):
     """`after applying patch to config, there are still some parts not updated`"""
+
+
+class NotValid(Exception):
+    """`Given patch will produce invalid config`, or a move that would: all of CONFIG_DB is checked, by YANG."""
 
 
 class Gcu:
@@ -82,6 +89,10 @@ class Gcu:
             target = applied(target, [Delete(table, key)])
             if row is not None:
                 target = applied(target, [Merge(table, key, row)])
+        try:
+            validate_config_db(target)
+        except IntentError as error:
+            raise NotValid(str(error)) from error
         moves = sorted(patch.items(), key=lambda move: self._rank(move[0][0], move[1]))
         ports = target.get("PORT", {})
         down = {key.split("|")[0] for table, key in patch if table in DOWN_FIRST}

@@ -44,7 +44,7 @@ BAD: dict[str, tuple[pb.SetRequest, str, str]] = {
     "an array for a container": (one("/qclimb/config", ietf([])), "INVALID_ARGUMENT", "/qclimb/config: expected an object"),
     "an object for a leaf": (one(GENERATION, ietf({})), "INVALID_ARGUMENT", f"{GENERATION}: expected one value"),
     "out of range": (one(f"{CLASS_0}/config/dscp", ietf(64)), "INVALID_ARGUMENT", f"{CLASS_0}/config/dscp is 64, expected an integer in 0..63"),
-    "voice's DSCP": (one(f"{CLASS_0}/config/dscp", ietf(46)), "INVALID_ARGUMENT", f"{CLASS_0}/config/dscp is 46, expected another: switches keep it for expedited forwarding"),
+    "voice's DSCP": (one(f"{CLASS_0}/config/dscp", ietf(46)), "INVALID_ARGUMENT", f"{CLASS_0}/config/dscp is 46, expected an integer in 0..2, 5..45, 47, 49..63: switches keep 46 for expedited forwarding"),
     "null": (one(f"{CLASS_0}/config/dscp", ietf(None)), "INVALID_ARGUMENT", f"{CLASS_0}/config/dscp is null, expected an integer in 0..63"),
     "a key that is null": (one("/qclimb/classes", ietf({"class": [{"priority": None, "config": {"dscp": 1, "queue": 7}}]})), "INVALID_ARGUMENT", "/qclimb/classes/class[priority=null]/priority is null, expected an integer in 0..63"),
     "a key as text": (one(CLASS_0, ietf({"priority": "0", "config": {"dscp": 1, "queue": 7}})), "INVALID_ARGUMENT", f"{CLASS_0}/priority is '0', expected an integer in 0..63"),
