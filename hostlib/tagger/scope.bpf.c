@@ -9,9 +9,18 @@
 
 #include <bpf/bpf_endian.h>
 #include <qclimb/crc32.h>
+#include <qclimb/wire.h>
 
 #define ESTABLISHED 1 /* enum of TCP's states, as args[] tells them */
+#define FIN_WAIT2 5
 #define CLOSE_WAIT 8
+#define CLOSING 11
+#define LEVEL_SOCKET 1 /* SOL_SOCKET, SO_PRIORITY */
+#define PRIORITY 12
+#define LEVEL_IPV4 0 /* IPPROTO_IP, IP_TOS */
+#define TOS 1
+#define LEVEL_IPV6 41 /* IPPROTO_IPV6, IPV6_TCLASS */
+#define TRAFFIC_CLASS 67
 
 /* The service ports that are served; none: all. */
 struct {
@@ -151,6 +160,32 @@ static __always_inline void close_stream(struct bpf_sock *sk)
 		stream_finish(stream, written_of(tcp), policy, QCLIMB_RECORD_CLOSED);
 }
 
+/*
+ * The application's last byte has come, or only its FIN is on its way: what is still to leave are ACKs. The last of them
+ * leave when only TIME_WAIT is left of the socket, which has no storage, but the DSCP that the socket itself had. Without
+ * one they would wait among the unmarked, while the peer sends its FIN again and again.
+ */
+static __always_inline void leave_mark(struct bpf_sock_ops *ops, struct bpf_sock *sk)
+{
+	const struct tagger_socket *told = bpf_sk_storage_get(&flows, sk, 0, 0);
+	const struct qclimb_policy *policy = ONLY(&host_policy);
+	int tos = 0, class = 0, priority;
+
+	if (!told || !policy || policy->mode < QCLIMB_PIAS)
+		return;
+	bpf_getsockopt(ops, LEVEL_IPV4, TOS, &tos, sizeof(tos));
+	if (ops->family == 10)
+		bpf_getsockopt(ops, LEVEL_IPV6, TRAFFIC_CLASS, &class, sizeof(class));
+	if ((tos | class) & ~3)
+		return; /* the application's own */
+	priority = sk->priority ? (int)sk->priority : (int)qclimb_so_priority(0);
+	tos = qclimb_policy_rest_dscp(policy) << 2;
+	bpf_setsockopt(ops, LEVEL_IPV4, TOS, &tos, sizeof(tos)); /* older kernels refuse it on IPv6 sockets */
+	if (ops->family == 10)
+		bpf_setsockopt(ops, LEVEL_IPV6, TRAFFIC_CLASS, &tos, sizeof(tos));
+	bpf_setsockopt(ops, LEVEL_SOCKET, PRIORITY, &priority, sizeof(priority)); /* IP_TOS sets another one */
+}
+
 SEC("sockops")
 int scope(struct bpf_sock_ops *ops)
 {
@@ -196,6 +231,8 @@ int scope(struct bpf_sock_ops *ops)
 	case BPF_SOCK_OPS_STATE_CB:
 		if (ops->args[0] == ESTABLISHED ? ops->args[1] != CLOSE_WAIT : ops->args[0] == CLOSE_WAIT)
 			close_stream(sk);
+		if (ops->args[1] == FIN_WAIT2 || ops->args[1] == CLOSING)
+			leave_mark(ops, sk);
 		break;
 	}
 	return 1;
