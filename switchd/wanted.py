@@ -21,6 +21,9 @@ from switchd.uplinks import check_paths
 PathBackend = Literal["acl", "none"]
 
 
+KEYED_BY_PORT = ("PORT_QOS_MAP", "QUEUE", "BUFFER_QUEUE", "BUFFER_PG")
+
+
 @dataclass(frozen=True)
 class Thing:
     """An object of ours by its content: table and row."""
@@ -76,7 +79,7 @@ def wanted_of(intent: SwitchIntent | None, rows: RowsNow, backend: PathBackend =
     wanted = Wanted()
     if intent is not None and intent.admin_state == "enabled" and intent.classes:
         queue_of = _queues(intent, rows, backend)
-        keys = {table: keys_by_port(rows.get(table, {})) for table in ("QUEUE", "BUFFER_QUEUE", "BUFFER_PG")}
+        keys = {table: keys_by_port(rows.get(table, {})) for table in KEYED_BY_PORT}
         memo: Memo = {}
         hungry: dict[str, str] = {}
         th_of = {one.queue: one.dynamic_th for one in intent.classes if one.dynamic_th is not None}
@@ -126,7 +129,7 @@ def _of_port(
     keys: Mapping[str, Mapping[str, list[str]]],
     memo: Memo,
 ) -> OfPort:
-    """What one port should refer to; `keys`: of rows with queues or groups, by table and port. Raises Refused."""
+    """What one port should refer to; `keys`: of rows, by table (KEYED_BY_PORT) and port. Raises Refused."""
     if port not in rows.get("PORT", {}):
         raise Refused(f"port {port!r} is not in the table PORT of this switch")
     queue_row: dict[str, Thing] = {}
@@ -150,7 +153,13 @@ def _maps_of(
     keys: Mapping[str, Mapping[str, list[str]]],
     memo: Memo,
 ) -> tuple[dict[str, Thing], dict[int, str]]:
-    """One port's maps, and its queues that must not starve; ports that are alike share both. Raises Refused."""
+    """One port's maps, and its queues that must not starve; ports that are alike share both. Raises Refused.
+
+    orchagent takes a row of several ports (`Ethernet0,Ethernet4`), SONiC's YANG does not: what it gives would go unseen.
+    """
+    for key in keys["PORT_QOS_MAP"].get(port, ()):
+        if key != port:
+            raise Refused(f"PORT_QOS_MAP|{key} names several ports; split it into a row for each first")
     row = port_row_without_us(port, rows)
     alike = (frozenset(row.items()), *(buffered(port, keys[table]) for table in ("BUFFER_PG", "BUFFER_QUEUE")))
     if alike not in memo:

@@ -69,6 +69,14 @@ PORT_REFUSED: dict[str, tuple[SwitchIntent, Rows, str]] = {
         with_(applied(AZURE, [Delete("PORT_QOS_MAP", "Ethernet0")]), "PORT_QOS_MAP", "global", dscp_to_tc_map="AZURE"),
         "queue 0 carries DSCP 48",
     ),
+    "a PORT_QOS_MAP row for several ports": (
+        intent(*FREE),
+        applied(
+            applied(AZURE, [Delete("PORT_QOS_MAP", "Ethernet0")]),
+            [Put("PORT_QOS_MAP", "Ethernet0,Ethernet8", AZURE["PORT_QOS_MAP"]["Ethernet0"])],
+        ),
+        "PORT_QOS_MAP|Ethernet0,Ethernet8 names several ports; split it into a row for each first",
+    ),
     "a port that is gone": (
         intent(7, 6, ports=("Ethernet0", "Ethernet4")),
         applied(BARE, [Delete("PORT", "Ethernet0")]),
