@@ -155,7 +155,7 @@ def _maps_of(
 ) -> tuple[dict[str, Thing], dict[int, str]]:
     """One port's maps, and its queues that must not starve; ports that are alike share both. Raises Refused.
 
-    orchagent takes a row of several ports (`Ethernet0,Ethernet4`), SONiC's YANG does not: what it gives would go unseen.
+    orchagent takes a row of several ports (`Ethernet0,Ethernet4`), SONiC's YANG does not: what it gives is not read.
     """
     for key in keys["PORT_QOS_MAP"].get(port, ()):
         if key != port:
