@@ -13,7 +13,7 @@ import numpy as np
 
 from lab.sim import Experiment, FatTree, FlowList, Pdq, Pfabric
 from lab.sim import run as simulate
-from lab.sim.schemes import Scheme
+from lab.sim.scheme import Scheme
 from lab.sim.sizes import size_table
 
 FABRICS = {128: 8, 1_024: 16}

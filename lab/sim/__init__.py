@@ -5,15 +5,17 @@ from lab.sim.errors import EngineError, ExperimentError, SimulationError
 from lab.sim.experiment import Experiment, Watch
 from lab.sim.fattree import FatTree
 from lab.sim.forecast import Exact, Known, Leaves, Nothing
-from lab.sim.homa import homa_for
+from lab.sim.homa import Homa, homa_for
 from lab.sim.jellyfish import Jellyfish
 from lab.sim.jobs import Jobs
 from lab.sim.linear import Linear
 from lab.sim.matrix import AllToAll, Incast, Permutation, Staggered, Stride, ToRack
+from lab.sim.pfabric import Pfabric
 from lab.sim.rated import D3, FlowLevel, Pdq, Rcp
 from lab.sim.results import Counters, Results
 from lab.sim.runner import run, stream
-from lab.sim.schemes import NAMED, Homa, Pfabric, scheme_named
+from lab.sim.scheme import Can, Scheme, Told
+from lab.sim.schemes import NAMED, scheme_named
 from lab.sim.tcp import Tcp
 from lab.sim.topology import Topology, single_rooted_tree, star
 from lab.sim.workload import Bursty, FlowList, Poisson, Workload
@@ -24,6 +26,7 @@ __all__ = [
     "AllToAll",
     "BCube",
     "Bursty",
+    "Can",
     "Counters",
     "EngineError",
     "Exact",
@@ -46,11 +49,13 @@ __all__ = [
     "Poisson",
     "Rcp",
     "Results",
+    "Scheme",
     "SimulationError",
     "Staggered",
     "Stride",
     "Tcp",
     "ToRack",
+    "Told",
     "Topology",
     "Watch",
     "Workload",

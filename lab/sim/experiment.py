@@ -6,10 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from lab.sim.errors import ExperimentError, Settings, check, check_kinds
-from lab.sim.rated import FlowLevel, Rated
-from lab.sim.schemes import Homa, Pfabric, Scheme
+from lab.sim.pfabric import Pfabric
+from lab.sim.scheme import Scheme
 from lab.sim.sizes import mean_wire_bytes, size_table
-from lab.sim.tcp import Tcp
 from lab.sim.topology import Topology
 from lab.sim.wire import MOST_PS
 from lab.sim.wired import Fabric, Wired
@@ -83,12 +82,11 @@ class Experiment:
             raise ExperimentError(f"seed is {self.seed}, expected 0 to 2^32 - 1")
         if self.routing not in ("ecmp", "spray", "priority"):
             raise ExperimentError(f"routing is {self.routing!r}, expected ecmp, spray or priority")
-        if self.routing == "priority" and (
-            isinstance(self.scheme, Pfabric | Rated | FlowLevel) or not self.topology.spines
-        ):
+        can = self.scheme.can
+        if self.routing == "priority" and not (self.scheme.priorities and self.topology.spines):
             lacking = f"scheme {self.scheme.name} has no priorities" if self.topology.spines else "topology.spines is 0"
             raise ExperimentError(f"routing is 'priority', but {lacking}")
-        if self.routing == "spray" and isinstance(self.scheme, Rated | FlowLevel):
+        if self.routing == "spray" and can.rated:
             raise ExperimentError(f"routing is 'spray', but a flow of scheme {self.scheme.name} keeps to one path")
         if self.spine_shares:
             if len(self.spine_shares) != self.topology.spines:
@@ -97,7 +95,7 @@ class Experiment:
                 )
             if not (all(share >= 0 for share in self.spine_shares) and 0 < sum(self.spine_shares) < 2**32):
                 raise ExperimentError(f"spine_shares are {self.spine_shares}, expected 0 or more, not all 0")
-        if isinstance(self.scheme, Tcp) and len(self.scheme.alphas) not in (1, self._queues):
+        if len(self.scheme.alphas) not in (1, self._queues):
             raise ExperimentError(
                 f"scheme.dynamic_alpha has {len(self.scheme.alphas)} shares, expected 1 or {self._queues}, one a queue"
             )
@@ -120,7 +118,7 @@ class Experiment:
                 raise ExperimentError(f"losses has port {port} with share {share}, expected 0 or more and 0 to 1")
         if len(ports := [port for port, _ in self.losses]) > len(set(ports)):
             raise ExperimentError(f"losses has ports {ports}, expected each once")
-        if isinstance(self.scheme, FlowLevel) and (self.losses or self.watch):
+        if can.flow_level and (self.losses or self.watch):
             what = "losses has a link" if self.losses else "watch has a port"
             raise ExperimentError(f"{what}, but scheme {self.scheme.name} has no packets")
         if isinstance(self.workload, Workload):
@@ -129,7 +127,7 @@ class Experiment:
     @property
     def _queues(self) -> int:
         """Of each port: one a priority; in a Big-Spine one for as many priorities as it has spines."""
-        priorities = self.scheme.priorities if isinstance(self.scheme, Tcp | Homa) else 1
+        priorities = self.scheme.priorities or 1
         return (priorities - 1) // self.topology.spines + 1 if self.routing == "priority" else priorities
 
     @property
@@ -177,7 +175,7 @@ class Experiment:
             "seed": self.seed,
             "routing": self.routing,
             **({} if isinstance(topology, Wired) else {"spine_shares": ",".join(map(str, self.spine_shares))}),
-            **({} if isinstance(self.scheme, FlowLevel) else self._of_links()),
+            **({} if self.scheme.can.flow_level else self._of_links()),
             "payload_bytes": self.payload_bytes,
             "header_bytes": self.header_bytes,
             "end_ps": MOST_PS if self.end_s is None else round(self.end_s * 1e12),

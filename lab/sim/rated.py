@@ -11,6 +11,7 @@ from typing import ClassVar
 
 from lab.sim.errors import ExperimentError, Settings, check, check_kinds
 from lab.sim.ports import strict_ports
+from lab.sim.scheme import Can, Scheme
 
 CRITICALITIES = ("size", "random", "sent", "shortest", "earliest")
 MOST_SUBFLOWS = 8
@@ -24,11 +25,10 @@ def _check_criticality(word: str) -> None:
 
 
 @dataclass(frozen=True)
-class Rated:
+class Rated(Scheme):
     """What the three share. Defaults: PDQ's paper, section 5.1 (1 Gb/s, a round trip of some 150 us)."""
 
     name: str = "rated"
-    """What tables call it."""
     scheme: ClassVar[str] = ""
     rtt_us: float = 150.0
     """What hosts and links take for the round trip before they have measured one."""
@@ -44,6 +44,11 @@ class Rated:
         check("scheme.rtt_us", self.rtt_us, 0.1, 10**6)
         check("scheme.timeout_us", self.timeout_us, 0.001, 10**7)
         check("scheme.buffer_bytes", self.buffer_bytes, 1, 10**12)
+
+    @property
+    def can(self) -> Can:
+        """Rates, and deadlines where the rule knows them."""
+        return Can(rated=True, deadlines=self.scheme != "rcp")
 
     def settings(self) -> Settings:
         """As the engine reads them."""
@@ -141,7 +146,7 @@ class D3(Rated):
 
 
 @dataclass(frozen=True)
-class FlowLevel:
+class FlowLevel(Scheme):
     """PDQ, RCP or D3 without packets (engine/schemes/flowlevel.h): for thousands of servers."""
 
     name: str = "flow-pdq"
@@ -160,6 +165,11 @@ class FlowLevel:
         _check_criticality(self.criticality)
         check("scheme.aging", self.aging, 0, 100)
 
+    @property
+    def can(self) -> Can:
+        """As the rule with packets."""
+        return Can(rated=True, flow_level=True, deadlines=self.rule != "rcp")
+
     def settings(self) -> Settings:
         """As the engine reads them."""
         return {
@@ -170,16 +180,3 @@ class FlowLevel:
             "aging_tenths": round(self.aging * 10),
             "priorities": 1,
         }
-
-
-FLOW_LEVEL = {f"flow-{rule}": FlowLevel(f"flow-{rule}", rule) for rule in RULES}
-NAMED: dict[str, Rated] = {
-    "pdq": Pdq(),
-    "pdq-basic": Pdq("pdq-basic", terminates=False, early_start_rtts=0, suppressed_probing_rtts=0),
-    "pdq-es": Pdq("pdq-es", terminates=False, suppressed_probing_rtts=0),
-    "pdq-es-et": Pdq("pdq-es-et", suppressed_probing_rtts=0),
-    "mpdq": Pdq("mpdq", subflows=3),
-    "rcp": Rcp(),
-    "d3": D3(),
-}
-"""By the names of the paper's variants: Basic, ES, ES+ET and (pdq) Full."""

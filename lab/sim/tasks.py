@@ -87,8 +87,3 @@ class Optax(Ictcp):
             "delay_most_ps": round(self.delay_most_us * 1e6),
             "patience_ps": round(self.patience_us * 1e6),
         }
-
-
-PRIORITY = Ictcp("ictcp-priority", tagging="task", thresholds_bytes=(SMALL_BYTES,))
-"""Small tasks' flows first, and fair sharing among them and among the others: what OPTAX's figures call priority."""
-NAMED: dict[str, Tcp] = {"ictcp": Ictcp(), "ictcp-priority": PRIORITY, "optax": Optax()}

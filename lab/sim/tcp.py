@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from lab.sim.errors import ExperimentError, Settings, check, check_kinds
+from lab.sim.scheme import Can, Scheme
 
 PIAS_2015_WEB_SEARCH = tuple(1460 * n for n in (46, 1084, 1717, 1943, 1989, 1999, 2001))
 """Demotion thresholds of the PIAS authors' ns-2 scripts of October 2015, closest to the NSDI'15 text; bytes."""
@@ -18,8 +19,8 @@ REORDERINGS = ("tcp", "receiver", "drain")
 
 
 @dataclass(frozen=True)
-class Tcp:
-    """TCP over strict-priority queues: plain, DCTCP, PIAS and QCLIMB's variants are settings of it (`NAMED`).
+class Tcp(Scheme):
+    """TCP over strict-priority queues: plain, DCTCP, PIAS and QCLIMB's variants are settings of it.
 
     Defaults: DCTCP as pFabric's authors ran it in a fabric of 14.6 us: 150-packet ports, marks from 15 packets on at
     10G and in proportion to the rate on uplinks. Their least timeout of 200 us is for one queue: where low priorities
@@ -27,7 +28,6 @@ class Tcp:
     """
 
     name: str = "tcp"
-    """What tables call it."""
     dctcp: bool = True
     dctcp_alpha: float = 1.0
     """DCTCP's alpha before the first window was weighed: 1 as in RFC 8257 and Linux, 0 as in ns-2, which PIAS and
@@ -98,6 +98,11 @@ class Tcp:
             check("scheme.dynamic_alpha", alpha, 0, 256)
         check("scheme.mark_bytes", self.mark_bytes, 0, 10**12)
         check("scheme.uplink_mark_bytes", self.uplink_mark_bytes, 0, 10**12)
+
+    @property
+    def can(self) -> Can:
+        """What it tags by."""
+        return Can(deadlines=self.tagging == "deadline", tasks=self.tagging == "task")
 
     @property
     def priorities(self) -> int:

@@ -21,7 +21,6 @@ from lab.sim import (
     single_rooted_tree,
     star,
 )
-from lab.sim.rated import FLOW_LEVEL
 
 STAR = star(12, 10**9, 25_100)
 TREE = single_rooted_tree()
@@ -42,7 +41,7 @@ def over(scheme, found, fabric=STAR, **more):
 @pytest.mark.parametrize("fabric", [STAR, TREE, FatTree(k=4), BCube()], ids=["star", "tree", "fat-tree", "bcube"])
 def test_flows_and_packets_agree_within_a_twentieth(rule, fabric):
     found = flows([2_000_000, 3_000_000, 1_000_000, 4_000_000, 2_500_000])
-    level, packets = over(FLOW_LEVEL[f"flow-{rule}"], found, fabric), over(NAMED[rule], found, fabric)
+    level, packets = over(NAMED[f"flow-{rule}"], found, fabric), over(NAMED[rule], found, fabric)
     assert level.fct_us.mean() == pytest.approx(packets.fct_us.mean(), rel=0.05)
 
 
@@ -51,7 +50,7 @@ def test_flows_and_packets_agree_within_a_twentieth(rule, fabric):
 def test_eleven_flows_to_one_host_take_as_long_with_packets_within_a_twentieth(rule, fabric):
     """Whoever waits begins in the order of what is left: links that let anybody begin were 7 to 9 % late here."""
     found = flows(np.random.default_rng(1).integers(2_000, 1_998_000, 11))
-    level, packets = over(FLOW_LEVEL[f"flow-{rule}"], found, fabric), over(NAMED[rule], found, fabric)
+    level, packets = over(NAMED[f"flow-{rule}"], found, fabric), over(NAMED[rule], found, fabric)
     assert level.fct_us.mean() == pytest.approx(packets.fct_us.mean(), rel=0.05)
 
 
@@ -64,7 +63,7 @@ def test_flow_level_pdq_is_a_bound_that_packets_over_several_bottlenecks_stay_ab
     found = FlowList(np.zeros(len(source), np.int64), random.integers(2_000, 1_998_000, len(source)), source, target)
     level, pdq, rcp = (over(s, found, fabric).fct_us.mean() for s in (FlowLevel(), Pdq(), NAMED["rcp"]))
     assert level < pdq < 0.9 * rcp and pdq < 1.25 * level
-    assert over(FLOW_LEVEL["flow-rcp"], found, fabric).fct_us.mean() == pytest.approx(rcp, rel=0.05)
+    assert over(NAMED["flow-rcp"], found, fabric).fct_us.mean() == pytest.approx(rcp, rel=0.05)
 
 
 def test_over_a_fat_tree_packets_meet_nearly_the_deadlines_that_flows_meet_and_more_than_under_d3():
@@ -84,7 +83,7 @@ def test_over_a_fat_tree_packets_meet_nearly_the_deadlines_that_flows_meet_and_m
 @pytest.mark.parametrize(("rule", "all_ms"), [("pdq", [6, 11, 16, 21]), ("d3", [20, 21, 22, 23])])
 def test_deadlines_that_packets_meet_flows_meet(rule, all_ms):
     found = flows([500_000] * 4, all_ms)
-    for scheme in (FLOW_LEVEL[f"flow-{rule}"], NAMED[rule]):
+    for scheme in (NAMED[f"flow-{rule}"], NAMED[rule]):
         assert (over(scheme, found).received_ps > 0).all()
 
 

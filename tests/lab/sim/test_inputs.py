@@ -109,7 +109,7 @@ ONE, TWO = np.array([0]), np.array([0, 1])
         (lambda: FlowList(np.array([2, 1]), ONE, ONE, ONE), "workload.size_bytes has 1 values for 2 flows"),
         (lambda: scheme_named("pfabrik"), "scheme is 'pfabrik', expected one of pfabric"),
         (lambda: changed(Pfabric(), ["max_windw=3"]), "did you mean max_window"),
-        (lambda: changed(Pfabric(), ["=3"]), r"scheme\.: pfabric has no such setting\. Known: initial_window"),
+        (lambda: changed(Pfabric(), ["=3"]), r"scheme\.: pfabric has no such setting\. Known: name, initial_window"),
         (lambda: changed(Pfabric(), ["max_window=x"]), "scheme.max_window is 'x'"),
         (lambda: list(flows_of(Experiment(workload=FlowList(ONE, ONE + 1, ONE, ONE)))), r"workload.source\[0\]"),
         (

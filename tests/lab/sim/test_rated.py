@@ -24,7 +24,6 @@ from lab.sim import (
     star,
 )
 from lab.sim.optimum import fair_sharing, shortest_first
-from lab.sim.rated import FLOW_LEVEL
 from lab.sim.schemes import changed
 
 HEADER = 56
@@ -95,11 +94,10 @@ def test_a_link_begins_more_short_flows_than_one_a_round_trip():
     assert over("pdq", one_rack, TREE, checked=False).fct_us.max() < 10 * round_trip_us
 
 
-@pytest.mark.parametrize("scheme", [*RATED, "mpdq", FLOW_LEVEL["flow-pdq"]])
+@pytest.mark.parametrize("scheme", [*RATED, "mpdq", "flow-pdq"])
 def test_where_a_round_trip_is_shorter_than_a_packet_flows_end(scheme):
     """Under PDQ none did: a rate below a packet a round trip is none, and here that was the whole link."""
-    scheme = NAMED[scheme] if isinstance(scheme, str) else scheme
-    found = run(Experiment(star(12, 10**9, 1_000), scheme, flows([100_000] * 6), header_bytes=HEADER, end_s=1.0))
+    found = run(Experiment(star(12, 10**9, 1_000), NAMED[scheme], flows([100_000] * 6), header_bytes=HEADER, end_s=1.0))
     assert (found.received_ps > 0).all()
 
 

@@ -57,7 +57,7 @@ def test_a_run_with_settings_that_are_right_says_nothing(name):
         (
             "pfabric",
             {"scheme": "pfabrik"},
-            "scheme is pfabrik, expected one of pfabric, tcp, homa, pdq, rcp, d3, flow, fluid",
+            "scheme is pfabrik, expected one of coflow, d3, flow, fluid, homa, ictcp",
         ),
         ("qclimb", {"routing": "best"}, "routing is best, expected one of ecmp, spray, priority"),
         ("qclimb", {"tagging": "pia"}, "tagging is pia, expected one of none, pias, qclimb, "),

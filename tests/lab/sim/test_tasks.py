@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lab.sim import Experiment, ExperimentError, FlowList, Incast, Tcp, Workload, run, star
+from lab.sim import NAMED, Experiment, ExperimentError, FlowList, Incast, Tcp, Workload, run, star
 from lab.sim.coflow import CoflowExperiment, Coflows, Policy, run_coflows
-from lab.sim.tasks import PRIORITY, Ictcp, Optax
+from lab.sim.tasks import Ictcp, Optax
 
 RATE_BPS = 10**10
 SWITCH = star(13, RATE_BPS, 20_000)
@@ -60,7 +60,7 @@ def test_a_task_alone_fills_the_link_under_either():
 def test_small_tasks_go_before_a_large_one_which_then_goes_on():
     mixed = tasks((0, 8_000_000), (1_000, 256 * KIB), (1_010, 256 * KIB))
     fair, ours = (over(scheme, mixed, checked=False)[0] for scheme in (Ictcp(), Optax()))
-    first = over(PRIORITY, mixed, checked=False)[0]
+    first = over(NAMED["ictcp-priority"], mixed, checked=False)[0]
     assert ours[1] < first[1] < fair[1]
     assert ours[0] < 1.03 * fair[0]
 
@@ -106,7 +106,7 @@ def test_flows_without_a_task_are_each_their_own():
 
 
 def test_a_drawn_flow_is_a_task_of_its_own_and_small_by_its_own_size():
-    wanted = Experiment(SWITCH, PRIORITY, Workload("websearch_bytes", Incast(0)), load=0.3, flows=60)
+    wanted = Experiment(SWITCH, NAMED["ictcp-priority"], Workload("websearch_bytes", Incast(0)), load=0.3, flows=60)
     found = run(wanted, checked=True)
     packets, is_small = -(-found.size_bytes // 1460), found.size_bytes <= 1 << 20
     assert is_small.any() and not is_small.all()

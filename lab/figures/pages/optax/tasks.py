@@ -11,16 +11,15 @@ from numpy.typing import NDArray
 from lab.experiment.intervals import Interval, over_runs
 from lab.figures.page import Key, Points
 from lab.figures.points import AnyExperiment, Point
-from lab.sim import Experiment, star
+from lab.sim import NAMED, Experiment, Scheme, star
 from lab.sim.coflow import NAMED as POLICIES
 from lab.sim.coflow import CoflowExperiment, Coflows
-from lab.sim.schemes import Scheme
-from lab.sim.tasks import DELAY_US, PRIORITY, Ictcp, Optax
+from lab.sim.tasks import DELAY_US
 
 HOSTS, RATE_BPS, RECEIVER = 37, 10**10, 0
 SWITCH = star(HOSTS, RATE_BPS, DELAY_US * 1000)
 BASE, OURS, FIRST, ORACLE = "ICTCP", "OPTAX", "priority", "shortest first"
-SCHEMES: dict[str, Scheme] = {BASE: Ictcp(), FIRST: PRIORITY, OURS: Optax()}
+SCHEMES: dict[str, Scheme] = {BASE: NAMED["ictcp"], FIRST: NAMED["ictcp-priority"], OURS: NAMED["optax"]}
 PAYLOAD, HEADER = 1460, 40
 KIB, MIB = 1 << 10, 1 << 20
 SPREAD_US = 100.0

@@ -13,7 +13,7 @@ from lab.figures.page import Page, Panel, Points, Runs, Scale, Series, Story
 from lab.figures.points import Point
 from lab.sim import NAMED, Experiment, FlowList, Tcp, single_rooted_tree
 from lab.sim.optimum import most_in_time, shortest_first
-from lab.sim.schemes import Scheme
+from lab.sim.scheme import Scheme
 
 TREE = single_rooted_tree()
 RATE_BPS = 10**9
@@ -93,7 +93,7 @@ class Figure:
         """A point a value, scheme and seed."""
         return {
             (value, name, seed): Experiment(
-                TREE, SCHEMES[name], self.made(value, seed), header_bytes=40 if isinstance(SCHEMES[name], Tcp) else 56
+                TREE, SCHEMES[name], self.made(value, seed), header_bytes=56 if SCHEMES[name].can.rated else 40
             )
             for value in self.values
             for name in self.schemes

@@ -12,7 +12,7 @@ from lab.figures.page import Page, Panel, Paper, Points, Runs, Scale, Series, St
 from lab.figures.pages.pdq.settings import over
 from lab.sim import D3, Experiment, FlowLevel, FlowList, star
 from lab.sim.optimum import fair_sharing, most_in_time, shortest_first
-from lab.sim.schemes import Scheme
+from lab.sim.scheme import Scheme
 
 STAR = star(4, 10**9, 25_100)
 SIZES, DEADLINES = np.array([1, 2, 3]), np.array([1, 4, 6])

@@ -10,7 +10,7 @@ from lab.figures.pages.pdq.aggregation import mean_ms
 from lab.figures.pages.pdq.lines import Beside, Capacity, Lines
 from lab.figures.pages.pdq.settings import DEADLINES_SAID, MOST_SAID, ROUNDS_SAID, SCALES, Ints, at_once, over, permuted
 from lab.sim import BCube, Experiment, FlowList, Pdq
-from lab.sim.schemes import Scheme
+from lab.sim.scheme import Scheme
 
 CUBE = BCube(n=2, k=3)
 HOSTS = CUBE.hosts

@@ -21,10 +21,8 @@ from lab.figures.pages.pdq.settings import (
     to_one,
     uniform,
 )
-from lab.sim import Experiment, FlowList, Pdq, star
+from lab.sim import NAMED, Experiment, FlowLevel, FlowList, Pdq, Scheme, star
 from lab.sim.optimum import shortest_first
-from lab.sim.rated import FLOW_LEVEL
-from lab.sim.schemes import NAMED, Scheme
 
 HOSTS, FLOWS = 12, 10
 STAR = star(HOSTS, RATE_BPS, 25_100)
@@ -102,10 +100,10 @@ PAGE_9B = Page(
 UNIFORM, PARETO = 0.0, 1.0
 TAIL, MEAN_BYTES, MOST_BYTES = 1.1, 100_000, 50_000_000
 SCHEMES_10: dict[str, Scheme] = {
-    "PDQ, flow level": FLOW_LEVEL["flow-pdq"],
-    "PDQ, random": replace(FLOW_LEVEL["flow-pdq"], criticality="random"),
-    "PDQ, estimated": replace(FLOW_LEVEL["flow-pdq"], criticality="sent"),
-    "RCP, flow level": FLOW_LEVEL["flow-rcp"],
+    "PDQ, flow level": NAMED["flow-pdq"],
+    "PDQ, random": FlowLevel(criticality="random"),
+    "PDQ, estimated": FlowLevel(criticality="sent"),
+    "RCP, flow level": NAMED["flow-rcp"],
     "PDQ(Full)": NAMED["pdq"],
     "PDQ(Full), random": Pdq(criticality="random"),
     "PDQ(Full), estimated": Pdq(criticality="sent"),

@@ -21,8 +21,7 @@ from lab.figures.pages.pdq.settings import (
     scales_of,
 )
 from lab.figures.points import Point
-from lab.sim import BCube, Experiment, FatTree, FlowList, Jellyfish
-from lab.sim.rated import FLOW_LEVEL
+from lab.sim import NAMED, BCube, Experiment, FatTree, FlowLevel, FlowList, Jellyfish
 from lab.sim.wired import Fabric
 
 PER_SERVER = 10
@@ -259,7 +258,7 @@ AGED_SERVERS, AGED_MEAN = 250, 1_000_000
 def aged(value: float, name: str, seed: int, scale: Scale) -> Experiment:
     """A point of 12."""
     found = flows(AGED_SERVERS, PER_SERVER * AGED_SERVERS, seed, 1, mean=AGED_MEAN)
-    scheme = FLOW_LEVEL["flow-rcp"] if name.startswith("RCP") else replace(FLOW_LEVEL["flow-pdq"], aging=value)
+    scheme = NAMED["flow-rcp"] if name.startswith("RCP") else FlowLevel(aging=value)
     return over(fat_tree(AGED_SERVERS), LEVEL[0], found, scheme)
 
 

@@ -11,9 +11,7 @@ from numpy.typing import NDArray
 from lab.figures.page import Page, Scale
 from lab.figures.pages.pdq.aggregation import SCHEMES
 from lab.figures.pages.pdq.lines import rounds
-from lab.sim import Experiment, FlowList, Tcp
-from lab.sim.rated import FLOW_LEVEL
-from lab.sim.schemes import NAMED, Scheme
+from lab.sim import NAMED, Experiment, FlowList, Scheme
 from lab.sim.wired import Fabric
 
 MS = 10**9
@@ -21,9 +19,9 @@ MS = 10**9
 LEAST_DEADLINE_MS = 3.0
 ALL: dict[str, Scheme] = {
     **SCHEMES,
-    "PDQ, flow level": FLOW_LEVEL["flow-pdq"],
-    "RCP, flow level": FLOW_LEVEL["flow-rcp"],
-    "D3, flow level": FLOW_LEVEL["flow-d3"],
+    "PDQ, flow level": NAMED["flow-pdq"],
+    "RCP, flow level": NAMED["flow-rcp"],
+    "D3, flow level": NAMED["flow-d3"],
     "M-PDQ": NAMED["mpdq"],
 }
 Ints = NDArray[np.int64]
@@ -33,7 +31,7 @@ Ends = Callable[[np.random.Generator, int], tuple[Ints, Ints]]
 
 def header_of(name: str) -> int:
     """IP and TCP; a scheduling header on top where there is one."""
-    return 40 if isinstance(ALL[name], Tcp) else 56
+    return 56 if ALL[name].can.rated else 40
 
 
 def over(fabric: Fabric, name: str, found: FlowList, scheme: Scheme | None = None, **more: object) -> Experiment:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lab.sim import Exact, Experiment, Tcp, Topology, Workload
-from lab.sim.schemes import Scheme
+from lab.sim.scheme import Scheme
 
 TABLE = "websearch_pkts"
 WORKLOAD = Workload(TABLE, forecast=Exact())

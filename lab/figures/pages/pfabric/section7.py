@@ -7,9 +7,7 @@ import numpy as np
 from lab.experiment.intervals import over_runs
 from lab.figures.page import Key, Page, Panel, Points, Runs, Scale, Series, Story
 from lab.figures.points import AnyExperiment
-from lab.sim import Experiment, FlowLevel, FlowList, Linear, Pfabric, Topology, Watch, star
-from lab.sim.rated import FLOW_LEVEL
-from lab.sim.schemes import Scheme
+from lab.sim import NAMED, Experiment, FlowLevel, FlowList, Linear, Pfabric, Scheme, Topology, Watch, star
 
 LINKS, HOSTS = 3, 8
 """Of the row, and of each of its switches."""
@@ -21,7 +19,7 @@ FAR = 8
 """The long run over the short one: what does not keep up is left behind the more, the longer it goes on."""
 SCHEMES: dict[str, Scheme] = {
     "shortest first, flow level": FlowLevel("flow-pdq", "pdq", terminates=False),
-    "fair shares, flow level": FLOW_LEVEL["flow-rcp"],
+    "fair shares, flow level": NAMED["flow-rcp"],
     "pFabric": Pfabric(),
     "pFabric, 1 MB, 2 ms": Pfabric(buffer_bytes=1_000_000, timeout_us=2_000.0),
 }

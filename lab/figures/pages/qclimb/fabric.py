@@ -10,7 +10,8 @@ from lab.figures.pages.qclimb.alphas import SAID as ALPHA_SAID
 from lab.sim import Experiment, FlowList, Jobs, Leaves, Nothing, Pfabric, Tcp, Topology, Workload
 from lab.sim.forecast import Forecast
 from lab.sim.homa import homa_for
-from lab.sim.schemes import NAMED, Scheme
+from lab.sim.scheme import Scheme
+from lab.sim.schemes import NAMED
 from lab.sim.tcp import PIAS_2015_WEB_SEARCH, PIAS_2016_WEB_SEARCH
 
 LOADS = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
@@ -59,7 +60,7 @@ TOLERANT = "QCLIMB, tolerant TCP"
 duplicates up to 300 with the reordering that it meets (tcp_max_reordering). Here the timeout alone finds losses."""
 BLIND = ("PIAS", "QCLIMB-PS", "pFabric", "Homa")
 """They look at no forecast: their points are the same whatever is forecast."""
-PFABRIC = Pfabric(BDP_PACKETS, 60, 45.0, 146_000)
+PFABRIC = Pfabric(initial_window=BDP_PACKETS, max_window=60, buffer_bytes=146_000)
 
 
 def at_40g(name: str, thresholds: tuple[int, ...] = PIAS_2015_WEB_SEARCH, label: str | None = None) -> Tcp:

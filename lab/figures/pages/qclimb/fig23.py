@@ -22,7 +22,7 @@ from lab.figures.pages.qclimb.fabric import (
 )
 from lab.figures.pages.qclimb.paper import fig_23_and_24
 from lab.sim import Experiment, Workload
-from lab.sim.schemes import Scheme
+from lab.sim.scheme import Scheme
 from lab.sim.tcp import PIAS_2016_WEB_SEARCH
 
 SCHEMES: dict[str, Scheme] = {

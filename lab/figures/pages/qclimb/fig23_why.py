@@ -28,7 +28,7 @@ from lab.figures.pages.qclimb.fabric import (
 )
 from lab.sim import Bursty, Experiment, FlowList, Jobs, Leaves, Nothing, Permutation, Topology, ToRack, Workload
 from lab.sim.forecast import Forecast
-from lab.sim.schemes import Scheme
+from lab.sim.scheme import Scheme
 from lab.sim.tcp import PIAS_2015_DATA_MINING, PIAS_2015_WEB_SEARCH, PIAS_2016_WEB_SEARCH
 
 SIZES = TRACES["PageRank"]

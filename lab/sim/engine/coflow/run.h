@@ -15,7 +15,7 @@
 
 #include "coflow/aalo.h"
 #include "coflow/varys.h"
-#include "core/run.h"
+#include "core/scheme.h"
 
 #include <qclimb/coflow.h>
 
@@ -251,6 +251,8 @@ class Fluid
 	std::vector<std::pair<double, Coflow *>> keyed_;
 	uint64_t begun_ = 0, coflows_ = 0, refused_ = 0, allocations_ = 0, flows_ = 0, peak_ = 0;
 };
+
+static const Scheme COFLOW_SCHEME("coflow", run_as<Fluid>);
 
 } // namespace sim::coflow
 

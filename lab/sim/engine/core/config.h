@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <initializer_list>
 #include <map>
 #include <numeric>
 #include <set>
@@ -96,7 +95,7 @@ class Config
 	}
 
 	/* Which of the words the value is, from 0. */
-	size_t choice(const std::string &key, std::initializer_list<const char *> words) const
+	size_t choice(const std::string &key, const std::vector<std::string> &words) const
 	{
 		const std::string &value = text(key);
 		const auto found = std::find(words.begin(), words.end(), value);
@@ -104,8 +103,8 @@ class Config
 
 		if (found != words.end())
 			return size_t(found - words.begin());
-		for (const char *word : words)
-			known += (known.empty() ? "" : ", ") + std::string(word);
+		for (const std::string &word : words)
+			known += (known.empty() ? "" : ", ") + word;
 		refuse(key + " is " + value + ", expected one of " + known);
 	}
 

@@ -13,7 +13,7 @@
 #ifndef QCLIMB_SIM_SCHEMES_FLOWLEVEL_H
 #define QCLIMB_SIM_SCHEMES_FLOWLEVEL_H
 
-#include "core/run.h"
+#include "core/scheme.h"
 #include "schemes/criticality.h"
 
 #include <queue>
@@ -289,6 +289,8 @@ class FlowLevel
 	double now_ = 0;
 	bool has_deadlines_ = false;
 };
+
+static const Scheme FLOW_SCHEME("flow", run_as<FlowLevel>);
 
 } // namespace sim
 

@@ -13,7 +13,7 @@
 #ifndef QCLIMB_SIM_SCHEMES_FLUID_H
 #define QCLIMB_SIM_SCHEMES_FLUID_H
 
-#include "core/run.h"
+#include "core/scheme.h"
 
 #include <algorithm>
 #include <functional>
@@ -204,6 +204,8 @@ class Fluid
 	uint64_t begun_ = 0, under_way_ = 0, events_ = 0;
 	std::vector<Scheduler> schedulers_;
 };
+
+static const Scheme FLUID_SCHEME("fluid", run_as<Fluid>);
 
 } // namespace sim
 

@@ -18,7 +18,7 @@
 #ifndef QCLIMB_SIM_SCHEMES_HOMA_H
 #define QCLIMB_SIM_SCHEMES_HOMA_H
 
-#include "core/network.h"
+#include "core/scheme.h"
 #include "core/window.h"
 #include "queues/homa.h"
 
@@ -231,6 +231,8 @@ class Homa
 	uint64_t threshold_[QCLIMB_MAX_PRIORITIES] = {};
 	std::vector<Known> known_; /* of each host */
 };
+
+static const Scheme HOMA_SCHEME("homa", run_as<Run<Homa>>);
 
 } // namespace sim
 

@@ -16,7 +16,7 @@
 #ifndef QCLIMB_SIM_SCHEMES_ICTCP_H
 #define QCLIMB_SIM_SCHEMES_ICTCP_H
 
-#include "schemes/receiver.h"
+#include "schemes/tcp.h"
 
 #include <algorithm>
 #include <vector>
@@ -171,6 +171,8 @@ class IctcpReceiver
 	const Time slot_;
 	std::vector<Host> hosts_;
 };
+
+static const Scheme ICTCP_SCHEME("ictcp", run_as<Run<TcpOver<IctcpReceiver>>>);
 
 } // namespace sim
 

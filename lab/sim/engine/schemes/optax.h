@@ -280,6 +280,8 @@ class OptaxReceiver
 	std::vector<Host> hosts_;
 };
 
+static const Scheme OPTAX_SCHEME("optax", run_as<Run<TcpOver<OptaxReceiver>>>);
+
 } // namespace sim
 
 #endif

@@ -20,7 +20,7 @@
 #ifndef QCLIMB_SIM_SCHEMES_PFABRIC_H
 #define QCLIMB_SIM_SCHEMES_PFABRIC_H
 
-#include "core/network.h"
+#include "core/scheme.h"
 #include "core/window.h"
 #include "queues/groups.h"
 
@@ -208,6 +208,11 @@ template <class Ports> class PfabricOver
 };
 
 using Pfabric = PfabricOver<PfabricQueue>;
+
+static const Scheme PFABRIC_SCHEME("pfabric", [](const Config &config) {
+	const bool is_one = config.numbers("group_weights", MOST_WEIGHT).empty();
+	return is_one ? run_as<Run<Pfabric>>(config) : run_as<Run<PfabricOver<GroupedRanks>>>(config);
+});
 
 } // namespace sim
 

@@ -20,7 +20,7 @@
 #ifndef QCLIMB_SIM_SCHEMES_TCP_H
 #define QCLIMB_SIM_SCHEMES_TCP_H
 
-#include "core/network.h"
+#include "core/scheme.h"
 #include "core/window.h"
 #include "queues/strict.h"
 #include "schemes/congestion.h"
@@ -321,6 +321,8 @@ template <class Receiver> class TcpOver
 };
 
 using Tcp = TcpOver<KernelReceiver>;
+
+static const Scheme TCP_SCHEME("tcp", run_as<Run<Tcp>>);
 
 } // namespace sim
 
