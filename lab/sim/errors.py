@@ -8,6 +8,7 @@ SimulationError
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from numbers import Integral, Real
 from types import UnionType
 from typing import Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
@@ -64,10 +65,14 @@ def _is_of(value: Any, kind: Any) -> bool:
         return any(_is_of(value, part) for part in parts)
     if within is Literal:
         return isinstance(value, str)  # which words there are is the field's own check
-    if within is tuple:
-        if not isinstance(value, tuple):
+    if within is Mapping:
+        if not isinstance(value, Mapping):
             return False
-        each = parts[:1] * len(value) if parts[-1] is ... else parts
+        return all(_is_of(key, parts[0]) and _is_of(each, parts[1]) for key, each in value.items())
+    if within in (tuple, list):
+        if not isinstance(value, within):
+            return False
+        each = parts[:1] * len(value) if within is list or parts[-1] is ... else parts
         return len(value) == len(each) and all(map(_is_of, value, each))
     if kind in (int, float) and isinstance(value, bool):
         return False
@@ -81,12 +86,12 @@ def _named(kind: Any) -> str:
         return " or ".join(map(_named, parts))
     if within is Literal:
         return f"one of {', '.join(parts)}"
-    if within is tuple:
-        return (
-            f"a tuple, each {_named(parts[0])}"
-            if parts[-1] is ...
-            else f"a tuple of {' and '.join(map(_named, parts))}"
-        )
+    if within is Mapping:
+        return f"a mapping of {_named(parts[0])} to {_named(parts[1])}"
+    if within in (tuple, list):
+        if within is list or parts[-1] is ...:
+            return f"a {within.__name__}, each {_named(parts[0])}"
+        return f"a tuple of {' and '.join(map(_named, parts))}"
     if kind is type(None):
         return "None"
     return KINDS[kind][1] if kind in KINDS else f"{'an' if kind.__name__[0] in 'AEIOU' else 'a'} {kind.__name__}"

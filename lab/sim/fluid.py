@@ -17,11 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lab.sim.engine import Process, Records
-from lab.sim.errors import ExperimentError
+from lab.sim.errors import ExperimentError, check, check_kinds
 from lab.sim.wire import FLOW
 
 CHUNK = 65_536
 SHARE_UNIT = 10_000
+MOST_KB, MOST_SHARE = 1e12, 10**5
 
 MLFQ_KB: Mapping[tuple[int, float], tuple[float, ...]] = MappingProxyType(
     {
@@ -63,6 +64,14 @@ class BoundedPareto:
     high: float = 29_200.0
     alpha: float = 0.125
 
+    def __post_init__(self) -> None:
+        check_kinds("sizes.", self)
+        check("sizes.high", self.high, 1, MOST_KB)
+        if not 1e-3 <= self.low < self.high:
+            raise ExperimentError(f"sizes.low is {self.low}, expected 0.001 or more, and below high, {self.high}")
+        if not (1e-3 <= self.alpha <= 100 and self.alpha != 1):
+            raise ExperimentError(f"sizes.alpha is {self.alpha}, expected 0.001 to 100, but for 1")
+
     def quantile(self, u: NDArray[np.float64]) -> NDArray[np.float64]:
         """KB."""
         low, high = self.low**self.alpha, self.high**self.alpha
@@ -99,27 +108,32 @@ class FluidExperiment:
     """Of the balanced class; None: what levels the spines' loads (`balanced_shares`)."""
 
     def __post_init__(self) -> None:
+        check_kinds("", self)
         if self.kind not in ("mp", "mlfq"):
             raise ExperimentError(f"kind is {self.kind!r}, expected mp or mlfq")
-        if not (1 <= self.spines <= 1024 and 1 <= self.queues <= 64):
-            raise ExperimentError(f"spines, queues are {self.spines}, {self.queues}, expected 1 to 1024 and 1 to 64")
+        check("spines", self.spines, 1, 1024)
+        check("queues", self.queues, 1, 64)
         want = self.spines * (self.queues - 1) if self.kind == "mp" else self.queues - 1
         if len(self.thresholds_kb) != want:
             raise ExperimentError(f"thresholds_kb has {len(self.thresholds_kb)} values, expected {want}")
-        if not all(a < b for a, b in zip((0.0, *self.thresholds_kb), self.thresholds_kb, strict=False)):
-            raise ExperimentError(f"thresholds_kb are {self.thresholds_kb}, expected ascending numbers above 0")
+        if not all(a < b for a, b in itertools.pairwise((0.0, *self.thresholds_kb, MOST_KB))):
+            raise ExperimentError(
+                f"thresholds_kb are {self.thresholds_kb}, expected ascending numbers above 0, below {MOST_KB:g}"
+            )
         if not 0 < self.load < 2:
             raise ExperimentError(f"load is {self.load}, expected above 0, below 2")
-        if not 1 <= self.flows <= 10**9:
-            raise ExperimentError(f"flows is {self.flows}, expected 1 to 1e9")
+        check("flows", self.flows, 1, 10**9)
+        check("seed", self.seed, 0, 2**32 - 1)
         if self.kind == "mp":
             self.shares()
 
     def shares(self) -> tuple[float, ...]:
         """Of the balanced class by spine. Raises: ExperimentError."""
         found = self.spine_shares if self.spine_shares is not None else self.balanced_shares()
-        if not (len(found) == self.spines and all(share >= 0 for share in found) and sum(found) > 0):
-            raise ExperimentError(f"spine_shares are {found}, expected {self.spines} numbers of 0 or more, not all 0")
+        if not (len(found) == self.spines and all(0 <= share <= MOST_SHARE for share in found) and sum(found) > 0):
+            raise ExperimentError(
+                f"spine_shares are {found}, expected {self.spines} numbers, 0 to {MOST_SHARE}, not all 0"
+            )
         return found
 
     def balanced_shares(self) -> tuple[float, ...]:

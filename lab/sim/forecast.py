@@ -9,13 +9,14 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from lab.sim.errors import ExperimentError
+from lab.sim.errors import ExperimentError, check, check_kinds
 from lab.sim.wire import UNKNOWN_BYTES
 from lab.sizes import SizeTable
 
 Flows = np.ndarray[Any, np.dtype[np.void]]
 Places = NDArray[np.float64]
 STEPS = 200_000
+PLACE = "workload.forecast."
 
 
 @dataclass(frozen=True)
@@ -54,11 +55,11 @@ class Leaves:
     number: Literal["mean", "middle"] = "mean"
 
     def __post_init__(self) -> None:
+        check_kinds(PLACE, self)
         for name in ("width", "miss"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ExperimentError(f"workload.forecast.{name} is {getattr(self, name)}, expected 0 to 1")
+            check(f"{PLACE}{name}", getattr(self, name), 0, 1)
         if self.number not in ("mean", "middle"):
-            raise ExperimentError(f"workload.forecast.number is {self.number!r}, expected mean or middle")
+            raise ExperimentError(f"{PLACE}number is {self.number!r}, expected mean or middle")
 
     def fill(self, flows: Flows, table: SizeTable, random: np.random.Generator) -> None:
         """As above."""
@@ -83,8 +84,8 @@ class Known:
     otherwise: Nothing | Leaves = Leaves()
 
     def __post_init__(self) -> None:
-        if not 0 <= self.share <= 1:
-            raise ExperimentError(f"workload.forecast.share is {self.share}, expected 0 to 1")
+        check_kinds(PLACE, self)
+        check(f"{PLACE}share", self.share, 0, 1)
 
     def fill(self, flows: Flows, table: SizeTable, random: np.random.Generator) -> None:
         """As above."""

@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from lab.sim.errors import ExperimentError
+from lab.sim.errors import ExperimentError, check, check_kinds
 from lab.sim.forecast import Forecast, Nothing
 from lab.sim.matrix import AllToAll, Hosts
 from lab.sim.sizes import size_table
@@ -23,6 +23,7 @@ from lab.sim.wire import FLOW
 from lab.sim.workload import FlowList
 
 Ends = Literal["pairs", "fan-in", "shuffle"]
+MOST_WIDTH = 10**6
 
 
 @dataclass(frozen=True)
@@ -44,15 +45,14 @@ class Jobs:
     forecast: Forecast = field(default_factory=Nothing)
 
     def __post_init__(self) -> None:
+        check_kinds("jobs.", self)
         size_table(self.sizes)
-        if not self.width >= 1:
-            raise ExperimentError(f"jobs.width is {self.width}, expected 1 or more")
+        check("jobs.width", self.width, 1, MOST_WIDTH)
         if self.ends not in ("pairs", "fan-in", "shuffle"):
             raise ExperimentError(f"jobs.ends is {self.ends!r}, expected pairs, fan-in or shuffle")
         if self.ends == "shuffle" and round(self.width**0.5) ** 2 != self.width:
             raise ExperimentError(f"jobs.width is {self.width}, expected a square for a shuffle")
-        if not 0 <= self.spread <= 5:
-            raise ExperimentError(f"jobs.spread is {self.spread}, expected 0 to 5")
+        check("jobs.spread", self.spread, 0, 5)
 
     def flows(
         self,

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lab.sim.errors import ExperimentError
+from lab.sim.errors import ExperimentError, check, check_kinds
 from lab.sim.topology import Topology
-from lab.sim.wired import Fabric
+from lab.sim.wired import MOST_HOSTS, Fabric
 
 Hosts = NDArray[np.int64]
+PLACE = "workload.matrix."
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,10 @@ class Permutation:
     """Each host sends to one other, and each is sent to by one: a cycle through all hosts, drawn from `seed`."""
 
     seed: int = 1
+
+    def __post_init__(self) -> None:
+        check_kinds(PLACE, self)
+        check(f"{PLACE}seed", self.seed, 0, 2**32 - 1)
 
     def pairs(self, random: np.random.Generator, count: int, topology: Fabric) -> tuple[Hosts, Hosts]:
         """Sources and targets."""
@@ -67,6 +72,10 @@ class Stride:
 
     step: int
 
+    def __post_init__(self) -> None:
+        check_kinds(PLACE, self)
+        check(f"{PLACE}step", self.step, -MOST_HOSTS, MOST_HOSTS)
+
     def pairs(self, random: np.random.Generator, count: int, topology: Fabric) -> tuple[Hosts, Hosts]:
         """Sources and targets. Raises: ExperimentError."""
         if self.step % topology.hosts == 0:
@@ -91,8 +100,8 @@ class Staggered:
     in_rack: float
 
     def __post_init__(self) -> None:
-        if not 0 <= self.in_rack <= 1:
-            raise ExperimentError(f"workload.matrix.in_rack is {self.in_rack}, expected 0 to 1")
+        check_kinds(PLACE, self)
+        check(f"{PLACE}in_rack", self.in_rack, 0, 1)
 
     def pairs(self, random: np.random.Generator, count: int, topology: Fabric) -> tuple[Hosts, Hosts]:
         """Sources and targets. Raises: ExperimentError."""
@@ -122,6 +131,9 @@ class Incast:
 
     target: int = 0
 
+    def __post_init__(self) -> None:
+        check_kinds(PLACE, self)
+
     def pairs(self, random: np.random.Generator, count: int, topology: Fabric) -> tuple[Hosts, Hosts]:
         """Sources and targets. Raises: ExperimentError."""
         if not 0 <= self.target < topology.hosts:
@@ -143,6 +155,9 @@ class ToRack:
     """Hosts of all other racks send to the hosts of one."""
 
     rack: int = 0
+
+    def __post_init__(self) -> None:
+        check_kinds(PLACE, self)
 
     def pairs(self, random: np.random.Generator, count: int, topology: Fabric) -> tuple[Hosts, Hosts]:
         """Sources and targets. Raises: ExperimentError."""

@@ -13,13 +13,13 @@ Sizes may be multiplied (recorded ones are of a small fabric); bounds then are m
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lab.sim.errors import ExperimentError
+from lab.sim.errors import ExperimentError, check_kinds, check_whole
 from lab.sim.topology import Topology
 from lab.sim.workload import FlowList
 
@@ -42,6 +42,15 @@ class Recorded:
     forecast_bytes: NDArray[np.uint64]
     proven_bytes: NDArray[np.uint64]
     threshold_bytes: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        check_kinds("recorded.", self)
+        for name in (each.name for each in fields(self) if each.name not in ("name", "threshold_bytes")):
+            check_whole(
+                f"recorded.{name}", getattr(self, name), len(self.start_ns) if name != "start_ns" else None, "flows"
+            )
+        if not len(self.start_ns):
+            raise ExperimentError("recorded.start_ns is empty: there are no flows")
 
     @property
     def hosts(self) -> int:

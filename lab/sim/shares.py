@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from lab.sim.errors import ExperimentError, SimulationError
-from lab.sim.experiment import Experiment
+from lab.sim.errors import ExperimentError, SimulationError, check, check_kinds
+from lab.sim.experiment import MOST_LOAD, Experiment
 from lab.sim.forecast import Leaves
 from lab.sim.results import Results
 from lab.sim.runner import run
@@ -39,7 +39,7 @@ WINDOW_PACKETS = 1_000
 class Question:
     """What the fabric is like, and the sets to try."""
 
-    cdf: list[tuple[float, float]]
+    cdf: list[list[float]]
     """(bytes, share of flows at most so large), ascending."""
     threshold_bytes: list[int]
     is_qclimb: bool
@@ -58,6 +58,18 @@ class Question:
     seeds: int
     packets: int
     """About so many a run; fewer where that makes `MOST_FLOWS`."""
+
+    def __post_init__(self) -> None:
+        check_kinds("question.", self)
+        if not (len(self.cdf) > 1 and all(len(row) == 2 for row in self.cdf)):
+            raise ExperimentError(f"question.cdf is {self.cdf}, expected two rows or more of bytes and a share")
+        if not self.threshold_bytes:
+            raise ExperimentError(f"question.threshold_bytes is {self.threshold_bytes}, expected one or more")
+        check("question.load", self.load, 0.001, MOST_LOAD)
+        check("question.gbps", self.gbps, 0.001, 10_000)
+        check("question.least_timeout_ms", self.least_timeout_ms, 1e-6, 10**4)
+        check("question.seeds", self.seeds, 1, 1_000)
+        check("question.packets", self.packets, 1, 10**9)
 
     @classmethod
     def of(cls, found: Any) -> Question:

@@ -17,7 +17,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from lab.sim.errors import ExperimentError, check_ascending, check_each, check_whole
+from lab.sim.errors import ExperimentError, check_ascending, check_each, check_kinds, check_whole
 from lab.sim.forecast import Forecast, Nothing
 from lab.sim.matrix import AllToAll, Matrix
 from lab.sim.sizes import mean_wire_bytes, size_table
@@ -46,6 +46,7 @@ class Bursty:
     sigma: float = 2.0
 
     def __post_init__(self) -> None:
+        check_kinds("workload.arrivals.", self)
         if not 0 < self.sigma <= 5:
             raise ExperimentError(f"workload.arrivals.sigma is {self.sigma}, expected above 0, up to 5")
 
@@ -65,6 +66,7 @@ class Workload:
     load_of: Literal["hosts", "core"] = "hosts"
 
     def __post_init__(self) -> None:
+        check_kinds("workload.", self)
         if self.load_of not in ("hosts", "core"):
             raise ExperimentError(f"workload.load_of is {self.load_of!r}, expected hosts or core")
         size_table(self.sizes)
