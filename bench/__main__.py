@@ -36,7 +36,7 @@ NAMES = (
     "gnmi",
     "spines",
 )
-LONG = ("sim_growth", "drain", "nginx", "shares", "ingest", "gnmi_fuzz")
+LONG = ("sim_growth", "drain", "nginx", "shares", "ingest", "gnmi_fuzz", "out_of_order")
 """Run when they are named."""
 
 Row = dict[str, Any]

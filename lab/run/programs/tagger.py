@@ -1,8 +1,8 @@
 """The programs of a cell, ordinary ones that know nothing of qclimb: `traffic.py ROLE JSON`. Each ends by JSON lines.
 
 A flow is a connection of its own: a header of 16 bytes (size, clock at the first write), the bytes, and as the answer
-the receiver's clock at the last byte and what came out of order. All hosts are one machine, so that CLOCK_MONOTONIC is
-one clock.
+the receiver's clock at the last byte and how many packets came out of order. All hosts are one machine, so that
+CLOCK_MONOTONIC is one clock.
 """
 
 from __future__ import annotations
@@ -18,12 +18,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 PORT = 7100
 HEADER = struct.Struct("<QQ")
-ANSWER = struct.Struct("<QIQ")
+ANSWER = struct.Struct("<QI")
 INFO_BYTES = 256
 #: Offsets in struct tcp_info of include/uapi/linux/tcp.h.
 TOTAL_RETRANS, SEGS_OUT, DSACK_DUPS, RCV_OOOPACK = 100, 136, 216, 224
-SO_MEMINFO, MEMINFO_BYTES = 55, 36
-"""asm-generic/socket.h; its first word is what the receive queues hold (SK_MEMINFO_RMEM_ALLOC)."""
 
 
 def serve(address: str) -> None:
@@ -35,19 +33,15 @@ def serve(address: str) -> None:
             if len(got) < HEADER.size:
                 return
             left = HEADER.unpack(got)[0] - HEADER.size
-            began_ns = seen_ns = time.monotonic_ns()
-            held_byte_ns = 0
             while left > 0:
-                held = struct.unpack_from("<I", connection.getsockopt(socket.SOL_SOCKET, SO_MEMINFO, MEMINFO_BYTES))[0]
                 data = connection.recv(min(left, 1 << 18))
                 if not data:
                     return
-                now_ns = time.monotonic_ns()
-                held_byte_ns += held * (now_ns - seen_ns)
-                left, seen_ns = left - len(data), now_ns
+                left -= len(data)
+            ended_ns = time.monotonic_ns()
             info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, INFO_BYTES)
             out_of_order = struct.unpack_from("<I", info, RCV_OOOPACK)[0]
-            connection.sendall(ANSWER.pack(seen_ns, out_of_order, held_byte_ns // max(1, seen_ns - began_ns)))
+            connection.sendall(ANSWER.pack(ended_ns, out_of_order))
             connection.recv(1)
 
     with socket.create_server((address, PORT), backlog=512) as server:
@@ -70,7 +64,7 @@ def flow(address: str, size: int, dscp: int | None = None, climb: list[list[int]
             for (first, at_dscp), (end, _) in zip(climb, [*climb[1:], [size, 0]], strict=True):
                 sock.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, at_dscp << 2)
                 sock.sendall(data[first:end])
-        ended, out_of_order, held_bytes = ANSWER.unpack(sock.recv(ANSWER.size, socket.MSG_WAITALL))
+        ended, out_of_order = ANSWER.unpack(sock.recv(ANSWER.size, socket.MSG_WAITALL))
         info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, INFO_BYTES)
     return {
         "fct_ms": (ended - started) / 1e6,
@@ -78,7 +72,6 @@ def flow(address: str, size: int, dscp: int | None = None, climb: list[list[int]
         "segments": struct.unpack_from("<I", info, SEGS_OUT)[0],
         "spurious": struct.unpack_from("<I", info, DSACK_DUPS)[0],
         "out_of_order": out_of_order,
-        "held_bytes": held_bytes,
     }
 
 

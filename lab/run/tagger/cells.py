@@ -11,7 +11,7 @@ import os
 import subprocess
 import sys
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +22,11 @@ from hostlib.hostd.kernel import remove as remove_kernel_mode
 from hostlib.hostd.place import Place
 from hostlib.hostd.tagger import read_counts
 from lab.experiment.passes import Pass
+from lab.fabric.arrivals import captured, held
 from lab.fabric.cgroups import cgroup
 from lab.fabric.machine import cpu_now, library, process_cpu_s
 from lab.fabric.marking import load
+from lab.fabric.star import HOST_DEVICE
 from lab.fabric.topology import FabricError
 from lab.run.tagger.bed import Bed, bed
 
@@ -114,6 +116,8 @@ class Outcome:
     cost_ns: dict[str, float]
     """Mean of each program of the tagger, where the kernel was asked to measure."""
     cost_packets: dict[str, int]
+    held: dict[str, Any]
+    """What the receiver held out of order of the flows under test: `lab.fabric.arrivals.Held`."""
 
 
 def run_cell(cell: Pass[str], ground: Ground, prefix: str, directory: Path, *, with_cost: bool = False) -> Outcome:
@@ -152,8 +156,12 @@ def run_cell(cell: Pass[str], ground: Ground, prefix: str, directory: Path, *, w
         if not variant.climbs:
             climb = [[0, DSCPS[-1]]]
         asked = {"address": address, "size": ground.flow_bytes, "flows": ground.flows, "seed": cell.repeat}
-        tested = _start(stack, made, "a", "foreground", {**asked, "gap_ms": ground.gap_ms, "climb": climb}, shim, group)
-        flows = [json.loads(line) for line in _say(tested).splitlines()]
+        asked |= {"gap_ms": ground.gap_ms, "climb": climb}
+        arrived = directory / "arrived.pcap"
+        at_receiver = [(made.star.netns("b"), HOST_DEVICE, arrived)]
+        with captured(at_receiver, f"tcp and src host {made.star.address('a')}"):
+            tested = _start(stack, made, "a", "foreground", asked, shim, group)
+            flows = [json.loads(line) for line in _say(tested).splitlines()]
         after, received_s = cpu_now(), process_cpu_s(server.pid) - received_s
         heard = json.loads(_say(others, "\n").splitlines()[-1])
         if len(flows) != ground.flows:
@@ -170,6 +178,7 @@ def run_cell(cell: Pass[str], ground: Ground, prefix: str, directory: Path, *, w
             before.softirq_s(after),
             {name: ns / packets for name, (ns, packets) in costs.items() if packets},
             {name: packets for name, (_, packets) in costs.items() if packets},
+            asdict(held(arrived)),
         )
 
 

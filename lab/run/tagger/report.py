@@ -10,6 +10,7 @@ import numpy as np
 from lab.experiment import page
 from lab.experiment.intervals import over_blocks
 from lab.experiment.plots import looks
+from lab.fabric.arrivals import Held
 from lab.run.tagger.cells import DSCPS, GROUNDS, VARIANTS, Outcome
 
 PROBES = {
@@ -42,7 +43,9 @@ HEAD = (
 RECEIVER = (
     "what",
     "packets out of order a flow",
-    "held, KB in the mean",
+    "held, KB over arrivals",
+    "held, KB while anything is",
+    "for which share of flows' time",
     "receiving program's CPU, ms a flow",
     "soft interrupts of all hosts, ms a flow",
 )
@@ -109,12 +112,15 @@ def receiver(ground: str, results: Results) -> list[tuple[str, ...]]:
         flows = sum(len(outcome.flows) for outcome in outcomes)
         if not flows:
             continue
-        of = {name: [[f[name] for f in one.flows] for one in outcomes] for name in ("out_of_order", "held_bytes")}
+        whole = sum((Held(**outcome.held) for outcome in outcomes), Held())
+        flows_s = sum(flow["fct_ms"] for outcome in outcomes for flow in outcome.flows) / 1000
         rows.append(
             (
                 VARIANTS[variant].title,
-                interval(of["out_of_order"], "mean"),
-                interval([[held / 1000 for held in seed] for seed in of["held_bytes"]], "mean"),
+                interval([[flow["out_of_order"] for flow in outcome.flows] for outcome in outcomes], "mean"),
+                f"{whole.mean_bytes / 1000:.1f}",
+                f"{whole.byte_s / max(whole.seconds, 1e-9) / 1000:.1f}",
+                f"{whole.seconds / flows_s:.0%}",
                 f"{1000 * sum(outcome.receiver_cpu_s for outcome in outcomes) / flows:.1f}",
                 f"{1000 * sum(outcome.softirq_s for outcome in outcomes) / flows:.1f}",
             )
@@ -189,7 +195,7 @@ cross traffic.
 The probes' numbers come from another program, other cross traffic and a hold of 5 ms tuned by hand: orders, not a
 reference.
 """
-RECEIVED = """At the receiver. *Held*: kernel memory of a flow's receive queues, over its time; what is read at once
-leaves them, so that it waits for a gap. Others' flows are in the CPU's times, each divided by the flows under test:"""
+RECEIVED = """At the receiver. *Held*: payload that came out of order and waits for a gap to be filled, the length of
+the flow's queue, from what arrived. Others' flows are in the CPU's times, each divided by the flows under test:"""
 COST = """By the kernel's own clock (`bpf_stats_enabled`, whose readings are in the number), over a run of its own,
 each program on every packet that it saw:"""
