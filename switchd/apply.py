@@ -314,6 +314,8 @@ class Switch:
             if self.board.is_known and self._waiting.follows(not left_s, self._confirming.is_due):
                 self.follow()
             done = self._written
+            if done is None and self._steerer is not None and self._waiting.is_kept and not self.quiet.stopped:
+                self._steerer.keep_if_due()
             if done is None or not self.board.is_known:
                 return left_s or self._asic.due_in_s()
             has_news = self._steers() | self._guard.look_if_due(done.intent, done.ports, done.rows)

@@ -288,6 +288,16 @@ def _swept(now: Network, wanted: Mapping[str, Mapping[str, Row]]) -> Iterator[Ch
         yield from (Delete(table, key) for key in now.acl.get(table, {}) if key not in wanted.get(table, {}))
 
 
+def kept(now: Network) -> tuple[tuple[str, ...], tuple[Change, ...]]:
+    """Where nobody knows which intent holds: the links that standing redirects go by; and what has to go, as it drops.
+
+    A redirect sees neither its link nor its neighbour go.
+    """
+    redirects = {key: row for key, row in now.acl.get(RULES, {}).items() if row.get("REDIRECT_ACTION")}
+    links = {hop.partition("@")[2] for row in redirects.values() for hop in row["REDIRECT_ACTION"].split(",")}
+    return tuple(sorted(links)), tuple(Delete(RULES, key) for key, row in redirects.items() if not _leads(row, now))
+
+
 def _leads(row: Mapping[str, str], now: Network) -> bool:
     """Whether every next hop of a redirect is still there."""
     hops = [part.partition("@") for part in row.get("REDIRECT_ACTION", "").split(",")]

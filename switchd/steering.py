@@ -2,6 +2,7 @@
 
 import logging
 import time
+from collections.abc import Iterable
 
 from qclimb.intent import SwitchIntent
 
@@ -9,9 +10,9 @@ from switchd import weights
 from switchd.db import Database
 from switchd.holder import Holder
 from switchd.network import NetworkReader
-from switchd.paths import APPL_TABLES, Steering, steer
+from switchd.paths import APPL_TABLES, Steering, kept, steer
 from switchd.ports import RowsNow
-from switchd.rows import Delete, Put, described
+from switchd.rows import Change, Delete, Put, described
 from switchd.status import Steered
 from switchd.uplinks import Uplinks, uplinks_of
 
@@ -32,7 +33,7 @@ class Steerer:
     def __init__(self, db: Database, holder: Holder) -> None:
         self._db, self._holder, self._reader = db, holder, NetworkReader(db, lambda: time.monotonic())
         self._intent: SwitchIntent | None = None
-        self._uplinks = Uplinks()
+        self._uplinks = self._kept = Uplinks()
         self._look_at_s = self._search_at_s = 0.0
         self._is_clean = False
         self._waits: dict[str, tuple[float, float]] = {}
@@ -65,7 +66,7 @@ class Steerer:
         network = self._reader.read(self._uplinks, shares is not None)
         due = frozenset(key for key, (at_s, _) in self._waits.items() if now_s >= at_s)
         found = steer(self._intent, self._uplinks, network, due)
-        self._write(found)
+        self._write(found.changes)
         self._remember(found, due, now_s)
         self._is_clean = not any(network.acl.get(table) for table in APPL_TABLES) and not found.changes
         self._look_at_s = now_s + (LOOK_S if found.classes else IDLE_LOOK_S)
@@ -74,10 +75,26 @@ class Steerer:
         has_changed, self.told = told != self.told, told
         return has_changed
 
-    def _write(self, found: Steering) -> None:
-        if not found.changes:
+    def keep_if_due(self) -> None:
+        """Where nobody knows an intent: what stands stays, but for redirects that lead nowhere. Raises DatabaseLost."""
+        now_s = time.monotonic()
+        if now_s < self._look_at_s:
             return
-        changes = [one for one in found.changes if isinstance(one, Put | Delete)]
+        if now_s >= self._search_at_s:
+            count = self._reader.search(self._kept)
+            self._search_at_s = now_s + max(SEARCH_S, count / KEYS_A_SECOND) * (1 if self._kept.of else IDLE)
+        links, dead = kept(self._reader.read(self._kept))
+        self._look_at_s = now_s + (LOOK_S if links else IDLE_LOOK_S)
+        uplinks = Uplinks({"": links}) if links else Uplinks()
+        if uplinks != self._kept:  # neighbours of these have not been looked for
+            self._kept, self._look_at_s, self._search_at_s = uplinks, 0.0, 0.0
+        else:
+            self._write(dead)
+
+    def _write(self, found: Iterable[Change]) -> None:
+        changes = [one for one in found if isinstance(one, Put | Delete)]
+        if not changes:
+            return
         self._holder.holding(lambda: self._db.produce_all(changes, self._holder.name))
         self._reader.wrote((one.table, one.key) for one in changes)
         log.info("steered changes=%d %s", len(changes), "; ".join(described(one) for one in changes[:4]))

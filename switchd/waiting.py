@@ -42,6 +42,11 @@ class Waiting:
         return self.why in (Why.QUIET, Why.ROWS)
 
     @property
+    def is_kept(self) -> bool:
+        """Whether what stands is to stay, of whatever intent it is."""
+        return self.is_held or self.why is Why.REFUSED
+
+    @property
     def is_told_by_the_asic(self) -> bool:
         """Whether the status is what the ASIC has; else it stays what was told of the rows."""
         return self.why is Why.NOTHING

@@ -10,7 +10,7 @@ from switchd import asic, steering
 from switchd.apply import Switch
 from switchd.paths import APPL_TABLES, is_own
 from switchd.qosmap import Refused
-from switchd.rows import Put, Rows
+from switchd.rows import Drop, Put, Rows
 from tests.switchd.test_paths import intent
 from tests.switchd.world import Killed, World
 
@@ -141,6 +141,35 @@ def test_packets_go_as_intent_and_routes_say(seed: int, monkeypatch: pytest.Monk
     left = [key for table in APPL_TABLES for key in story.world.appl_rows.get(table, {}) if is_own(key)]
     assert not left
     assert not forwarding(story.world.machine).rules
+
+
+@pytest.mark.parametrize("what", ["link", "neighbour"])
+def test_a_daemon_that_starts_over_a_refused_intent_keeps_redirects_but_for_those_that_lead_nowhere(
+    what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    story = Story(1, monkeypatch)
+    story.wanted = INTENTS[4]
+    story.switch.edit(lambda _: INTENTS[4])
+    story.looks(20, 0.5)
+    stands = story.world.appl_rows
+    first = story.world.rows["QCLIMB_CLASS"]["2"]
+    story.world.change(Put("QCLIMB_CLASS", "2", {**first, "dscp": "46"}), Drop("QCLIMB", "global", ("digest",)))
+    story.switch = Switch(story.world)
+    story.looks(20, 0.5)
+    assert story.switch.snapshot.status.outcome == "refused"
+    assert story.world.appl_rows == stands
+    if what == "link":
+        story.world.link(LINKS["s1"], False)
+    else:
+        story.neighbour("s1", False)
+    story.looks(20, 0.5)
+    assert story.goes(47, PREFIXES[0]) is None  # by routing
+    assert story.goes(43, PREFIXES[0]) == frozenset({Member(HOPS["s2"], LINKS["s2"])})
+    story.world.change(Put("QCLIMB_CLASS", "2", first))
+    story.world.link(LINKS["s1"], True)
+    story.neighbour("s1", True)
+    story.looks(20, 0.5)
+    assert story.goes(47, PREFIXES[0]) == frozenset({Member(HOPS["s1"], LINKS["s1"])})
 
 
 def test_a_daemon_that_writes_says_so_by_the_locks_owner(monkeypatch: pytest.MonkeyPatch) -> None:
