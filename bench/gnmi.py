@@ -100,13 +100,6 @@ async def serve(folder: Path) -> None:
 
 
 @contextmanager
-def ports_of(command: list[str]) -> Iterator[tuple[int, ...]]:
-    """A server's two ports, over mTLS and plain, as it prints them."""
-    with started(command) as (ports, _):
-        yield ports
-
-
-@contextmanager
 def started(command: list[str], count: int = 2, log: Path | None = None) -> Iterator[tuple[tuple[int, ...], int]]:
     """As many ports as it prints, and its process; what it says goes to the log."""
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -246,14 +239,15 @@ def united(generation: int, classes: int) -> pb.SetRequest:
     return pb.SetRequest.FromString(b"\x32" + _VarintBytes(len(update)) + update)
 
 
-async def held(opens: Open, process: int) -> list[Row]:
-    """What the process takes while nothing happens, without and with a thousand subscriptions."""
+async def held(opens: Open, process: int, probe: int) -> list[Row]:
+    """What the process takes while nothing happens, without and with a thousand subscriptions; beside it the probe."""
     async with opens() as channel:
         await gnmi_pb2_grpc.gNMIStub(channel).Set(whole(1, 8))
-    base_kib, base_share = await idle(process)
+    (base_kib, base_share), (probe_kib, probe_share) = await asyncio.gather(idle(process), idle(probe))
     async with subscribed(opens, STREAMS, asyncio.Semaphore(0)):
         full_kib, full_share = await idle(process)
     return [
+        {"what": "idle, probe", "MiB": probe_kib / 1024, "CPU %": 100 * probe_share},
         {"what": "idle", "MiB": base_kib / 1024, "CPU %": 100 * base_share},
         {"what": f"idle, {STREAMS} subscriptions", "MiB": full_kib / 1024, "CPU %": 100 * full_share},
         {"what": "a subscription", "MiB": (full_kib - base_kib) / STREAMS / 1024},
@@ -268,8 +262,9 @@ async def idle(process: int) -> tuple[int, float]:
 
 
 def cpu_s(process: int) -> float:
-    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    """Of the threads that live, to the nanosecond: a tick is 10 ms."""
+    tasks = Path(f"/proc/{process}/task").iterdir()
+    return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e9
 
 
 def resident_kib(process: int) -> int:
@@ -302,7 +297,7 @@ def run() -> list[Row]:
         command = [sys.executable, "-m", "switchd.cli", "--redis", url, "--backend", "redis", "--quiet-s", "0", *tls]
         command += ["--listen", "127.0.0.1:0", "--plain-loopback", "127.0.0.1:0"]
         own, process = stack.enter_context(started(command))
-        probe = stack.enter_context(ports_of([sys.executable, "-m", "bench.gnmi", place]))
+        probe, idler = stack.enter_context(started([sys.executable, "-m", "bench.gnmi", place]))
         ca, key, certificate = (
             (folder / f"{n}").read_bytes() for n in ("ca.pem", "orchestrator.key", "orchestrator.pem")
         )
@@ -327,7 +322,7 @@ def run() -> list[Row]:
         for subscribers in SUBSCRIBERS:
             measure = lambda opens, n=subscribers: changes(opens, n)  # noqa: E731
             found.append(compared(f"Set to {subscribers} on change", plain(probe), plain(own), measure))
-        return found + asyncio.run(_awaited(held(plain(own), process)))
+        return found + asyncio.run(_awaited(held(plain(own), process, idler)))
 
 
 SETS_OF: dict[str, Callable[[int], pb.SetRequest]] = {

@@ -36,6 +36,8 @@ class AsicView:
         self._ports: Row = {}
         self._touched: set[tuple[str, str]] = set()
         self._members, self._baselines = Members(), dict[Content, Baseline]()
+        self._settled: tuple[Rows, frozenset[str]] | None = None
+        """rows, and who had left their names, with which there was nothing more to plan"""
 
     def look(self, rows: Rows, ports: Collection[str], has_queues: bool, is_whole: bool = False) -> None:
         """Compare the rows of these ports with the ASIC, of all of ours where whole. Raises DatabaseLost."""
@@ -131,6 +133,13 @@ class AsicView:
         """Whether planning again would give something: to be tried, or to be deleted now that nothing waits."""
         if self.reason or self.progress.waits:
             return not self.reason and self.progress.is_due(time.monotonic())
+        if self._settled is not None and self._settled[0] is rows and self._settled[1] == self._members.leavers:
+            return False  # asked several times a second, of the same rows
+        has = self._has_left_over(rows)
+        self._settled = None if has else (rows, frozenset(self._members.leavers))
+        return has
+
+    def _has_left_over(self, rows: Rows) -> bool:
         if rows.get(PREVIOUS, {}).keys() - {key for _, key in ours(rows)} - self._members.leavers:
             return True
         used = {value for table in FIELDS for row in rows.get(table, {}).values() for value in row.values()}

@@ -73,6 +73,21 @@ class Watch(ABC):
         self.close()
 
 
+class Notices(ABC):
+    """Which keys of other databases change, by redis' keyspace notifications; it stands once it is made."""
+
+    @abstractmethod
+    def take(self) -> set[tuple[int, str]]:
+        """The keys, with their database's number, that were written or deleted since the last call; waits for nothing.
+
+        Raises DatabaseLost: what came meanwhile is not known.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """End it."""
+
+
 class Database(ABC):
     """CONFIG_DB to read, write and watch, STATE_DB to show, APPL_DB to produce into, the others to read.
 
@@ -86,6 +101,10 @@ class Database(ABC):
     @abstractmethod
     def watch(self, tables: Iterable[str]) -> Watch:
         """Subscribe to CONFIG_DB tables."""
+
+    @abstractmethod
+    def notices(self, patterns: Mapping[int, str]) -> Notices:
+        """Be told of the keys that match a glob pattern, by the number of their database."""
 
     @abstractmethod
     def close(self) -> None:

@@ -7,11 +7,11 @@ opens another; when to call again is the daemon's to decide, as with the other b
 # ruff: noqa: D102 - db.Database has the docstrings
 import re
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from switchd.db import CONFIG, NAMES, Database, DatabaseLost, Event, Watch
+from switchd.db import CONFIG, NAMES, Database, DatabaseLost, Event, Notices, Watch
 from switchd.namespaces import unknown
 from switchd.patchers import OURS
 
@@ -21,7 +21,6 @@ except ImportError:  # not a switch
     swsscommon = None
 
 CONNECT_TIMEOUT_MS = 5000
-PREFIX = f"__keyspace@{CONFIG}__:"
 
 
 def available() -> bool:
@@ -82,8 +81,45 @@ class SwsscommonDatabase(Database):
     def watch(self, tables: Iterable[str]) -> "SwsscommonWatch":
         return SwsscommonWatch(tuple(tables), self._namespace)
 
+    def notices(self, patterns: Mapping[int, str]) -> "SwsscommonNotices":
+        return SwsscommonNotices(patterns, self._namespace)
+
     def close(self) -> None:
         self._local = threading.local()
+
+
+class _Keyspace:
+    """Keyspace notifications of one database by a glob pattern. Raises what the library does."""
+
+    def __init__(self, number: int, glob: str, namespace: str) -> None:
+        self._prefix = f"__keyspace@{number}__:"
+        self._db = connector(NAMES[number], namespace)  # the library's PubSub has a bare pointer to it
+        self._pubsub = self._db.pubsub()
+        self._pubsub.psubscribe(f"{self._prefix}{glob}")
+
+    def came(self) -> list[str]:
+        """Those that have come; waits for nothing."""
+        found, message = [], self._pubsub.get_message()
+        while "type" in message:
+            if message["type"] == "pmessage":
+                found.append(message["channel"].removeprefix(self._prefix))
+            message = self._pubsub.get_message()
+        return found
+
+
+class SwsscommonNotices(Notices):
+    """A connection for each database. Of the thread that made it."""
+
+    def __init__(self, patterns: Mapping[int, str], namespace: str = "") -> None:
+        with lost():
+            self._of = {number: _Keyspace(number, glob, namespace) for number, glob in patterns.items()}
+
+    def take(self) -> set[tuple[int, str]]:
+        with lost():
+            return {(number, key) for number, one in self._of.items() for key in one.came()}
+
+    def close(self) -> None:
+        self._of.clear()
 
 
 class SwsscommonWatch(Watch):
@@ -99,25 +135,15 @@ class SwsscommonWatch(Watch):
             self._subscribers = {table: swsscommon.SubscriberStateTable(self._db, table) for table in tables}
             for subscriber in self._subscribers.values():
                 self._select.addSelectable(subscriber)
-            self._heard = connector("CONFIG_DB", namespace)  # the library's PubSub has a bare pointer to it
-            self._all = self._heard.pubsub()
-            self._all.psubscribe(f"{PREFIX}*")
+            self._all = _Keyspace(CONFIG, "*", namespace)
 
     def poll(self, timeout_s: float) -> list[Event]:
         with lost():
             state, _ = self._select.select(int(timeout_s * 1000))
             if state == swsscommon.Select.ERROR:
                 raise DatabaseLost("redis: select failed")
-            self.has_others = self._saw_others()
+            self.has_others = any(key.partition("|")[0] not in self._subscribers for key in self._all.came())
             return [event for table, sub in self._subscribers.items() for event in _drained(table, sub)]
-
-    def _saw_others(self) -> bool:
-        found, message = False, self._all.get_message()
-        while "type" in message:
-            if message["type"] == "pmessage":
-                found |= message["channel"].removeprefix(PREFIX).partition("|")[0] not in self._subscribers
-            message = self._all.get_message()
-        return found
 
     def close(self) -> None:
         for subscriber in self._subscribers.values():

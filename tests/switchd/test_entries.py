@@ -93,7 +93,7 @@ def test_active_is_not_applied_where_the_asic_says_otherwise_and_is_written_agai
     else:
         objects[oid][f"{E}FIELD_DSCP"] = "1&mask:0x3f"
     take, story.world.take = story.world.take, lambda: None  # type: ignore[method-assign]
-    story.looks(30, 0.1)
+    story.looks(110, 0.1)
     assert told(story)["status"] == "pending"
     assert "orchagent says Active, but" in told(story)["reason"]
     assert told(story, 1)["status"] == "applied"

@@ -7,7 +7,7 @@ from typing import Any
 from lab.control.vasic.machine.machine import Machine
 from lab.control.vasic.machine.seen import Seen
 from lab.control.vasic.machine.waiting import Task
-from switchd.db import APPL, ASIC, COUNTERS, STATE, Database, RowsChanged, Watch
+from switchd.db import APPL, ASIC, COUNTERS, STATE, Database, Notices, RowsChanged, Watch
 from switchd.rows import Change, Delete, Drop, Merge, Put, Row, Rows, applied
 
 
@@ -78,6 +78,9 @@ class World(Database):
 
     def watch(self, tables: Iterable[str]) -> Watch:
         raise NotImplementedError
+
+    def notices(self, patterns: Mapping[int, str]) -> Notices:
+        return WorldNotices(self)
 
     def close(self) -> None:
         pass
@@ -175,6 +178,29 @@ class World(Database):
         assert number == STATE
         table, _, rest = key.partition("|")
         return self.state.get(table, {}).get(rest, {})
+
+
+class WorldNotices(Notices):
+    """What is another row than at the last call, of APPL_DB and of orchagent's words in STATE_DB."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._known = self._now()
+
+    def take(self) -> set[tuple[int, str]]:
+        before, self._known = self._known, self._now()
+        return {key for key, _ in before ^ self._known}
+
+    def close(self) -> None:
+        pass
+
+    def _now(self) -> set[tuple[tuple[int, str], str]]:
+        rows = {
+            ((APPL, f"{table}:{key}"), repr(sorted(row.items())))
+            for table, entries in self._world.appl_rows.items()
+            for key, row in entries.items()
+        }
+        return rows | {((STATE, key), text) for key, text in self._world.machine.state_db.items()}
 
 
 def replaced(table: str, key: str, row: Row) -> tuple[Change, ...]:
