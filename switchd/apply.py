@@ -238,10 +238,14 @@ class Switch:
             log.info("gave back kept=%s", ",".join(kept) or "nothing")
 
     def beat(self) -> None:
-        """Keep the lock, tell that we live, and put back what is gone from STATE_DB. Raises DatabaseLost."""
+        """Keep the lock, tell that we live, put back what is gone from STATE_DB, and see that CONFIG_DB is whole.
+
+        Raises DatabaseLost.
+        """
         with self._lock:
             self._holder.hold()
             self.board.beat()
+            self.db.check_whole()
 
     def leave(self) -> None:
         """Let another daemon write, and write no more. Raises DatabaseLost."""

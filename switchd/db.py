@@ -129,6 +129,11 @@ class Database(ABC):
         """
         return self._tables(CONFIG, tables, must_be_whole=True)
 
+    def check_whole(self) -> None:
+        """Raises DatabaseLost where CONFIG_DB is not whole, as after FLUSHDB, of which redis tells no key."""
+        if self.command(CONFIG, ["GET", "CONFIG_DB_INITIALIZED"]) != "1":
+            raise DatabaseLost(HALF)
+
     def get_table(self, table: str) -> dict[str, Row]:
         """The rows of one CONFIG_DB table by key."""
         return self.get_tables((table,))[table]

@@ -13,6 +13,9 @@ import redis
 from pygnmi.client import gNMIException
 from qclimb.config_db import with_digest
 
+from switchd.apply import Switch
+from switchd.db import DatabaseLost
+from switchd.db_redis import RedisDatabase
 from switchd.rows import Rows
 from tests.switchd.stand import (
     APPL,
@@ -175,6 +178,21 @@ def test_an_emptied_database_takes_nothing_away_and_turns_no_client_away(server:
         assert client.get(path=["/qclimb/config/generation"], encoding="json_ietf")["notification"]
     seen(server, 3)
     assert saved(server) == before
+
+
+def test_an_emptied_database_is_noticed_by_the_next_beat_though_nobody_tells_of_it(server: Redis) -> None:
+    db = RedisDatabase(server.url)
+    switch = Switch(db)
+    with db.watch(["PORT"]) as watch:
+        watch.poll(0)
+        switch.beat()
+        flush(server)
+        assert watch.poll(0.2) == []
+        with pytest.raises(DatabaseLost, match="not initialised"):
+            switch.beat()
+        server.db(CONFIG).set(MARK, "1")
+        switch.beat()
+    db.close()
 
 
 class Boot:

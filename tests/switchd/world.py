@@ -85,6 +85,9 @@ class World(Database):
     def close(self) -> None:
         pass
 
+    def check_whole(self) -> None:
+        pass
+
     def get_whole_tables(self, tables: Iterable[str]) -> Rows:
         return {table: {k: dict(r) for k, r in self.rows.get(table, {}).items()} for table in tables}
 
