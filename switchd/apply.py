@@ -208,6 +208,10 @@ class Switch:
                 self.edits += 1
             return found
 
+    def check_none_pending(self) -> None:
+        """Raises CommitError while a commit waits to be confirmed, or DatabaseLost."""
+        self._configuration.on_rows(commits.check_none)
+
     def settle(self, commit: Commit) -> None:
         """Confirm or cancel the pending commit, or give it more time. Raises CommitError, OtherCommit, DatabaseLost."""
         with self.writing():

@@ -16,7 +16,11 @@ ROLES_MOST = 64
 
 
 class NotMaster(QclimbError):
-    """Somebody with a larger election id has written, or there are too many roles."""
+    """Somebody with a larger election id has written."""
+
+
+class TooManyRoles(QclimbError):
+    """No further role is kept."""
 
 
 class Elections:
@@ -27,7 +31,7 @@ class Elections:
         self._largest: dict[str, int] = {}
 
     def check(self, election: Election) -> None:
-        """Remember a larger id. Raises NotMaster naming the largest where this one is smaller, or DatabaseLost."""
+        """Remember a larger id. Raises NotMaster naming the largest where it is smaller, TooManyRoles, DatabaseLost."""
         role = election.role or DEFAULT_ROLE
         (row,) = self._db.hashes(STATE, [f"{ELECTION_TABLE}|{role}"])
         told = row.get("election_id", "")
@@ -38,7 +42,7 @@ class Elections:
                 f"election_id is {election.id}, and role {role!r} has seen {largest}: another one is master"
             )
         if role not in self._largest and len(self._largest) >= ROLES_MOST:
-            raise NotMaster(f"role {role!r}: {ROLES_MOST} roles are known already, the most that are kept")
+            raise TooManyRoles(f"role {role!r}: {ROLES_MOST} roles are known already, the most that are kept")
         if election.id != stored:
             put = Put(ELECTION_TABLE, role, {"election_id": str(election.id)})
             self._holder.holding(lambda: self._db.write_state([put], self._holder.name))

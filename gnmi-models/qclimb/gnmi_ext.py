@@ -140,6 +140,8 @@ def _commit(one: Any) -> Commit:
     action, rollback_s = getattr(one, name), None
     if name in ("commit", "set_rollback_duration") and action.HasField("rollback_duration"):
         rollback_s = action.rollback_duration.seconds + action.rollback_duration.nanos / NANOS
+    if name == "commit" and rollback_s == 0:  # gnmic says so where its user says nothing
+        rollback_s = None
     if name == "set_rollback_duration" and rollback_s is None:
         raise ExtensionError(f"commit {one.id!r}: set_rollback_duration without a rollback_duration")
     if rollback_s is not None and not (isfinite(rollback_s) and 0 < rollback_s <= ROLLBACK_MOST_S):

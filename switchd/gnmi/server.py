@@ -14,7 +14,7 @@ from qclimb.errors import NewerRows
 from switchd.apply import Switch
 from switchd.commits import CommitError, OtherCommit
 from switchd.db import DatabaseLost, RowsChanged
-from switchd.elections import NotMaster
+from switchd.elections import NotMaster, TooManyRoles
 from switchd.gnmi.access import Client
 from switchd.gnmi.errors import (
     ABORTED,
@@ -23,6 +23,7 @@ from switchd.gnmi.errors import (
     INTERNAL,
     INVALID_ARGUMENT,
     PERMISSION_DENIED,
+    RESOURCE_EXHAUSTED,
     UNAVAILABLE,
     RpcError,
     details,
@@ -230,6 +231,8 @@ def status_of(error: Exception) -> tuple[grpc.StatusCode, str]:
             return FAILED_PRECONDITION, str(error)
         case NotMaster():
             return PERMISSION_DENIED, str(error)
+        case TooManyRoles():
+            return RESOURCE_EXHAUSTED, str(error)
         case RowsChanged():
             return ABORTED, f"{error}, again and again; try once more"
         case DatabaseLost():

@@ -19,7 +19,7 @@ from switchd.board import Snapshot
 from switchd.commits import CommitError
 from switchd.counters import rule_totals, totals
 from switchd.db import RowsChanged
-from switchd.elections import NotMaster
+from switchd.elections import NotMaster, TooManyRoles
 from switchd.gnmi import get, set, subscribe
 from switchd.gnmi.access import Client, client_of, known
 from switchd.gnmi.errors import RpcError, invalid
@@ -93,7 +93,7 @@ class Service:
                 if not client.is_plain:
                     known(client.name, self.switch.host).check_write()
                 self._set(client, wanted, call, peer)
-        except (RpcError, Refused, NewerRows, RowsChanged, CommitError, NotMaster) as error:
+        except (RpcError, Refused, NewerRows, RowsChanged, CommitError, NotMaster, TooManyRoles) as error:
             log.warning("set refused client=%s error=%r", client.name, str(error))
             raise
         prefix = wanted.request.prefix
@@ -107,6 +107,8 @@ class Service:
             self.switch.settle(commit)
             return
         if not wanted.results and commit is None:
+            if wanted.extensions.election is None:  # by gnmi-commit-confirmed.md 3.2.1 not even that while one waits
+                self.switch.check_none_pending()
             return
 
         def changed(before: SwitchIntent | None) -> SwitchIntent | None:

@@ -14,8 +14,11 @@ from pygnmi.spec.v080 import gnmi_pb2 as pb
 from qclimb.gnmi_ext import Commit, Election, written
 from qclimb.intent import SwitchIntent
 
-from switchd.commits import Clock, CommitError, Pending
+from switchd.apply import Switch
+from switchd.commits import ROLLBACK_S, Clock, CommitError, Pending
+from switchd.elections import ROLES_MOST, TooManyRoles
 from switchd.gnmi.access import Client
+from switchd.gnmi.server import status_of
 from tests.switchd.gnmi.client import BASE, channel, config_rows, failure, give, got, ietf, intent, stored, update
 from tests.switchd.stand import CONFIG, PLATFORM, STATE, Daemon, Pki, Redis, running_daemon, running_redis, wait_until
 
@@ -118,7 +121,18 @@ def test_while_one_is_pending_every_other_set_is_refused_and_changes_nothing(
         code, text = failure(lambda a=action, s=seconds: stub.Set(extended(Commit("one", a, s), wanted=BASE)))
         assert (code, "takes no operation beside it" in text) == ("INVALID_ARGUMENT", True)
     assert config_rows(server) == before
-    stub.Set(pb.SetRequest())  # asks for nothing
+    assert failure(lambda: stub.Set(pb.SetRequest())) == ("FAILED_PRECONDITION", waits)  # though it asks for nothing
+    stub.Set(extended(Election("lab-2", 1)))  # a new master tells that it is one
+    stub.Set(extended(Commit("one", "cancel")))
+    stub.Set(pb.SetRequest())
+
+
+def test_a_duration_of_nothing_is_the_default_as_gnmic_says_it(stub: gnmi_pb2_grpc.gNMIStub, server: Redis) -> None:
+    give(stub, BASE)
+    stub.Set(extended(Commit("one", "commit", 0.0), wanted=LATER))
+    assert float(server.db(CONFIG).hget(ROW, "rollback_s")) == ROLLBACK_S
+    code, text = failure(lambda: stub.Set(extended(Commit("one", "set_rollback_duration", 0.0))))
+    assert (code, "rollback_duration is 0 s, expected more than 0" in text) == ("INVALID_ARGUMENT", True)
     stub.Set(extended(Commit("one", "cancel")))
 
 
@@ -261,6 +275,17 @@ def test_the_largest_election_id_of_a_role_writes(stub: gnmi_pb2_grpc.gNMIStub, 
         )
     )
     assert (code, "does not belong to a GetRequest" in text) == ("INVALID_ARGUMENT", True)
+
+
+def test_no_more_roles_are_kept_than_anybody_needs(alone: Redis, switch: Switch) -> None:
+    for number in range(ROLES_MOST):
+        with switch.writing(Election(f"role-{number}", 1)):
+            pass
+    with pytest.raises(TooManyRoles, match="64 roles are known already") as error, switch.writing(Election("more", 1)):
+        pass
+    assert status_of(error.value)[0].name == "RESOURCE_EXHAUSTED"
+    with switch.writing(Election("role-0", 2)):
+        pass
 
 
 def test_an_election_outlives_the_daemon(pki: Pki, tmp_path: Path) -> None:
