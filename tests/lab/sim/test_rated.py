@@ -227,3 +227,17 @@ def test_what_can_not_be_run_is_said():
         Experiment(Topology(), Pdq(), Workload(forecast=Leaves()), routing="spray")
     with pytest.raises(ExperimentError, match="scheme rcp has no priorities"):
         Experiment(Topology(), Rcp(), routing="priority")
+
+
+@pytest.mark.parametrize("scheme", ["pdq", "mpdq", "rcp", "d3"])
+def test_a_lost_packet_goes_again_while_the_flow_still_sends(scheme):
+    """Each packet has a timer of its own (PDQ, section 3.1): loss costs the bytes sent again, and a wait at the end."""
+    timeout_us, loss = 600.0, 0.02
+    lossy = replace(NAMED[scheme], timeout_us=timeout_us)
+    whole, found = (
+        run(Experiment(STAR, lossy, flows([10_000_000]), header_bytes=HEADER, losses=losses), checked=True)
+        for losses in ((), ((12, loss),))
+    )
+    assert found.drops[0] > 50 and found.timeouts[0] == found.drops[0] and found.duplicates[0] == 0
+    waited_us = found.fct_us[0] - whole.fct_us[0] * found.sent[0] / whole.sent[0]
+    assert waited_us < 3 * timeout_us

@@ -5,8 +5,8 @@
  * Sender. A packet without data goes first (SYN). Data leaves at the granted rate, evenly. Who has no rate asks again by
  * a packet without data: when the last was answered and the least round trip is over (unanswered: two average ones), or
  * after `probe_gap`, if links say longer; with a rate too, after SLOW of them. Each packet's header has the sender's variables and its full rate, that of its own link. The round trip is
- * averaged (1/8). A packet without data (TERM) tells links of the end. What has not been acknowledged `timeout_ps` after
- * the last packet or news goes again, from the first gap on.
+ * averaged (1/8). A packet without data (TERM) tells links of the end. A packet that has not been acknowledged `timeout_ps`
+ * after it left, three average round trips at least, goes again, before new ones ("timer for in-flight packets").
  * Early termination (`terminates`; D3's quenching). A flow that is past its deadline, or would be at full rate, ends; under
  * PDQ also one that is paused within a round trip of it.
  * Criticality: schemes/criticality.h.
@@ -29,6 +29,7 @@
 #ifndef QCLIMB_SIM_SCHEMES_RATED_H
 #define QCLIMB_SIM_SCHEMES_RATED_H
 
+#include "core/flight.h"
 #include "core/network.h"
 #include "core/window.h"
 #include "links/rated.h"
@@ -60,8 +61,8 @@ template <class Rule, uint32_t PARTS = 1> class Rated
 	struct Flow : FlowBase {
 		Window known; /* sender: what has arrived; its first is the cumulative number */
 		Window arrived; /* receiver */
-		uint32_t next = 0; /* the next packet */
-		Time news_at = 0;
+		uint32_t next = 0; /* the next packet that has not been sent */
+		Flight flight; /* what has been sent, until it is known or has to go again */
 		Time paused = 0, paused_since = 0; /* so far without a rate; -1: it has one */
 		std::array<Part, PARTS> parts;
 	};
@@ -79,7 +80,7 @@ template <class Rule, uint32_t PARTS = 1> class Rated
 
 	void start(Flow &flow)
 	{
-		flow.news_at = flow.paused_since = network_.now;
+		flow.paused_since = network_.now;
 		for (uint32_t n = 0; n < parts_; n++) {
 			flow.parts[n].is_whole = parts_ == 1;
 			flow.parts[n].rtt = rtt_ps_;
@@ -125,14 +126,9 @@ template <class Rule, uint32_t PARTS = 1> class Rated
 		mind_pause(flow);
 		if (ack->seq >= flow.known.first() && ack->seq != NO_PACKET)
 			flow.known.add(ack->seq);
-		const uint32_t cumulative = ack->cumulative;
+		flow.known.advance_to(ack->cumulative);
 		network_.release(ack);
-		flow.next = std::max(flow.next, cumulative);
-		if (cumulative > flow.known.first()) {
-			flow.known.advance_to(cumulative);
-			flow.news_at = network_.now;
-		}
-		if (cumulative == flow.packets) {
+		if (flow.known.first() == flow.packets) {
 			flow.acked = network_.now;
 			end(flow);
 			return;
@@ -159,13 +155,10 @@ template <class Rule, uint32_t PARTS = 1> class Rated
 			end(flow);
 			return;
 		}
-		if (flow.next > flow.known.first())
-			rewind(flow);
 		Time next = NEVER;
 		for (uint32_t n = 0; n < parts_; n++) {
 			const Part &part = flow.parts[n];
-			skip_known(flow);
-			if (flow.next >= flow.packets)
+			if (flow.next >= flow.packets && overdue_at(flow) > now)
 				break;
 			if (part.rate && now >= free_at(part))
 				send_data(flow, n);
@@ -174,8 +167,7 @@ template <class Rule, uint32_t PARTS = 1> class Rated
 			next = std::min(next, part.sent_at + gap(part));
 			next = part.rate ? std::min(next, free_at(part)) : next;
 		}
-		if (flow.next > flow.known.first())
-			next = std::min(next, silent_until(flow));
+		next = overdue_at(flow) > now ? std::min(next, overdue_at(flow)) : next;
 		if (terminates_ && flow.due != NEVER &&
 		    flow.received < 0) /* else it would look every ps until its ACK */
 			next = std::min(next, std::max(flow.due, now) + 1);
@@ -219,29 +211,17 @@ template <class Rule, uint32_t PARTS = 1> class Rated
 		return most;
 	}
 
-	/* What was sent and has not been heard of for too long goes again. */
-	void rewind(Flow &flow)
+	/* When the oldest packet that is not known goes again; NEVER: all are known. */
+	Time overdue_at(Flow &flow) const
 	{
-		if (network_.now < silent_until(flow))
-			return;
-		flow.timeouts++;
-		flow.next = flow.known.first();
-		flow.news_at = network_.now;
+		while (!flow.flight.empty() && is_known(flow, flow.flight.oldest().seq))
+			flow.flight.pop();
+		return flow.flight.empty() ? NEVER : flow.flight.oldest().at + std::max(timeout_ps_, 3 * rtt(flow));
 	}
 
-	Time silent_until(const Flow &flow) const
+	static bool is_known(const Flow &flow, uint32_t seq)
 	{
-		Time last = flow.news_at;
-
-		for (uint32_t n = 0; n < parts_; n++)
-			last = std::max(last, flow.parts[n].data_at);
-		return last + std::max(timeout_ps_, 3 * rtt(flow));
-	}
-
-	void skip_known(Flow &flow) const
-	{
-		while (flow.next < flow.packets && flow.known.has(flow.next))
-			flow.next++;
+		return seq < flow.known.first() || flow.known.has(seq);
 	}
 
 	/* When the last packet's time at the granted rate is over. */
@@ -302,14 +282,21 @@ template <class Rule, uint32_t PARTS = 1> class Rated
 
 	void send_data(Flow &flow, uint32_t part)
 	{
-		const uint32_t seq = flow.next;
+		const bool is_again = overdue_at(flow) <= network_.now;
+		const uint32_t seq = is_again ? flow.flight.oldest().seq : flow.next;
 		Packet *packet = make(flow, part, Type::DATA);
 
+		if (is_again) {
+			flow.flight.pop();
+			flow.timeouts++;
+		} else {
+			flow.next++;
+		}
+		flow.flight.push(seq, network_.now);
 		packet->seq = seq;
 		packet->wire_bytes = header_ + (seq + 1 == flow.packets ? flow.last_bytes : payload_);
 		flow.parts[part].last_bytes_sent = packet->wire_bytes;
 		flow.parts[part].data_at = network_.now;
-		flow.next++;
 		network_.launch(packet);
 		if (flow.parts[part].stopped_at == network_.now) {
 			flow.parts[part].rate = 0;
