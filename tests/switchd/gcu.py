@@ -32,6 +32,9 @@ CONNECTIONS = (
     "db=4 age=0 cmd=get",
 )
 """of the process, as redis 7 lists them: `config` itself, to each database, the patcher's own (2026-11-25)"""
+MAPS = ("DSCP_TO_TC_MAP", "TC_TO_QUEUE_MAP")
+"""whose rows it takes away field by field first, while ports still refer to them (seen 2026-11-28): YANG wants no field
+of a map, and refuses its end while it is referred to"""
 SLEEP_S, READ_S = 1.0, 1.0
 """after each row; to read CONFIG_DB"""
 
@@ -58,7 +61,7 @@ class Gcu:
         passes: Callable[[float], None],
         clients: dict[int, str],
     ) -> None:
-        self._read, self._write, self._passes, self._clients = read, write, passes, clients
+        self._read, self._write, self.passes, self._clients = read, write, passes, clients
         self.taken_down: set[str] = set()
 
     def checkpoint(self) -> Rows:
@@ -84,7 +87,7 @@ class Gcu:
 
     def _apply(self, patch: Mapping[tuple[str, str], Row | None], sorting_s: float = 0.0) -> None:
         target = self.checkpoint()
-        self._passes(READ_S + sorting_s)
+        self.passes(READ_S + sorting_s)
         for (table, key), row in patch.items():
             target = applied(target, [Delete(table, key)])
             if row is not None:
@@ -100,9 +103,13 @@ class Gcu:
         self.taken_down |= down
         down_moves = [(("PORT", port), {**ports[port], "admin_status": "down"}) for port in sorted(down)]
         up_moves = [(("PORT", port), ports[port]) for port in sorted(down)]
+        for table, key in (name for name, row in moves if row is None and name[0] in MAPS):
+            for field in self._read()[table][key]:
+                self._write(Drop(table, key, (field,)))
+                self.passes(SLEEP_S)
         for (table, key), row in (*down_moves, *moves, *up_moves):
             self._set_entry(table, key, row)
-            self._passes(SLEEP_S)
+            self.passes(SLEEP_S)
         self._compare(target)
 
     def rollback(self, checkpoint: Rows) -> None:
@@ -117,7 +124,7 @@ class Gcu:
         self._compare(checkpoint)
 
     def _compare(self, target: Rows) -> None:
-        self._passes(READ_S)
+        self.passes(READ_S)
         found = self._read()
         for table in sorted({*target, *found} - {*IGNORED}):
             if target.get(table, {}) != found.get(table, {}):

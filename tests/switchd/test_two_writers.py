@@ -1,5 +1,6 @@
 """SONiC's patcher and this daemon write one CONFIG_DB: no patch fails of us, and no half intent is taken."""
 
+import json
 import random
 from typing import Any
 
@@ -9,7 +10,7 @@ from qclimb.intent import QueueClass, SwitchIntent
 
 from switchd import asic, quiet
 from switchd.apply import Switch
-from switchd.patch import json_patch, with_what_follows
+from switchd.patch import intent_alone, intent_of_file, json_patch, with_what_follows
 from switchd.patchers import OURS, PATCH_S, patchers
 from switchd.previous import is_own
 from switchd.rows import Delete, Merge, Put, Row, Rows, applied
@@ -256,6 +257,33 @@ def test_a_rollback_finds_its_checkpoint_and_the_intent_of_then(monkeypatch: pyt
     box.gcu.rollback(empty)
     box.settled(None)
     assert not box.has_ours
+
+
+@pytest.mark.parametrize("by", ["its intent", "rollback"])
+def test_back_to_a_checkpoint_by_its_intent_alone_moves_nobody_elses_packets(
+    by: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SONiC's own way back does: it empties our maps while ports still refer to them."""
+    box, tc_of_48 = Box(monkeypatch), set[int | None]()
+    for wanted in (intent(1, 7, 5), intent(2, 7, 5, 2)):
+        box.gcu.apply(patch(wanted, box.world.rows))
+        box.settled(wanted.generation)
+        if wanted.generation == 1:
+            then = box.gcu.checkpoint()
+    passes = box.gcu.passes
+
+    def watched(seconds: float) -> None:
+        passes(seconds)
+        tc_of_48.add(box.world.in_asic(PORTS[0])["dscp_to_tc"].get("48"))
+
+    box.gcu.passes = watched
+    if by == "rollback":
+        box.gcu.rollback(then)
+    else:
+        box.gcu.apply(intent_alone(intent_of_file(json.dumps(then), "one.cp.json"), box.world.rows))
+    watched(2 * QUIET_S)
+    box.settled(1)
+    assert tc_of_48 == ({6, None} if by == "rollback" else {6})
 
 
 def test_a_rollback_to_a_checkpoint_of_another_shape_is_refused_by_yang_and_changes_nothing(
