@@ -31,6 +31,8 @@ logging.getLogger("libyang").setLevel(logging.CRITICAL + 1)
 _LOCATION = re.compile(r':? *(?:, )?[SsDd](chema|ata) location "(.*?)"(?=,|\.)(?:, line number \d+)?\.?')
 _PATH = re.compile(r":? *(?:, )?[SsDd](chema|ata) path: (\S+)(?: \(line \d+\))?")
 """libyang 2 says it by the former, libyang 3, which SONiC has, by the latter"""
+_MESSAGE_MOST = 8000
+"""characters of libyang's message that are looked at: it tells a value whole, and these patterns hold up all threads"""
 _one_at_a_time = Lock()  # a context keeps its last error, so threads must not mix theirs
 
 
@@ -175,6 +177,8 @@ def _fields(parent: Any, row: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 def _sentence(message: str) -> str:
     """libyang's message as one sentence that begins with the data path, or the schema's where data is missing."""
     message = message.removeprefix("failed to parse data tree: ").strip()
+    if len(message) > _MESSAGE_MOST:
+        message = f"{message[: _MESSAGE_MOST // 2]}...{message[-_MESSAGE_MOST // 2 :]}"
     found = dict(_LOCATION.findall(message)) | dict(_PATH.findall(message))
     said = _PATH.sub("", _LOCATION.sub("", message)).strip(" :.")
     place = found.get("ata") or found.get("chema")

@@ -14,6 +14,8 @@ MAX_PATHS = 1024
 """of one Get or Subscribe: each may be answered with the whole tree"""
 MAX_OPERATIONS = 4096
 """deletes, replaces and updates of one Set"""
+MAX_SET_BYTES = 1 << 20
+"""of a SetRequest: the largest intent that there can be takes a tenth. gRPC itself takes 4 MiB"""
 MAX_ANSWER_BYTES = 16 << 20
 """of one Get; clients refuse more than 4 MiB unless told otherwise"""
 
@@ -116,3 +118,10 @@ def check_count(things: Any, most: int, what: str) -> None:
     """Raises RpcError INVALID_ARGUMENT where a request names more than `most` of something."""
     if len(things) > most:
         raise invalid(f"{len(things)} {what} in one request, expected at most {most}")
+
+
+def check_size(message: bytes) -> None:
+    """Raises RpcError RESOURCE_EXHAUSTED where a SetRequest is larger than any intent."""
+    if len(message) > MAX_SET_BYTES:
+        text = f"the SetRequest has {len(message)} bytes, expected at most {MAX_SET_BYTES}"
+        raise RpcError(RESOURCE_EXHAUSTED, text)

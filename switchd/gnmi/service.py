@@ -24,7 +24,7 @@ from switchd.gnmi import get, set, subscribe
 from switchd.gnmi.access import Client, client_of, known
 from switchd.gnmi.errors import RpcError, invalid
 from switchd.gnmi.extensions import check_fields, extensions_of
-from switchd.gnmi.limits import Call
+from switchd.gnmi.limits import Call, check_size
 from switchd.gnmi.model import Model
 from switchd.gnmi.moment import Moment
 from switchd.gnmi.path_state import rules_in
@@ -81,6 +81,7 @@ class Service:
 
     def wanted(self, message: bytes) -> Wanted:
         """What a Set asks for, if it may be asked for at all."""
+        check_size(message)
         return set.checked(parsed(pb.SetRequest, message))
 
     def set(self, client: Client, wanted: Wanted, call: Call, peer: str) -> bytes:
