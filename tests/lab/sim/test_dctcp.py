@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lab.sim import Experiment, FlowList, Tcp, Topology, Workload, run
+from lab.sim import Experiment, FlowList, Tcp, Topology, Workload
 from lab.sim.runner import flows_of
 from lab.sim.tcp import PIAS_2015_WEB_SEARCH
 
@@ -48,14 +48,18 @@ def listed(table: str, load: float, count: int, seed: int) -> FlowList:
     return FlowList(flows["start_ps"], size, flows["source"].astype(np.int64), flows["target"].astype(np.int64))
 
 
-def fcts(scheme: Tcp, flows: FlowList) -> tuple[float, ...]:
-    every, small, medium, large = run(Experiment(FABRIC, scheme, flows, routing="spray")).summary()
-    of_small = small["acked_mean_us"], small["acked_p99_us"]
-    return every["acked_mean_us"], *of_small, medium["acked_mean_us"], large["acked_mean_us"]
+@pytest.fixture
+def fcts(summary_of):
+    def of(scheme: Tcp, flows: FlowList) -> tuple[float, ...]:
+        every, small, medium, large = summary_of(Experiment(FABRIC, scheme, flows, routing="spray"))
+        of_small = small["acked_mean_us"], small["acked_p99_us"]
+        return every["acked_mean_us"], *of_small, medium["acked_mean_us"], large["acked_mean_us"]
+
+    return of
 
 
 @pytest.mark.parametrize("case", NS2, ids=lambda case: f"{case[0]}-{case[1]}-{case[2]}")
-def test_fcts_are_those_of_ns2(case):
+def test_fcts_are_those_of_ns2(fcts, case):
     name, *drawn = case
     found = fcts({"pias": PIAS, "dctcp": DCTCP}[name], listed(*drawn))
     for mine, theirs, tolerance in zip(found, NS2[case], WITHIN, strict=True):
@@ -63,7 +67,7 @@ def test_fcts_are_those_of_ns2(case):
             assert mine == pytest.approx(theirs, rel=tolerance)
 
 
-def test_an_alpha_that_begins_at_1_is_not_ns2s():
+def test_an_alpha_that_begins_at_1_is_not_ns2s(fcts):
     case = ("dctcp", "websearch_bytes", 0.6, 2_000, 1)
     found = fcts(replace(DCTCP, dctcp_alpha=1.0), listed(*case[1:]))
     assert found[1] < 0.9 * NS2[case][1] and found[2] < 0.85 * NS2[case][2] and found[3] > 1.05 * NS2[case][3]

@@ -75,4 +75,5 @@ def test_an_event_costs_hardly_more_where_sixteen_times_as_much_waits(scheme):
         return counters.cpu_seconds / counters.events
 
     # Searched, it would be ten times as much and more. Others' work spoils the caches: the best of a few.
-    assert min(per_event(16_000) for _ in range(3)) < 5 * min(per_event(1_000) for _ in range(3))
+    few = min(per_event(1_000) for _ in range(3))
+    assert any(per_event(16_000) < 5 * few for _ in range(3))

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from lab.sim import Experiment, FlowList, Pfabric, Workload, run
+from lab.sim import Experiment, FlowList, Pfabric, Workload
 from lab.sim.runner import flows_of
 
 PACKET = 1460
@@ -117,9 +117,9 @@ WITHIN = (0.015, 0.05, 0.15, 0.02, 0.02)
 
 
 @pytest.mark.parametrize("name", LISTS)
-def test_fcts_on_lists_made_here_are_those_of_yaps(name: str) -> None:
+def test_fcts_on_lists_made_here_are_those_of_yaps(summary_of: Callable[[Experiment], list], name: str) -> None:
     make, routing, expected = LISTS[name]
-    every, small, medium, large = run(Experiment(scheme=Pfabric(), workload=make(), routing=routing)).summary()
+    every, small, medium, large = summary_of(Experiment(scheme=Pfabric(), workload=make(), routing=routing))
     got = [every["acked_mean_us"], small["acked_mean_us"], small["acked_p99_us"]]
     got += [medium["acked_mean_us"], large["acked_mean_us"]]
     for mine, theirs, tolerance in zip(got, expected, WITHIN, strict=True):

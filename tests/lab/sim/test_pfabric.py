@@ -20,13 +20,13 @@ WITHIN = (0.015, 0.05, 0.15, 0.02, 0.02)
 
 
 @pytest.mark.parametrize(("name", "routing"), YAPS)
-def test_fcts_on_the_fixed_lists_are_those_of_yaps(name, routing):
+def test_fcts_on_the_fixed_lists_are_those_of_yaps(summary_of, name, routing):
     path = LISTS / f"{name}_load0.6_10000flows_10g.txt.gz"
     if not path.exists():
         pytest.skip(f"the flow list {path.name} is not here")
     flows = read_flow_list(path)
-    found = run(Experiment(scheme=Pfabric(), workload=flows, flows=10_000, routing=routing))
-    every, small, medium, large = found.summary()
+    found = Experiment(scheme=Pfabric(), workload=flows, flows=10_000, routing=routing)
+    every, small, medium, large = summary_of(found)
     got = (
         every["acked_mean_us"],
         small["acked_mean_us"],
