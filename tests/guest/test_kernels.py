@@ -55,6 +55,7 @@ LIFE = (
     "test_a_classifier_at_clsact_goes_on_beside_it[all-True]",
     "test_a_container_is_reached_in_its_own_namespace[False]",
 )
+END = tuple(f"test_the_last_acks_go_first_though_no_socket_is_left[{to}]" for to in ("198.19.250.2", "fd00:250::2"))
 DCTCP = ("test_with_marks_the_queue_stays_near_the_mark_and_without_it_fills",)
 FABRIC = (
     "test_every_host_reaches_every_other",
@@ -69,6 +70,7 @@ TESTS = {
         ("tagger/test_kernel_climbs.py", CLIMBS),
         ("tagger/test_kernel_lengths.py", LENGTHS),
         ("tagger/test_kernel_life.py", LIFE),
+        ("tagger/test_kernel_end.py", END),
     ),
     "lab": (("lab/fabric/test_fabric.py", FABRIC), ("lab/fabric/test_dctcp.py", DCTCP)),
 }
