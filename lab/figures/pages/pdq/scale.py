@@ -139,10 +139,8 @@ SAID = (
     "flows of a round begin at one moment; the number of `flows a point` is that of rounds of 16 servers, and "
     "with more "
     "servers there are fewer rounds. Packet level up to 160 servers.",
-    "Flow level (engine/schemes/flowlevel.h): rates are at once what the algorithms converge to; headers' bytes "
-    "and round "
-    "trips are counted, queues, probes and what a handover costs are not. The paper's finds its rates by steps "
-    "of 1 ms.",
+    "Flow level (engine/schemes/flowlevel.h): rates are at once what the algorithms converge to; headers, ACKs "
+    "and round trips are counted, queues and questions are not. The paper's finds its rates by steps of 1 ms.",
 )
 FREE_SAID = f"{PER_SERVER} flows a server, 2 to 198 KB (the paper does not say which of its two means it took)."
 

@@ -35,7 +35,7 @@ class D3Rule
 	};
 
 	D3Rule(uint32_t, Time ps_per_byte, const Settings &settings)
-	    : settings_(settings), link_(ps_per_byte, settings.rtt), capacity_(link_.full())
+	    : settings_(settings), link_(ps_per_byte, settings.rtt, BY_LEAST_RTT), capacity_(link_.full())
 	{
 	}
 

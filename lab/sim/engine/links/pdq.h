@@ -63,7 +63,7 @@ class alignas(64) PdqRule
 	};
 
 	PdqRule(uint32_t id, Time ps_per_byte, const Settings &settings)
-	    : settings_(settings), id_(id), link_(ps_per_byte, settings.rtt)
+	    : settings_(settings), id_(id), link_(ps_per_byte, settings.rtt, BY_LEAST_RTT)
 	{
 	}
 

@@ -6,7 +6,9 @@
  * a second, times ps; 0 is "send nothing". Knows no packet's content and no queue but its length.
  *
  * The capacity that a rule may hand out is what drains the queue: every second round trip
- * C = max(0, rate - queue / (2 RTT)), the RTT being the average of those that headers carry (PDQ, section 3.3.3).
+ * C = max(0, rate - queue / (2 RTT)), the RTT being the average of those that headers carry (PDQ, section 3.3.3), with the
+ * link's own queue: where headers carry the least round trip, the queue's time is added. An order to send less comes
+ * behind that queue; reckoned without it, a link cuts again before it can see its first cut.
  */
 #ifndef QCLIMB_SIM_LINKS_RATED_H
 #define QCLIMB_SIM_LINKS_RATED_H
@@ -58,7 +60,10 @@ static_assert(sizeof(RatedPacket) == 128, "two lines");
 class LinkRate
 {
       public:
-	LinkRate(Time ps_per_byte, Time rtt) : full_(uint64_t(SECOND / ps_per_byte)), capacity_(full_), rtt_(rtt)
+	/* `by_least`: headers carry the least round trip, without queues. */
+	LinkRate(Time ps_per_byte, Time rtt, bool by_least)
+	    : full_(uint64_t(SECOND / ps_per_byte)), capacity_(full_), rtt_(rtt),
+	      ps_per_byte_(by_least ? ps_per_byte : 0)
 	{
 	}
 
@@ -79,9 +84,10 @@ class LinkRate
 		rtt_ += (std::min(packet.rtt, SECOND) - rtt_) / 8;
 		if (now < next_)
 			return false;
-		const uint64_t drain = queued * uint64_t(SECOND / (2 * rtt_));
+		const Time round_trip = rtt_ + Time(queued) * ps_per_byte_;
+		const uint64_t drain = queued * uint64_t(SECOND / (2 * round_trip));
 		capacity_ = full_ > drain ? full_ - drain : 0;
-		next_ = now + 2 * rtt_;
+		next_ = now + 2 * round_trip;
 		return true;
 	}
 
@@ -105,6 +111,7 @@ class LinkRate
       private:
 	uint64_t full_, capacity_, flows_ = 0;
 	Time rtt_, next_ = 0;
+	Time ps_per_byte_; /* of what is queued, where that is not in round trips yet */
 };
 
 /* A `Rule` a link: out(packet, flow, now, queued) and back(packet), the flow being what links know of it. */

@@ -25,7 +25,7 @@ class RcpRule
 		}
 	};
 
-	RcpRule(uint32_t, Time ps_per_byte, const Settings &settings) : link_(ps_per_byte, settings.rtt)
+	RcpRule(uint32_t, Time ps_per_byte, const Settings &settings) : link_(ps_per_byte, settings.rtt, BY_LEAST_RTT)
 	{
 	}
 

@@ -7,8 +7,12 @@
  *   rcp  each link's flows have equal shares; a flow has its least one
  *   d3   in order of arrival each flow gets what its deadline needs, as far as that is there, and its share of what no
  *        deadline needs (links/d3.h)
- * Kept of packets: headers' bytes, the round trip of headers before the first data, the way of the last packet; a rate
- * below a packet a round trip is none. Left out: queues, losses, probes, what it costs to hand over a link.
+ * Kept of packets, each from the protocol's own numbers:
+ *   bytes of headers; the way of the last packet; a rate below a packet a round trip is none
+ *   a round trip of headers before the first data. Under PDQ one more after each wait, for a paused flow asks: but not
+ *     where another flow ended, for early start asks K round trips ahead, which is a question and its answer
+ *   an ACK a packet on the links back
+ * Left out: questions of paused flows, queues, losses, what a sender does before all links of its path have had their say.
  */
 #ifndef QCLIMB_SIM_SCHEMES_FLOWLEVEL_H
 #define QCLIMB_SIM_SCHEMES_FLOWLEVEL_H
@@ -36,6 +40,7 @@ class FlowLevel
 		for (const Link &link : topology_.links)
 			full_.push_back(1 / double(link.ps_per_byte));
 		count_.resize(full_.size());
+		ended_.resize(full_.size(), -FOREVER);
 		config.refuse_unknown();
 	}
 
@@ -54,12 +59,13 @@ class FlowLevel
 				begin();
 				has_next = reader_.read(&next_);
 			}
-			while (!waiting_.empty() && waiting_.top().first <= now_) {
+			bool is_changed = has_aging_ || rule_ == Rule::D3 || criticality_.goes_by_sent();
+			for (; !waiting_.empty() && waiting_.top().first <= now_; waiting_.pop()) {
 				enter(waiting_.top().second);
-				waiting_.pop();
+				is_changed = true;
 			}
-			retire();
-			grant();
+			if (retire() || is_changed)
+				grant();
 		}
 		const uint64_t left = active_.size() + waiting_.size();
 		for (const Flow *flow : active_)
@@ -76,9 +82,11 @@ class FlowLevel
 	static constexpr double ENOUGH = 0.125; /* links/pdq.h */
 
 	struct Flow : FlowBase {
-		std::vector<uint32_t> path;
+		std::vector<uint32_t> path, back; /* links of data, of ACKs */
 		double left = 0, gone = 0; /* bytes on the wire */
-		double rate = 0; /* bytes a ps */
+		double rate = 0; /* bytes a ps, from `begins` on */
+		double begins = 0;
+		bool waits = false; /* it was told to send nothing */
 		double round_trip = 0, tail = 0; /* of headers; of the last packet beyond its first link */
 		double paused = 0, key = 0;
 	};
@@ -96,9 +104,9 @@ class FlowLevel
 		Packet packet(flow);
 
 		fill(*flow, next_, begun_++, payload_);
-		flow->path = { topology_.route(packet) };
-		for (packet.hop = 1; packet.hop < packet.hops; packet.hop++)
-			flow->path.push_back(topology_.next_port(packet));
+		flow->path = links_of(packet);
+		packet.to_sender = true;
+		flow->back = links_of(packet);
 		flow->left = double(flow->size_bytes) + double(flow->packets) * header_;
 		for (const uint32_t link : flow->path) {
 			const double delay = double(topology_.links[link].delay), slow = 1 / full_[link];
@@ -106,6 +114,20 @@ class FlowLevel
 			flow->tail += delay + (link == flow->path[0] ? 0 : (flow->last_bytes + header_) * slow);
 		}
 		waiting_.push({ double(flow->start) + flow->round_trip, flow });
+	}
+
+	std::vector<uint32_t> links_of(Packet &packet)
+	{
+		packet.hop = 0;
+		std::vector<uint32_t> found = { topology_.route(packet) };
+		for (packet.hop = 1; packet.hop < packet.hops; packet.hop++)
+			found.push_back(topology_.next_port(packet));
+		return found;
+	}
+
+	double speed(const Flow &flow) const
+	{
+		return now_ < flow.begins ? 0 : flow.rate;
 	}
 
 	void enter(Flow *flow)
@@ -118,7 +140,7 @@ class FlowLevel
 	void advance(double to)
 	{
 		for (Flow *flow : active_) {
-			const double bytes = flow->rate * (to - now_);
+			const double bytes = speed(*flow) * (to - now_);
 			flow->left -= bytes;
 			flow->gone += bytes;
 			flow->paused += flow->rate > 0 ? 0 : to - now_;
@@ -133,10 +155,13 @@ class FlowLevel
 		double at = active_.empty() ? FOREVER : step;
 
 		for (const Flow *flow : active_) {
-			if (flow->rate > 0)
-				at = std::min(at, now_ + std::max(0.0, flow->left / flow->rate));
-			if (flow->rate > 0 && criticality_.goes_by_sent())
-				at = std::min(at, now_ + (sent_step(*flow) + STEP_BYTES - flow->gone) / flow->rate + 1);
+			const double speed_now = speed(*flow);
+			if (now_ < flow->begins)
+				at = std::min(at, flow->begins);
+			if (speed_now > 0)
+				at = std::min(at, now_ + std::max(0.0, flow->left / speed_now));
+			if (speed_now > 0 && criticality_.goes_by_sent())
+				at = std::min(at, now_ + (sent_step(*flow) + STEP_BYTES - flow->gone) / speed_now + 1);
 			if (terminates_ && flow->due != NEVER)
 				at = std::min(at, std::max(now_ + 1, hopeless_at(*flow)));
 		}
@@ -153,7 +178,7 @@ class FlowLevel
 	double hopeless_at(const Flow &flow) const
 	{
 		const double spare = double(flow.due) - now_ - flow.left * ps_per_byte_;
-		const double lost = 1 - flow.rate * ps_per_byte_; /* of spare time, a unit of time */
+		const double lost = 1 - speed(flow) * ps_per_byte_; /* of spare time, a unit of time */
 
 		return lost > 1e-9 ? now_ + spare / lost : FOREVER;
 	}
@@ -167,8 +192,10 @@ class FlowLevel
 		       (rule_ == Rule::PDQ && flow.rate <= 0 && now_ + flow.round_trip > due);
 	}
 
-	void retire()
+	/* Returns whether any flow was over. */
+	bool retire()
 	{
+		const size_t before = active_.size();
 		size_t kept = 0;
 
 		for (Flow *flow : active_) {
@@ -181,12 +208,15 @@ class FlowLevel
 				flow->received = Time(now_ + flow->tail);
 				flow->acked = Time(now_ + flow->tail + flow->round_trip / 2);
 			}
-			for (const uint32_t link : flow->path)
+			for (const uint32_t link : flow->path) {
 				count_[link]--;
+				ended_[link] = is_done ? now_ : ended_[link];
+			}
 			writer_.write(*flow);
 			flows_.drop(flow);
 		}
 		active_.resize(kept);
+		return kept < before;
 	}
 
 	void grant()
@@ -194,6 +224,39 @@ class FlowLevel
 		has_deadlines_ = false;
 		for (const Flow *flow : active_)
 			has_deadlines_ = has_deadlines_ || flow->due != NEVER;
+		if (rule_ == Rule::PDQ)
+			sort();
+		capacity_ = full_;
+		allot();
+		leave_room();
+		allot();
+		for (Flow *flow : active_) {
+			if (rule_ == Rule::PDQ && flow->waits && flow->rate > 0)
+				flow->begins = handed_over(*flow);
+			flow->waits = flow->rate <= 0;
+		}
+	}
+
+	/* When a flow that waited begins, its links having room now. */
+	double handed_over(const Flow &flow) const
+	{
+		for (const uint32_t link : flow.path)
+			if (ended_[link] >= now_)
+				return now_;
+		return now_ + flow.round_trip;
+	}
+
+	/* Links keep what ACKs take of them while rates are as they are. */
+	void leave_room()
+	{
+		for (const Flow *flow : active_)
+			for (const uint32_t link : flow->back)
+				capacity_[link] =
+					std::max(0.0, capacity_[link] - flow->rate * header_ / (payload_ + header_));
+	}
+
+	void allot()
+	{
 		switch (rule_) {
 		case Rule::PDQ:
 			return in_order();
@@ -201,7 +264,7 @@ class FlowLevel
 			for (Flow *flow : active_) {
 				flow->rate = 1 / ps_per_byte_;
 				for (const uint32_t link : flow->path)
-					flow->rate = std::min(flow->rate, full_[link] / count_[link]);
+					flow->rate = std::min(flow->rate, capacity_[link] / count_[link]);
 			}
 			return;
 		case Rule::D3:
@@ -209,7 +272,8 @@ class FlowLevel
 		}
 	}
 
-	void in_order()
+	/* The most critical flow first. */
+	void sort()
 	{
 		for (Flow *flow : active_)
 			flow->key =
@@ -228,7 +292,11 @@ class FlowLevel
 				active_[at] = active_[at - 1];
 			active_[at] = flow;
 		}
-		free_ = full_;
+	}
+
+	void in_order()
+	{
+		free_ = capacity_;
 		for (Flow *flow : active_) {
 			double rate = 1 / ps_per_byte_;
 			for (const uint32_t link : flow->path)
@@ -256,12 +324,12 @@ class FlowLevel
 			for (const uint32_t link : flow->path)
 				demand[link] += wanted.back();
 		}
-		free_ = full_;
+		free_ = capacity_;
 		for (size_t i = 0; i < active_.size(); i++) {
 			Flow *flow = active_[i];
 			flow->rate = 1 / ps_per_byte_;
 			for (const uint32_t link : flow->path) {
-				const double share = std::max(0.0, full_[link] - demand[link]) / count_[link];
+				const double share = std::max(0.0, capacity_[link] - demand[link]) / count_[link];
 				const double given = std::min(free_[link], wanted[i] + share);
 				free_[link] -= given;
 				flow->rate = std::min(flow->rate, given);
@@ -283,8 +351,9 @@ class FlowLevel
 	std::priority_queue<Starting, std::vector<Starting>, Later>
 		waiting_; /* for their first round trip to be over */
 	std::vector<Flow *> active_;
-	std::vector<double> full_, free_; /* bytes a ps, by link */
+	std::vector<double> full_, capacity_, free_; /* bytes a ps, by link: all, for data, not yet given */
 	std::vector<uint32_t> count_;
+	std::vector<double> ended_; /* by link: when a flow last sent its last */
 	uint64_t begun_ = 0, events_ = 0;
 	double now_ = 0;
 	bool has_deadlines_ = false;
