@@ -250,12 +250,16 @@ PAGE_E = Page(
     tell_e,
 )
 AGES = (0.0, 1.0, 2.0, 4.0, 6.0, 8.0, 10.0)
-AGED_SERVERS, AGED_MEAN = 250, 1_000_000
+AGED_SERVERS, AGED_MEAN, AGED_LOAD = 250, 1_000_000, 0.5
 
 
 def aged(value: float, name: str, seed: int, scale: Scale) -> Experiment:
     """A point of 12."""
-    found = flows(AGED_SERVERS, PER_SERVER * AGED_SERVERS, seed, 1, mean=AGED_MEAN)
+    count = PER_SERVER * AGED_SERVERS
+    found = flows(AGED_SERVERS, count, seed, 1, mean=AGED_MEAN)
+    gap_ps = AGED_MEAN * 8e3 / (AGED_LOAD * AGED_SERVERS)
+    starts = np.random.default_rng((seed, count)).exponential(gap_ps, count).cumsum().astype(np.int64)
+    found = replace(found, start_ps=starts)
     scheme = NAMED["flow-rcp"] if name.startswith("RCP") else FlowLevel(aging=value)
     return over(fat_tree(AGED_SERVERS), LEVEL[0], found, scheme)
 
@@ -310,7 +314,8 @@ PAGE_12 = Page(
     "PDQ Fig. 12: flows that age",
     (
         "Fat-tree of k = 10 (250 servers; none has the paper's 256), flow level, random permutations; "
-        f"{PER_SERVER} flows a server, 2 KB to 2 MB, all at once.",
+        f"{PER_SERVER} flows a server, 2 KB to 2 MB, a Poisson process at load {AGED_LOAD} of servers' links "
+        "(the paper states neither flows nor arrivals).",
         "Aging: a flow's expected transmission time is divided by 2^(rate t), t being how long it has been "
         "paused in units "
         'of 100 ms (engine/schemes/criticality.h); the paper\'s text says "gradually increase" and no more.',
@@ -319,4 +324,11 @@ PAGE_12 = Page(
     scales_of({"quick": 1, "medium": 1, "full": 1}, {"quick": 2, "medium": 5, "full": 10}),
     FIGURE_12.runs,
     tell_12,
+    notes=(
+        "Flows must go on arriving: then new short ones keep a long one waiting, which is what aging ends. Where all "
+        "begin at once the worst of them ends when its link has carried all it has to, in whatever order: 0.98 "
+        "[0.96, 1.01] of the worst FCT without aging.",
+        "The paper's 48 % off the worst is there at rate 4, for a mean 5 % higher (the paper: 1.7 %); at rate 2 it is "
+        "35 %, for 2 %.",
+    ),
 )
