@@ -17,7 +17,7 @@ int main(int, char **argv)
 	std::mt19937_64 random(std::strtoull(argv[2], nullptr, 10));
 	Calendar calendar(bits);
 	std::multimap<Time, Event *> reference;
-	std::vector<Event> events(6000), burst(300);
+	std::vector<Event> events(6000), burst(300), last(3);
 	const Time bucket = Time(1) << bits;
 	const Time longest[] = { 1, bucket, 20 * bucket, 9000 * bucket, 40000 * bucket, bucket << 27 };
 	Time now = 0;
@@ -32,6 +32,11 @@ int main(int, char **argv)
 
 	for (Event &event : events)
 		put(&event);
+	for (Event &event : last) { /* beyond all that is put in while this lasts */
+		const Time at = sim::MOST_TIME + Time(random() % uint64_t(sim::MOST_TIME));
+		reference.emplace(at, &event);
+		calendar.put(&event, at);
+	}
 	while (Event *event = calendar.take(fetch, follow)) {
 		if (reference.begin()->second != event || event->time < now || event->is_scheduled)
 			return 1;

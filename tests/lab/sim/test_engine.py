@@ -139,3 +139,12 @@ def test_a_list_that_goes_back_in_time_is_refused_by_the_engine_too():
     flows["size_bytes"], flows["target"], flows["start_ps"] = 1, 1, [5, 4]
     with pytest.raises(SimulationError, match="flow 1: start_ps is 4, expected at least the start ahead"):
         list(Process(Experiment(SMALL, flows=2).settings(), [flows]))
+
+
+@pytest.mark.parametrize("topology", [Topology(), star(12, 10**9, 25_100)])
+def test_a_flow_that_starts_late_takes_what_it_takes_at_once(topology):
+    late, now = (
+        run(Experiment(topology, Pfabric(), FlowList(*(np.array([x]) for x in (start, 100_000, 1, 0)))), checked=True)
+        for start in (2**61, 0)
+    )
+    assert late.fct_us[0] == now.fct_us[0]

@@ -73,3 +73,12 @@ def test_a_wrong_forecast_puts_a_flow_in_the_wrong_place():
     wrong = run(Experiment(star(3), Pfabric(sizes_are_forecasts=True), told, flows=2))
     assert true.received_ps[0] < true.received_ps[1]
     assert wrong.received_ps[1] < wrong.received_ps[0]
+
+
+def test_a_flow_whose_acks_are_lost_ends():
+    """All of its window has arrived, and the sender does not know: without data to send it asks."""
+    count, size = 300, 100_000
+    flows = FlowList(np.arange(count) * 10**9, np.full(count, size), np.ones(count, int), np.zeros(count, int))
+    for losses in (((12, 0.02), (0, 0.02)), ((12, 0.2), (0, 0.2))):
+        found = run(Experiment(star(12, 10**9, 25_100), Pfabric(timeout_us=900.0), flows, losses=losses), checked=True)
+        assert (found.acked_ps >= found.received_ps).all() and (found.received_ps > 0).all()

@@ -101,7 +101,7 @@ struct Buckets {
 		end_shift = at + bits;
 		mask_ = (1u << bits) - 1;
 		row_.assign(size_t(1) << bits, 0);
-		used_.assign((size_t(1) << bits) / 64, 0);
+		used_.assign((row_.size() + 63) / 64, 0);
 		used_words_.assign((used_.size() + 63) / 64, 0);
 	}
 

@@ -2,8 +2,8 @@
  * The event queue: what happens next, in order of time; events of one time in the order in which they were put in.
  *
  * A radix calendar (a hierarchical timing wheel that never rounds). An event stands in the first level whose window
- * holds both now and its time: 2^14 buckets of 2^width ps, then thrice 2^12 buckets, each as wide as the whole level
- * before. Opening a bucket sorts it (a bucket of the first level holds some ten events if the width is right) or deals
+ * holds both now and its time: 2^14 buckets of 2^width ps, then 2^12 buckets a level, each as wide as the whole level
+ * before, until all 63 bits of a time have a place. Opening a bucket sorts it (a bucket of the first level holds some ten events if the width is right) or deals
  * it out to the level before. All cost is per event, none per empty bucket: bitmaps say where the next one is.
  *
  * Fetching ahead. A large fabric's packets, ports and flows are in no near cache, and an access to memory takes as long
@@ -35,8 +35,9 @@ class Calendar
 		int shift = width_bits;
 
 		for (int level = 0; level < LEVELS; level++) {
-			level_[level].open(shift, level ? 12 : 14);
-			shift += level ? 12 : 14;
+			const int bits = std::min(level ? 12 : 14, TIME_BITS - shift);
+			level_[level].open(shift, bits);
+			shift += bits;
 		}
 	}
 	Calendar(const Calendar &) = delete;
@@ -80,7 +81,7 @@ class Calendar
 	}
 
       private:
-	static constexpr int LEVELS = 4;
+	static constexpr int LEVELS = 5, TIME_BITS = 63;
 	static constexpr uint32_t NONE = Buckets::NONE;
 	static constexpr uint32_t FEW = 128, LANES = 8; /* so many are sorted by counting, so many of them at once */
 	static constexpr size_t MANY = 1024; /* events; what belongs to fewer is near anyway */

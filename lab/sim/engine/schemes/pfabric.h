@@ -126,7 +126,10 @@ template <class Ports> class PfabricOver
 		} else {
 			flow.window = 1;
 			flow.next = flow.known.first();
+			const uint32_t sent = flow.sent;
 			send_window(flow);
+			if (flow.sent == sent) /* all of the window has arrived, but ACKs were lost */
+				probe(flow);
 		}
 		network_.set_timer(&flow, network_.now + timeout_ps_);
 	}
