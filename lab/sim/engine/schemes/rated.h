@@ -4,8 +4,8 @@
  *
  * Sender. A packet without data goes first (SYN). Data leaves at the granted rate, evenly. Who has no rate asks again by
  * a packet without data: when the last was answered and the least round trip is over (unanswered: two average ones), or
- * after `probe_gap`, if links say longer; with a rate too, after SLOW of them. Each packet's header has the sender's variables and its full rate, that of its own link. The round trip is
- * averaged (1/8). A packet without data (TERM) tells links of the end. A packet that has not been acknowledged `timeout_ps`
+ * after `probe_gap`, if links say longer; with a rate too, after SLOW of them. Each packet's header has the sender's
+ * variables and its full rate, that of its own link. The round trip is averaged (1/8). A packet without data (TERM) tells links of the end. A packet that has not been acknowledged `timeout_ps`
  * after it left, three average round trips at least, goes again, before new ones ("timer for in-flight packets").
  * Early termination (`terminates`; D3's quenching). A flow that is past its deadline, or would be at full rate, ends; under
  * PDQ also one that is paused within a round trip of it.
@@ -22,9 +22,11 @@
  * Choices: PDQ's headers tell the least round trip that was measured, and not the average: with the average a queue
  * lengthens what early start and the rate controller go by, and so feeds itself (2 MB of queue where a core is short).
  * A paused flow has one question on its way: several filled links where a round trip is short, and were answered by what
- * had been. "Left" is what has not been sent, for it is this that early start waits for; a part's is its share among those that
- * send, while all parts are as critical as the whole flow's rest. D3 wants the rest to be there a round trip before its
- * deadline. A flow of several parts is hopeless if it would be late at full rate on all of them.
+ * had been. "Left" is what has not been sent, for it is this that early start waits for; a part's is its share among those
+ * that send, while all parts are as critical as the whole flow's rest, a paused one a round trip less: where it shares a link
+ * with one that sends, the newer word of the two would always be the more critical one, and both would be accepted. D3
+ * wants the rest to be there a round trip before its deadline. A flow of several parts is hopeless if it
+ * would be late at full rate on all of them.
  */
 #ifndef QCLIMB_SIM_SCHEMES_RATED_H
 #define QCLIMB_SIM_SCHEMES_RATED_H
@@ -332,7 +334,8 @@ template <class Rule, uint32_t PARTS = 1> class Rated
 		packet->rtt = Rule::BY_LEAST_RTT && part.least_rtt != NEVER ? part.least_rtt : part.rtt;
 		packet->sent = part.sent_at = network_.now;
 		if (!Rule::ASKS) {
-			packet->key = criticality_.number(flow.index, rest, sent, paused(flow));
+			const Time behind = PARTS > 1 && !part.rate ? part.rtt : 0; /* those of its parts that send */
+			packet->key = criticality_.number(flow.index, rest + behind, sent, paused(flow));
 		} else if (part.asked_at < 0 || network_.now >= part.asked_at + part.rtt) {
 			packet->asks = true;
 			packet->wanted = wanted(flow, part);
