@@ -10,7 +10,8 @@
  * Kept of packets, each from the protocol's own numbers:
  *   bytes of headers; the way of the last packet; a rate below a packet a round trip is none
  *   a round trip of headers before the first data. Under PDQ one more after each wait, for a paused flow asks: but not
- *     where another flow ended, for early start asks K round trips ahead, which is a question and its answer
+ *     where another flow ended, for early start asks K round trips ahead, which is a question and its answer; nor where
+ *     it has overtaken another (goes by what was sent, or ages), which sends until then
  *   an ACK a packet on the links back
  * Left out: questions of paused flows, queues, losses, what a sender does before all links of its path have had their say.
  */
@@ -40,7 +41,7 @@ class FlowLevel
 		for (const Link &link : topology_.links)
 			full_.push_back(1 / double(link.ps_per_byte));
 		count_.resize(full_.size());
-		ended_.resize(full_.size(), -FOREVER);
+		left_.resize(full_.size(), -FOREVER);
 		config.refuse_unknown();
 	}
 
@@ -86,7 +87,7 @@ class FlowLevel
 		double left = 0, gone = 0; /* bytes on the wire */
 		double rate = 0; /* bytes a ps, from `begins` on */
 		double begins = 0;
-		bool waits = false; /* it was told to send nothing */
+		bool waits = false, sends = false; /* it was told to send nothing, or something */
 		double round_trip = 0, tail = 0; /* of headers; of the last packet beyond its first link */
 		double paused = 0, key = 0;
 	};
@@ -210,7 +211,7 @@ class FlowLevel
 			}
 			for (const uint32_t link : flow->path) {
 				count_[link]--;
-				ended_[link] = is_done ? now_ : ended_[link];
+				left_[link] = is_done ? now_ : left_[link];
 			}
 			writer_.write(*flow);
 			flows_.drop(flow);
@@ -230,18 +231,29 @@ class FlowLevel
 		allot();
 		leave_room();
 		allot();
-		for (Flow *flow : active_) {
-			if (rule_ == Rule::PDQ && flow->waits && flow->rate > 0)
-				flow->begins = handed_over(*flow);
-			flow->waits = flow->rate <= 0;
+		if (rule_ == Rule::PDQ)
+			hand_over();
+	}
+
+	/* Flows that waited and have room now begin; the least critical first, so that each sees whom it has overtaken. */
+	void hand_over()
+	{
+		for (size_t i = active_.size(); i-- > 0;) {
+			Flow &flow = *active_[i];
+			if (flow.waits && flow.rate > 0)
+				flow.begins = begins(flow);
+			if (flow.sends && flow.rate <= 0)
+				for (const uint32_t link : flow.path)
+					left_[link] = now_;
+			flow.sends = flow.rate > 0;
+			flow.waits = !flow.sends;
 		}
 	}
 
-	/* When a flow that waited begins, its links having room now. */
-	double handed_over(const Flow &flow) const
+	double begins(const Flow &flow) const
 	{
 		for (const uint32_t link : flow.path)
-			if (ended_[link] >= now_)
+			if (left_[link] >= now_)
 				return now_;
 		return now_ + flow.round_trip;
 	}
@@ -353,7 +365,8 @@ class FlowLevel
 	std::vector<Flow *> active_;
 	std::vector<double> full_, capacity_, free_; /* bytes a ps, by link: all, for data, not yet given */
 	std::vector<uint32_t> count_;
-	std::vector<double> ended_; /* by link: when a flow last sent its last */
+	std::vector<double>
+		left_; /* by link: when a flow last sent its last there, or gave way to one that has overtaken it */
 	uint64_t begun_ = 0, events_ = 0;
 	double now_ = 0;
 	bool has_deadlines_ = false;
