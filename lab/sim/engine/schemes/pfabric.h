@@ -47,7 +47,7 @@ template <class Ports> class PfabricOver
 		Window known; /* sender: what has arrived; its first is the cumulative number */
 		Window arrived; /* receiver */
 		uint32_t next = 0, window = 0, slow_start_until = UINT32_MAX, grown = 0, sacked = 0,
-			 timeouts_in_row = 0;
+			 timeouts_in_row = 0, idle = 0; /* of these, those at which there was nothing to send */
 	};
 
 	PfabricOver(const Config &config, Net &network)
@@ -104,7 +104,7 @@ template <class Ports> class PfabricOver
 		if (cumulative <= flow.known.first())
 			return;
 		flow.known.advance_to(cumulative);
-		flow.timeouts_in_row = 0;
+		flow.timeouts_in_row = flow.idle = 0;
 		if (cumulative == flow.packets) {
 			flow.acked = network_.now;
 			network_.finish(&flow);
@@ -128,7 +128,8 @@ template <class Ports> class PfabricOver
 			flow.next = flow.known.first();
 			const uint32_t sent = flow.sent;
 			send_window(flow);
-			if (flow.sent == sent) /* all of the window has arrived, but ACKs were lost */
+			flow.idle = flow.sent == sent ? flow.idle + 1 : 0;
+			if (flow.idle >= LOST) /* all of the window has arrived, but ACKs were lost */
 				probe(flow);
 		}
 		network_.set_timer(&flow, network_.now + timeout_ps_);
@@ -136,6 +137,7 @@ template <class Ports> class PfabricOver
 
       private:
 	static constexpr uint32_t NO_PACKET = UINT32_MAX;
+	static constexpr uint32_t LOST = 8; /* timeouts in a row: no ACK is in queues for as long */
 
 	void grow(Flow &flow)
 	{
