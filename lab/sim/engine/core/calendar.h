@@ -3,8 +3,9 @@
  *
  * A radix calendar (a hierarchical timing wheel that never rounds). An event stands in the first level whose window
  * holds both now and its time: 2^14 buckets of 2^width ps, then 2^12 buckets a level, each as wide as the whole level
- * before, until all 63 bits of a time have a place. Opening a bucket sorts it (a bucket of the first level holds some ten events if the width is right) or deals
- * it out to the level before. All cost is per event, none per empty bucket: bitmaps say where the next one is.
+ * before, until all 63 bits of a time have a place. Opening a bucket sorts it (a bucket of the first level holds some ten
+ * events if the width is right) or deals it out to the level before. All cost is per event, none per empty bucket:
+ * bitmaps say where the next one is.
  *
  * Fetching ahead. A large fabric's packets, ports and flows are in no near cache, and an access to memory takes as long
  * as some three events. Buckets (core/buckets.h) say where their events are without touching them; so while one bucket is

@@ -9,7 +9,7 @@
 #ifndef QCLIMB_SIM_LINKS_D3_H
 #define QCLIMB_SIM_LINKS_D3_H
 
-#include "schemes/rated.h"
+#include "links/rated.h"
 
 namespace sim
 {
@@ -87,8 +87,6 @@ class D3Rule
 	uint64_t capacity_, demand_ = 0, reserved_ = 0, came_ = 0;
 	Time next_ = 0;
 };
-
-static const Scheme D3_SCHEME("d3", run_as<Run<Rated<D3Rule>>>);
 
 } // namespace sim
 

@@ -31,7 +31,7 @@
 #define QCLIMB_SIM_LINKS_PDQ_H
 
 #include "core/few.h"
-#include "schemes/rated.h"
+#include "links/rated.h"
 
 namespace sim
 {
@@ -261,11 +261,6 @@ class alignas(64) PdqRule
 	Time damped_until_ = -1;
 	Few<Entry, 3> list_; /* the most critical first; within a link's memory there are seldom more */
 };
-
-static const Scheme PDQ_SCHEME("pdq", [](const Config &config) {
-	const bool is_whole = config.count("subflows", 1, MAX_PARTS) == 1;
-	return is_whole ? run_as<Run<Rated<PdqRule>>>(config) : run_as<Run<Rated<PdqRule, MAX_PARTS>>>(config);
-});
 
 } // namespace sim
 

@@ -5,7 +5,7 @@
 #ifndef QCLIMB_SIM_LINKS_RCP_H
 #define QCLIMB_SIM_LINKS_RCP_H
 
-#include "schemes/rated.h"
+#include "links/rated.h"
 
 namespace sim
 {
@@ -43,8 +43,6 @@ class RcpRule
       private:
 	LinkRate link_;
 };
-
-static const Scheme RCP_SCHEME("rcp", run_as<Run<Rated<RcpRule>>>);
 
 } // namespace sim
 

@@ -5,8 +5,9 @@
  * Sender. A packet without data goes first (SYN). Data leaves at the granted rate, evenly. Who has no rate asks again by
  * a packet without data: when the last was answered and the least round trip is over (unanswered: two average ones), or
  * after `probe_gap`, if links say longer; with a rate too, after SLOW of them. Each packet's header has the sender's
- * variables and its full rate, that of its own link. The round trip is averaged (1/8). A packet without data (TERM) tells links of the end. A packet that has not been acknowledged `timeout_ps`
- * after it left, three average round trips at least, goes again, before new ones ("timer for in-flight packets").
+ * variables and its full rate, that of its own link. The round trip is averaged (1/8). A packet without data (TERM) tells
+ * links of the end. A packet that has not been acknowledged `timeout_ps` after it left, three average round trips at
+ * least, goes again, before new ones ("timer for in-flight packets").
  * Early termination (`terminates`; D3's quenching). A flow that is past its deadline, or would be at full rate, ends; under
  * PDQ also one that is paused within a round trip of it.
  * Criticality: schemes/criticality.h.
@@ -25,16 +26,18 @@
  * had been. "Left" is what has not been sent, for it is this that early start waits for; a part's is its share among those
  * that send, while all parts are as critical as the whole flow's rest, a paused one a round trip less: where it shares a link
  * with one that sends, the newer word of the two would always be the more critical one, and both would be accepted. D3
- * wants the rest to be there a round trip before its deadline. A flow of several parts is hopeless if it
- * would be late at full rate on all of them.
+ * wants the rest to be there a round trip before its deadline. A flow of several parts is hopeless if it would be late
+ * at full rate on all of them.
  */
 #ifndef QCLIMB_SIM_SCHEMES_RATED_H
 #define QCLIMB_SIM_SCHEMES_RATED_H
 
 #include "core/flight.h"
-#include "core/network.h"
+#include "core/scheme.h"
 #include "core/window.h"
-#include "links/rated.h"
+#include "links/d3.h"
+#include "links/pdq.h"
+#include "links/rcp.h"
 #include "queues/strict.h"
 #include "schemes/criticality.h"
 
@@ -169,7 +172,8 @@ template <class Rule, uint32_t PARTS = 1> class Rated
 			next = std::min(next, part.sent_at + gap(part));
 			next = part.rate ? std::min(next, free_at(part)) : next;
 		}
-		next = overdue_at(flow) > now ? std::min(next, overdue_at(flow)) : next;
+		const Time overdue = overdue_at(flow);
+		next = overdue > now ? std::min(next, overdue) : next;
 		if (terminates_ && flow.due != NEVER &&
 		    flow.received < 0) /* else it would look every ps until its ACK */
 			next = std::min(next, std::max(flow.due, now) + 1);
@@ -360,6 +364,14 @@ template <class Rule, uint32_t PARTS = 1> class Rated
 	const uint32_t parts_;
 	const Criticality criticality_;
 };
+
+static const Scheme PDQ_SCHEME("pdq", [](const Config &config) {
+	const bool is_whole = config.count("subflows", 1, MAX_PARTS) == 1;
+	return is_whole ? run_as<Run<Rated<PdqRule>>>(config) : run_as<Run<Rated<PdqRule, MAX_PARTS>>>(config);
+});
+
+static const Scheme RCP_SCHEME("rcp", run_as<Run<Rated<RcpRule>>>);
+static const Scheme D3_SCHEME("d3", run_as<Run<Rated<D3Rule>>>);
 
 } // namespace sim
 
