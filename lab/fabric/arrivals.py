@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import re
 import signal
-import struct
 import subprocess
 import time
 from collections.abc import Iterable, Iterator
@@ -14,13 +13,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from lab.fabric.segments import segments
 from lab.fabric.topology import FabricError
 
 HEADERS_BYTES = 94
 """Of a packet: Ethernet, IPv4 and TCP with options."""
-PCAP = struct.Struct("<4s20x")
-RECORD = struct.Struct("<IIII")
-NANOSECONDS = b"\x4d\x3c\xb2\xa1"
 HANDED_OVER_S = 1.2
 """tcpdump is given packets in blocks, a second after the first of one at the latest. One by one (immediate mode) they
 would take the processors' time from what is measured."""
@@ -101,42 +98,25 @@ def _joined(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def held(capture: Path) -> Held:
-    """From a capture of what one host received: IPv4, from the connections' SYNs on (else from the first packet of
-    each). Packets of a retransmission that had come already count as packets alone."""
-    found, queues = Held(), dict[bytes, Queue]()
-    for at_s, connection, flags, sequence, payload_bytes in _packets(capture.read_bytes()):
-        if flags & SYN:
-            queues[connection] = Queue((sequence + 1) % (2 * HALF))
+    """From a capture of what one host received, from the connections' SYNs on (else from the first packet of each).
+    Packets of a retransmission that had come already count as packets alone."""
+    found, queues = Held(), dict[tuple[bytes, int, int], Queue]()
+    for one in segments(capture):
+        connection = one.addresses, one.sport, one.dport
+        if one.flags & SYN:
+            queues[connection] = Queue((one.seq + 1) % (2 * HALF))
             continue
-        if not payload_bytes:
+        if not one.payload:
             continue
-        queue = queues.setdefault(connection, Queue(sequence))
+        queue = queues.setdefault(connection, Queue(one.seq))
         found.packets += 1
         if queue.ranges:
-            found.byte_s += queue.length_bytes * (at_s - queue.since_s)
-            found.seconds += at_s - queue.since_s
-        found.stored += queue.put(sequence, payload_bytes)
+            found.byte_s += queue.length_bytes * (one.at_s - queue.since_s)
+            found.seconds += one.at_s - queue.since_s
+        found.stored += queue.put(one.seq, one.payload)
         found.waiting_bytes += queue.length_bytes
-        queue.since_s = at_s
+        queue.since_s = one.at_s
     return found
-
-
-def _packets(data: bytes) -> Iterator[tuple[float, bytes, int, int, int]]:
-    """(seconds, addresses and ports, flags, sequence number, payload bytes) of each whole IPv4 TCP packet."""
-    unit_s = 1e-9 if data[:4] == NANOSECONDS else 1e-6
-    at = PCAP.size
-    while at + RECORD.size <= len(data):
-        seconds, fraction, captured, _ = RECORD.unpack_from(data, at)
-        frame = at + RECORD.size
-        at = frame + captured
-        ip = frame + 14
-        if at > len(data) or data[frame + 12 : ip] != b"\x08\x00" or data[ip + 9] != 6:
-            continue
-        tcp = ip + (data[ip] & 15) * 4
-        length = int.from_bytes(data[ip + 2 : ip + 4], "big") - (tcp - ip) - (data[tcp + 12] >> 4) * 4
-        sequence = int.from_bytes(data[tcp + 4 : tcp + 8], "big")
-        connection = data[ip + 12 : ip + 20] + data[tcp : tcp + 4]
-        yield seconds + fraction * unit_s, connection, data[tcp + 13], sequence, length
 
 
 @contextmanager

@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import threading
@@ -24,6 +23,8 @@ from qclimb.record import FlowRecord
 
 from lab.build import make
 from lab.fabric.netns import entered
+from lab.fabric.segments import Segment
+from lab.fabric.segments import segments as read_segments
 
 ROOT = Path(__file__).resolve().parents[2]
 LIBRARY = ROOT / "hostlib" / "build" / "libqclimb.so"
@@ -136,45 +137,8 @@ def records_of(got: Sequence[bytes]) -> list[FlowRecord]:
     return [record for datagram in got if not is_proposal(datagram) for record in decode_records(datagram).records]
 
 
-@dataclass(frozen=True)
-class Segment:
-    """One TCP segment as the receiver's interface saw it; `first` is relative to the connection's first data byte."""
-
-    at_s: float
-    sport: int
-    dport: int
-    dscp: int
-    ecn: int
-    flags: int
-    seq: int
-    payload: int
-
-
 def segments(pcap: Path) -> list[Segment]:
-    data = pcap.read_bytes()
-    out = []
-    at = 24
-    while at + 16 <= len(data):
-        sec, usec, captured, _ = struct.unpack_from("<IIII", data, at)
-        if at + 16 + captured > len(data):  # it is being written
-            break
-        frame = data[at + 16 : at + 16 + captured]
-        at += 16 + captured
-        kind = struct.unpack_from(">H", frame, 12)[0]
-        if kind == 0x0800 and frame[23] == 6:
-            tos, total = frame[15], struct.unpack_from(">H", frame, 16)[0]
-            tcp = 14 + (frame[14] & 15) * 4
-            length = total - (tcp - 14)
-        elif kind == 0x86DD and frame[20] == 6:
-            tos = (struct.unpack_from(">H", frame, 14)[0] >> 4) & 255
-            tcp = 54
-            length = struct.unpack_from(">H", frame, 18)[0]
-        else:
-            continue
-        sport, dport, seq = struct.unpack_from(">HHI", frame, tcp)
-        payload = length - (frame[tcp + 12] >> 4) * 4
-        out.append(Segment(sec + usec / 1e6, sport, dport, tos >> 2, tos & 3, frame[tcp + 13], seq, payload))
-    return out
+    return list(read_segments(pcap))
 
 
 @dataclass
