@@ -72,7 +72,7 @@ def test_a_flow_is_demoted_at_the_packet_of_each_threshold(pair, size, to):
 def check_climb(host, send, size):
     """Flows of known size, in the order of their streams, for their packets overtake each other: each packet has its
     priority, or a later one. Next to nothing is sent again without a loss; where something is, what follows goes later,
-    too. A slow machine may do that to a flow, or miss its packets: one of six is seen to climb through all. That one."""
+    too. A slow machine may do that to a flow, or miss its packets: one of six is seen to climb through all."""
     rule = [(0, DSCP[3]), *((size - THRESHOLDS[p] + 1, DSCP[p]) for p in (2, 1, 0))]
     for _ in range(6):
         before = host.counter("TcpRetransSegs")
