@@ -63,7 +63,7 @@ class Output(click.Path):
 
     def __init__(self, folder: bool = False, parents: bool = False, endings: tuple[str, ...] = ()) -> None:
         super().__init__(path_type=Path, file_okay=not folder, dir_okay=folder)
-        self.parents, self.endings = parents or folder, endings
+        self.folder, self.parents, self.endings = folder, parents or folder, endings
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         """The path."""
@@ -77,7 +77,7 @@ class Output(click.Path):
             place = place.parent
         if not place.exists():
             self.fail(f"{path}: there is no folder {place}, expected one to write to", param, ctx)
-        if place != path and not place.is_dir():
+        if (place != path or self.folder) and not place.is_dir():
             self.fail(f"{path}: {place} is no folder, expected one to write to", param, ctx)
         try:
             _write_to(place)

@@ -59,7 +59,7 @@ def _rows(trace: Path, policies: tuple[str, ...], gbps: float, flow_ends_ms: flo
 
     wanted = [(name, policy_named(name)) for name in policies]
     if not 0 < gbps < 1e6:
-        raise ExperimentError(f"gbps is {gbps}, expected above 0")
+        raise ExperimentError(f"gbps is {gbps}, expected above 0, below 1000000")
     coflows = read_trace(trace)
     small, rows = coflows.largest_bytes <= 1 << 20, []
     for name, policy in wanted:

@@ -141,7 +141,7 @@ def _bps(name: str, gbps: float) -> int:
     from lab.sim.errors import ExperimentError
 
     if not 0 < gbps < 1e6:
-        raise ExperimentError(f"topology.{name} is {gbps} Gb/s, expected above 0")
+        raise ExperimentError(f"topology.{name} is {gbps} Gb/s, expected above 0, below 1000000")
     return round(gbps * 1e9)
 
 

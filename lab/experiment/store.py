@@ -12,8 +12,8 @@ import hashlib
 import json
 import os
 import zipfile
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, Generic, Protocol, TypeVar
 
@@ -41,6 +41,21 @@ def as_json(of: Callable[[Any], T], to: Callable[[T], Any]) -> tuple[Callable[[P
         path.write_text(json.dumps(to(result)), encoding="utf-8")
 
     return lambda path: of(json.loads(path.read_text(encoding="utf-8"))), write
+
+
+@contextmanager
+def whole(path: Path) -> Iterator[Path]:
+    """A file beside `path` to write to, which takes its place in one step; where that fails, what was there stays.
+
+    Raises: OSError, which names `path`."""
+    part = path.with_name(f"{path.stem}.part")
+    try:
+        yield part
+        part.rename(path)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
+    finally:
+        part.unlink(missing_ok=True)
 
 
 class Kept(Protocol[T]):
@@ -84,11 +99,10 @@ class Store(Generic[T]):
             return None
 
     def save(self, name: str, result: T) -> None:
-        """Keeps it in one step, and gives a claim of it back."""
+        """Keeps it in one step, and gives a claim of it back. Raises: OSError, which names the file."""
         self._room.mkdir(parents=True, exist_ok=True)
-        part = self._room / f"{name}.part"
-        self._write(result, part)
-        part.rename(self.path(name))
+        with whole(self.path(name)) as part:
+            self._write(result, part)
         if self.holds(name):
             self.give_back(name)
 

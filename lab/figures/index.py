@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from lab.experiment.store import whole
+
 PARTS = {"title": r"^# (.+)$", "command": r"^`(qclimb figures [^`]+)`", "verdict": r"^\*\*Verdict\*\*: (.+)$|^- (.+)$"}
 """How lab.figures.render writes them; a page without a verdict of one line is shown by its first claim's."""
 
@@ -32,7 +34,7 @@ class Asked:
 
 
 def write_index(folder: Path, asked_for: Sequence[Asked]) -> Path:
-    """Writes README.md beside the pages; returns its path."""
+    """Writes README.md beside the pages, whole or as it was; returns its path. Raises: OSError, which names it."""
     found = {path.stem: parts for path in sorted(folder.glob("*.md")) if (parts := _parts(path))}
     lines = [
         "# The book",
@@ -56,7 +58,8 @@ def write_index(folder: Path, asked_for: Sequence[Asked]) -> Path:
         pages = ", ".join(f"[{name}]({name}.md)" for name in asked.pages if name in found)
         lines.append(f"| {asked.what} | {pages or ('(not made here)' if asked.pages else '')} | {asked.said} |")
     index = folder / "README.md"
-    index.write_text("\n".join([*lines, ""]), encoding="utf-8")
+    with whole(index) as part:
+        part.write_text("\n".join([*lines, ""]), encoding="utf-8")
     return index
 
 

@@ -15,6 +15,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, SymmetricalLogLocator
 
 from lab.experiment.plots import looks
+from lab.experiment.store import whole
 from lab.figures.page import Page, Panel, Paper, Scale, Series, Story
 
 TICKS_MAX = 6
@@ -202,9 +203,11 @@ def _how_much(scale: Scale) -> str:
 
 
 def write(page: Page, scale: Scale, story: Story, folder: Path, command: str, cost: str = "") -> Path:
-    """Writes NAME.md and NAME.svg; returns the first. `cost`: what the points took."""
+    """Writes NAME.md and NAME.svg, each whole or as it was; returns the first. `cost`: what the points took. Raises:
+    OSError, which names the file."""
     folder.mkdir(parents=True, exist_ok=True)
-    draw(story.panels, folder / f"{page.name}.svg")
+    with whole(folder / f"{page.name}.svg") as picture:
+        draw(story.panels, picture)
     lines = [
         f"# {page.title}",
         "",
@@ -223,5 +226,6 @@ def write(page: Page, scale: Scale, story: Story, folder: Path, command: str, co
         *(["## What we make of it", *[f"- {line}" for line in page.notes], ""] if page.notes else []),
     ]
     path = folder / f"{page.name}.md"
-    path.write_text("\n".join(lines), encoding="utf-8")
+    with whole(path) as part:
+        part.write_text("\n".join(lines), encoding="utf-8")
     return path

@@ -8,8 +8,9 @@ program of its own; on a cluster it is a task of Ray's, and the sweep alone writ
 from __future__ import annotations
 
 import socket
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,7 @@ def run_all(
 
     `jobs`: side by side, ALL_CORES of this machine or of the cluster;
     `cluster`: Ray's address, as lab.figures.cluster has it; `progress` is told how many keys are done. Raises:
-    SimulationError."""
+    SimulationError; OSError, which names the file that could not be written."""
     found = Sweep()
     keys: dict[str, list[Any]] = {}
     for key, experiment in runs.items():
@@ -71,12 +72,13 @@ def run_all(
             while waiting:
                 later: list[str] = []  # claimed by another sweep, or just stored by one
                 tasks = (delayed(_compute)(name, runs[keys[name][0]]) for name in _claimed(waiting, store, later))
-                for name, point in Parallel(return_as="generator_unordered", pre_dispatch="n_jobs", batch_size=1)(
-                    tasks
-                ):
-                    store.save(name, point)
-                    found.computed += 1
-                    settle(name, point)
+                parallel = Parallel(return_as="generator_unordered", pre_dispatch="n_jobs", batch_size=1)
+                with warnings.catch_warnings(), closing(parallel(tasks)) as computed:
+                    warnings.filterwarnings("ignore", ".* still being processed", UserWarning)  # where one fails
+                    for name, point in computed:
+                        store.save(name, point)
+                        found.computed += 1
+                        settle(name, point)
                 waiting = [name for name in later if not settle(name, store.find(name))]
                 if waiting:
                     store.claim(waiting[0], wait=True)

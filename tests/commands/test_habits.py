@@ -95,6 +95,7 @@ def test_a_trace_is_told_to_programs(tmp_path: Path) -> None:
         ({"parents": True}, "file/below/new.txt", False),
         ({}, "folder", False),
         ({"folder": True}, "file", False),
+        ({"folder": True}, "/dev/null", False),
         ({"endings": (".png", ".svg")}, "new.svg", True),
         ({"endings": (".png", ".svg")}, "new", False),
     ],

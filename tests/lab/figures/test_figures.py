@@ -1,5 +1,6 @@
 """The book: points are run once, pages say what they found, and the command is plain about what it can't do."""
 
+import errno
 import re
 import shutil
 from dataclasses import replace
@@ -16,7 +17,7 @@ from lab.experiment.intervals import Interval
 from lab.experiment.plots import colours
 from lab.figures import points, render
 from lab.figures.index import write_index
-from lab.figures.page import Panel, Paper, Scale, Series
+from lab.figures.page import Panel, Paper, Scale, Series, Story
 from lab.figures.pages.asked import ASKED
 from lab.figures.pages.bigspine.fluid import PAGE_A as BIGSPINE
 from lab.figures.pages.book import PAGES
@@ -70,6 +71,21 @@ def test_the_fluid_page_is_written_with_its_verdicts(tmp_path):
     assert len(story.rows) == 6 and len(story.verdicts) == 7
     assert "MP-MLFQ N=2 K=4 at 0.8" in text
     assert (tmp_path / "page/bigspine-5a.svg").read_text().startswith("<?xml")
+
+
+def test_a_page_that_cannot_be_written_whole_leaves_the_one_that_was_there(tmp_path, monkeypatch):
+    def full(figure, path, **how):
+        path.write_text("<?xml half")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(render.plt.Figure, "savefig", full)
+    line = Series("QCLIMB", [0.0, 1.0], [Interval(0.6, 0.5, 0.7)] * 2)
+    story = Story([{"load": "0.5"}], [Panel("t", "x", "y", [line])], [])
+    (tmp_path / "bigspine-5a.svg").write_text("whole")
+    with pytest.raises(OSError, match=r"No space left.*bigspine-5a.svg"):
+        write(BIGSPINE, BIGSPINE.scales["quick"], story, tmp_path, "qclimb figures bigspine-5a")
+    assert [path.name for path in tmp_path.iterdir()] == ["bigspine-5a.svg"]
+    assert (tmp_path / "bigspine-5a.svg").read_text() == "whole"
 
 
 def test_the_index_has_a_line_a_page_with_its_verdict(tmp_path):

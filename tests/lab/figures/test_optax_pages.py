@@ -111,6 +111,7 @@ def test_the_command_tells_a_traces_completion_times(trace, tmp_path):
     for words, said in (
         (["--policy", "sebf"], "policy is 'sebf', expected one of fair"),
         (["--gbps", "0"], "gbps is 0.0, expected above 0"),
+        (["--gbps", "inf"], "gbps is inf, expected above 0, below 1000000"),
         (["--gbps", "7"], "rate_bps is 7000000000: a byte must take whole picoseconds"),
         (["--flow-ends-ms", "nan"], "flow_ends_ms is nan"),
     ):

@@ -1,5 +1,6 @@
 """Sweeps: nothing is run twice, nothing is left half, whatever is killed and whoever sweeps beside."""
 
+import errno
 import importlib.util
 import json
 import os
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from dataclasses import replace
 from pathlib import Path
 
@@ -122,6 +124,18 @@ def test_equal_experiments_are_run_once_and_what_fails_keeps_the_rest(tmp_path, 
     found = run_all(runs, tmp_path, 1, told.append)
     assert found.computed == 1 and len(found) == 8
     assert np.array_equal(found[0].fct_us, found[1].fct_us)
+
+
+def test_a_full_disk_is_named_by_the_file_and_leaves_nothing_half(tmp_path, monkeypatch):
+    def full(point, path):
+        path.write_bytes(b"half a file")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(points, "_write", full)
+    with warnings.catch_warnings(record=True) as said, pytest.raises(OSError, match="No space left") as caught:
+        run_all({seed: replace(SMALL, seed=seed) for seed in range(6)}, tmp_path, 2)
+    assert Path(caught.value.filename).parent == tmp_path and caught.value.filename.endswith(".npz")
+    assert not list(tmp_path.iterdir()) and not said
 
 
 def test_a_worker_with_another_engine_is_refused(tmp_path, monkeypatch):

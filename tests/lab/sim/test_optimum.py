@@ -5,6 +5,7 @@ from itertools import combinations, permutations
 import numpy as np
 import pytest
 
+from lab.sim import ExperimentError
 from lab.sim.optimum import fair_sharing, most_in_time, shortest_first
 
 
@@ -66,3 +67,25 @@ def test_fair_sharing_is_what_turns_come_to(seed):
     first, shared = shortest_first(sizes, 8), fair_sharing(sizes, 8)
     assert np.abs(shared - shared_bit_by_bit(sizes)).max() < 30
     assert (first <= shared + 1e-9).all() and shared.max() == pytest.approx(sizes.sum())
+
+
+@pytest.mark.parametrize(
+    ("sizes", "deadlines", "rate", "sentence"),
+    [
+        ([1, -1], [1, 1], 8, r"size_bytes\[1\] is -1.0, expected 0 or more"),
+        ([np.nan], [1], 8, r"size_bytes\[0\] is nan, expected 0 or more"),
+        ([np.inf], [1], 8, r"size_bytes\[0\] is inf, expected 0 or more"),
+        ("a", [1], 8, "size_bytes is 'a', expected a number for each flow"),
+        ([1], [np.nan], 8, r"deadline_s\[0\] is nan, expected a time in seconds"),
+        ([1, 2], [1], 8, "deadline_s has 1 values for 2 flows"),
+        ([1], [1], 0, "rate_bps is 0, expected above 0"),
+        ([1], [1], np.nan, "rate_bps is nan, expected above 0"),
+    ],
+)
+def test_flows_that_cannot_be_have_no_optimum(sizes, deadlines, rate, sentence):
+    with pytest.raises(ExperimentError, match=sentence):
+        most_in_time(sizes, deadlines, rate)
+
+
+def test_of_no_flows_none_is_in_time():
+    assert most_in_time([], [], 8).size == shortest_first([], 8).size == fair_sharing([], 8).size == 0
