@@ -24,8 +24,8 @@ WIDE = 5
 """Values that differ by more than this factor get a logarithmic axis."""
 PAPER, SHADE, THIN = "#777777", 0.2, 0.006
 """What a paper has is a band of its scheme's colour, a single number a band of 0.6 % either way."""
-TITLE = 46
-"""Letters of a title that fit over a panel; a longer one is set smaller."""
+TITLE, BESIDE = 46, 32
+"""Letters that fit over a panel, and beside it; a longer title is set smaller."""
 
 
 def table_text(rows: Sequence[Mapping[str, str]]) -> str:
@@ -128,7 +128,7 @@ def _lines(panel: Panel, axis: Any) -> None:
         axis.set_xticks(places)
     _scale_of(axis, "y", _shown(panel))
     axis.set_xlabel(panel.x)
-    axis.set_ylabel(panel.y)
+    axis.set_ylabel(panel.y, fontsize=min(10.0, 10 * BESIDE / max(1, len(panel.y))))
 
 
 def _paper(axis: Any, paper: Paper, colour: str, width: float) -> None:
@@ -149,17 +149,17 @@ def _alpha(paper: Paper) -> float:
 
 def _scale_of(axis: Any, letter: str, shown: Sequence[float]) -> None:
     """Of x or y: logarithmic for values that differ much, with plain numbers at 1, 2, 5; linear about 0 where some are
-    0. An interval may reach below 0, what is shown can't be there."""
+    0, and all of it where none is beyond that. An interval may reach below 0, what is shown can't be there."""
     one, set_scale, set_limits = (getattr(axis, name.format(letter)) for name in ("{}axis", "set_{}scale", "set_{}lim"))
     above = [value for value in shown if value > 0]
-    if above and min(shown) >= 0 and max(above) > WIDE * min(above):
+    least = 0.0 if min(shown) > 0 or not above else max(1.0, min(above) / 2)
+    if above and min(shown) >= 0 and max(above) > max(least, WIDE * min(above)):
         named = (1, 2, 5) if max(above) < 500 * min(above) else (1,)
         if min(shown) > 0:
             set_scale("log", nonpositive="clip")
             set_limits(min(shown) / 2, 2 * max(shown))
             one.set_major_locator(LogLocator(subs=named))
         else:
-            least = max(1.0, min(above) / 2)
             set_scale("symlog", linthresh=least)
             set_limits(0, 2 * max(shown))
             one.set_major_locator(SymmetricalLogLocator(base=10, linthresh=least, subs=named))

@@ -5,6 +5,7 @@ from lab.figures.pages.bigspine import fluid, packets, with_qclimb
 from lab.figures.pages.optax import facebook, mixed, small
 from lab.figures.pages.pdq import (
     aggregation,
+    aging,
     deadlines,
     dynamics,
     example,
@@ -51,7 +52,7 @@ PDQ = (
     *aggregation.PAGES,
     *unloaded(
         *(example.PAGE, deadlines.PAGE, patterns.PAGE_A, patterns.PAGE_B, workloads.PAGE_A),
-        *(dynamics.PAGE_6, dynamics.PAGE_7, *scale.PAGES_A_TO_D, scale.PAGE_E, scale.PAGE_12),
+        *(dynamics.PAGE_6, dynamics.PAGE_7, *scale.PAGES_A_TO_D, scale.PAGE_E, aging.PAGE),
         *(resilience.PAGE_9A, resilience.PAGE_9B, resilience.PAGE_10),
         *(multipath.PAGE_A, multipath.PAGE_B, multipath.PAGE_C),
     ),

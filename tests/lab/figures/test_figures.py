@@ -139,6 +139,16 @@ def test_a_scheme_has_its_own_colour_in_the_shipped_plots(name):
         assert found == {label: found[label] and colour for label, colour in colours(found).items()}, panel
 
 
+def test_a_long_title_of_an_axis_is_not_cut_off(tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(render.plt.Figure, "savefig", lambda figure, path, **how: drawn.append(figure))
+    line = Series("PDQ(Full)", [15.0, 30.0], [Interval(20_000, 10_000, 30_000), Interval(50, 40, 60)])
+    render.draw([Panel("t", "x", "flows a second at 99 % of short ones in time", [line])], tmp_path / "drawn.svg")
+    drawn[0].draw_without_rendering()
+    title, whole = drawn[0].axes[0].yaxis.label.get_window_extent(), drawn[0].bbox
+    assert whole.y0 <= title.y0 and title.y1 <= whole.y1
+
+
 @pytest.mark.parametrize("names", [(), ("one", "two")])
 def test_the_paper_s_numbers_are_drawn_and_named_in_the_legend(names, tmp_path):
     line = Series("QCLIMB", [0.0, 1.0], [Interval(0.6, 0.5, 0.7)] * 2)
@@ -165,7 +175,12 @@ def test_the_qclimb_page_holds_each_claim_against_the_paper(tmp_path):
 
 
 def test_axes_are_logarithmic_where_values_differ_much_and_zero_has_a_place():
-    for values, scale, low in (((1, 2), "linear", 0), ((1, 90), "log", 0.5), ((0, 90, 9000), "symlog", 0)):
+    for values, scale, low in (
+        ((1, 2), "linear", 0),
+        ((1, 90), "log", 0.5),
+        ((0, 90, 9000), "symlog", 0),
+        ((0, 0.1, 1), "linear", 0),
+    ):
         figure, axis = render.plt.subplots()
         axis.plot(values, values)
         for letter in "xy":
