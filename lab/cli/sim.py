@@ -32,7 +32,8 @@ SHARES = """SONiC's dynamic_th of each queue, served first to last, or one for a
     "--scheme",
     default="pfabric",
     show_default=True,
-    help="pfabric, pias, qclimb, homa, tcp, dctcp, pdq, rcp, d3, deadline, optax or a variant; a wrong name is answered by all.",
+    help="pfabric, pias, qclimb, homa, tcp, dctcp, deadline, pdq, rcp, d3, optax or a variant; a wrong name is "
+    "answered by all.",
 )
 @click.option("--set", "changes", multiple=True, metavar="NAME=VALUE", help="A setting of the scheme; repeat at will.")
 @click.option("--buffer-shares", type=BufferShares(), help=SHARES)
