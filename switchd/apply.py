@@ -132,12 +132,16 @@ class Switch:
         return now
 
     def _hold(self, hold: Hold) -> None:
-        """Write nothing now, and say why; `look` goes on when it is quiet, unless rows are still to come."""
+        """Write nothing now, and say why; `look` goes on when it is quiet, unless rows are still to come.
+
+        Readers see the last intent that was taken; where this daemon took none yet, what the rows say.
+        """
         if not self._waiting.is_held:
             log.info("held reason=%r", hold.reason)
         self._waits_for(Why.ROWS if hold.is_half else Why.QUIET)
         now = self.board.snapshot
-        self._publish(now.intent, hold.status.held(hold.reason), now.classes, now.ports)
+        intent = now.intent if now.is_read else hold.intent
+        self._publish(intent, hold.status.held(hold.reason), now.classes, now.ports)
 
     def _waits_for(self, why: Why) -> None:
         self._waiting = replace(self._waiting, why=why)

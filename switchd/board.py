@@ -4,6 +4,7 @@ Written by the one writer alone (`apply`), read by any thread.
 """
 
 import logging
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -25,6 +26,8 @@ class Snapshot:
     """The intent and state as readers see them: always of one committed moment. `version` counts up."""
 
     version: int = 0
+    is_read: bool = False
+    """CONFIG_DB was read: until then nothing is known of an intent"""
     intent: SwitchIntent | None = None
     status: Status = field(default_factory=Status)
     classes: Mapping[str, Row] = field(default_factory=dict)
@@ -42,6 +45,7 @@ class Board:
     door     why gNMI is not served, for the status; empty where it is
     commit   what is told of a commit that is to be confirmed, from the next `publish` on
     steered  what is told of paths from the next `publish` on
+    begun    set once CONFIG_DB was read, or could not be
     """
 
     def __init__(self, db: Database, holder: Holder, now_s: Callable[[], float], backend: str = "none") -> None:
@@ -51,6 +55,7 @@ class Board:
         self._snapshot = Snapshot(backend=backend)
         self._differences: Mapping[str, Row] = {}
         self.door = ""
+        self.begun = threading.Event()
         self.commit: Row = {}
         self.steered = Steered()
 
@@ -74,7 +79,7 @@ class Board:
             return
         found = {table: self._db.get_state(table) for table in state.TABLES}
         row = found[state.STATUS_TABLE].get(state.STATUS_KEY, {})
-        if self._snapshot.version == 0:
+        if not self._snapshot.is_read:
             self.commit = {name: row[name] for name in COMMIT_FIELDS if name in row}
             classes, ports = state.readable(found[state.CLASS_STATE_TABLE]), found[state.PORT_STATE_TABLE]
             self._snapshot = replace(self._snapshot, status=Status.from_row(row), classes=classes, ports=ports)
@@ -106,7 +111,7 @@ class Board:
             told = [*gone, *changed, self._heartbeat()]
             self._holder.holding(lambda: self._db.write_state(told, self._holder.name))
         self._published, self._differences = rows, differences
-        self._show(intent, status, classes, ports)
+        self._show(intent, status, classes, ports, is_read=True)
 
     def tell_commit(self, told: Row) -> None:
         """Tell of a commit that is to be confirmed, at once if it is news. Raises DatabaseLost."""
@@ -137,19 +142,25 @@ class Board:
         """Readers see the last state, with this error. What STATE_DB will hold afterwards is not known."""
         self._published = None
         now = self._snapshot
-        self._show(now.intent, replace(now.status, last_error=str(error)), now.classes, now.ports)
+        self._show(now.intent, replace(now.status, last_error=str(error)), now.classes, now.ports, now.is_read)
 
     def _heartbeat(self) -> Change:
         return Merge(state.STATUS_TABLE, state.STATUS_KEY, {"heartbeat": f"{self._now_s():.0f}"})
 
     def _show(
-        self, intent: SwitchIntent | None, status: Status, classes: Mapping[str, Row], ports: Mapping[str, Row]
+        self,
+        intent: SwitchIntent | None,
+        status: Status,
+        classes: Mapping[str, Row],
+        ports: Mapping[str, Row],
+        is_read: bool,
     ) -> None:
         old = self._snapshot
         now = replace(old, intent=intent, status=status, classes=classes, ports=ports)
-        now = replace(now, steered=self.steered, commit=self.commit)
+        now = replace(now, steered=self.steered, commit=self.commit, is_read=is_read)
         if old.version and old == now:
             return
         self._snapshot = replace(now, version=old.version + 1)
+        self.begun.set()
         for hear in self._listeners:
             hear()

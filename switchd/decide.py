@@ -43,10 +43,15 @@ class Go:
 
 @dataclass(frozen=True)
 class Hold:
-    """Write nothing now. is_half: rows are still to come, so that quiet alone ends it not."""
+    """Write nothing now.
+
+    intent   what the rows say, as far as they can be read
+    is_half  rows are still to come, so that quiet alone ends it not
+    """
 
     status: Status
     reason: str
+    intent: SwitchIntent | None = None
     is_half: bool = False
 
 
@@ -77,19 +82,19 @@ def decide(
     try:
         intent = intent_of(rows)
         if is_half:
-            return Hold(status, f"waiting for a whole intent: {quiet.why}")
+            return Hold(status, f"waiting for a whole intent: {quiet.why}", intent)
         status = status.wants(intent)
         planned = plan_it(intent, rows)
     except HalfIntent as error:
         return Hold(status, f"waiting for a whole intent: {error}", is_half=True)
     except (IntentError, Refused) as error:
         if is_half:  # a patcher takes a row at a time, and that of the whole may go first
-            return Hold(status, f"waiting for a whole intent: {error}")
+            return Hold(status, f"waiting for a whole intent: {error}", intent)
         return No(status, error, intent)
     if not planned.changes or quiet.may_write():
         return Go(status, intent, planned)
     if not all(isinstance(change, Delete) for change in planned.changes):
-        return Hold(status, f"waiting with {len(planned.changes)} changes: {quiet.why}")
+        return Hold(status, f"waiting with {len(planned.changes)} changes: {quiet.why}", intent)
     planned = replace(planned, transactions=())  # what is left over can go later
     return Go(status, intent, planned)
 

@@ -18,7 +18,7 @@ from switchd.apply import Switch
 from switchd.board import Snapshot
 from switchd.commits import CommitError
 from switchd.counters import rule_totals, totals
-from switchd.db import RowsChanged
+from switchd.db import DatabaseLost, RowsChanged
 from switchd.elections import NotMaster, TooManyRoles
 from switchd.gnmi import get, set, subscribe
 from switchd.gnmi.access import Client, client_of, known
@@ -37,6 +37,8 @@ log = logging.getLogger("switchd.gnmi")
 
 GNMI_VERSION = "0.10.0"
 """by its SetRequest, which has union_replace"""
+BEGIN_S = 5.0
+"""how long a Get or Subscribe waits for a daemon that is reading CONFIG_DB for the first time"""
 Request = TypeVar("Request", bound=Message)
 Names = Sequence[bytes] | None
 """common names of the caller's certificate; None: it came over plain loopback"""
@@ -48,6 +50,16 @@ class Service:
     def __init__(self, switch: Switch) -> None:
         self.switch = switch
         self.model = Model()
+
+    @property
+    def known(self) -> Snapshot:
+        """The last committed moment, waiting for the first one. Raises DatabaseLost where there is none: what was not
+        read is not an empty intent."""
+        self.switch.board.begun.wait(BEGIN_S)
+        found = self.switch.snapshot
+        if not found.is_read:
+            raise DatabaseLost(found.status.last_error or "switchd has just begun, and has not read CONFIG_DB yet")
+        return found
 
     def client(self, names: Names) -> Client:
         """Who is calling."""
@@ -128,7 +140,7 @@ class Service:
 
     def moment(self, counted: bool, snapshot: Snapshot | None = None) -> Moment:
         """Configuration and state now, with the queues' counters if they are asked for. Raises DatabaseLost."""
-        snapshot = snapshot or self.switch.snapshot
+        snapshot = snapshot or self.known
         if not counted or not (snapshot.classes or snapshot.steered.spines):
             return self.model.uncounted(snapshot)
         queues = {int(row["queue"]) for row in snapshot.classes.values()}

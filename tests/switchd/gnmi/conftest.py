@@ -52,6 +52,9 @@ def alone() -> Iterator[Redis]:
 
 @pytest.fixture
 def switch(alone: Redis) -> Iterator[Switch]:
+    """One that has read the rows."""
     db = RedisDatabase(alone.url)
-    yield Switch(db)
+    found = Switch(db)
+    found.follow()
+    yield found
     db.close()

@@ -13,9 +13,11 @@ import pytest
 from pygnmi.spec.v080 import gnmi_pb2 as pb
 from pygnmi.spec.v080 import gnmi_pb2_grpc
 
+from switchd.db import HOLDER
 from tests.switchd.gnmi.client import (
     BASE,
     GENERATION,
+    ONCE,
     STREAM,
     channel,
     failure,
@@ -26,7 +28,7 @@ from tests.switchd.gnmi.client import (
     subscription,
 )
 from tests.switchd.gnmi.test_subscribe import iter_open
-from tests.switchd.stand import CONFIG, PLATFORM, Daemon, Pki, Redis, running_daemon, running_redis, wait_until
+from tests.switchd.stand import CONFIG, PLATFORM, STATE, Daemon, Pki, Redis, running_daemon, running_redis, wait_until
 
 STREAMS = 400
 WAIT_S = 120
@@ -166,3 +168,44 @@ def test_a_daemon_that_is_told_to_end_ends_its_streams_by_saying_so(
         for call in calls:
             assert failure(lambda call=call: list(call)) == ("UNAVAILABLE", "this server ends")
         assert daemon.process.wait(WAIT_S) == 0
+
+
+@pytest.mark.parametrize("why", ["another daemon's lock", "no redis"])
+def test_until_the_rows_were_read_no_client_is_told_that_there_is_no_intent(why: str, pki: Pki, tmp_path: Path) -> None:
+    with running_redis() as server:
+        server.load({**PLATFORM, **intent(4, 7, 6).to_config_db()})
+        if why == "no redis":
+            server.kill()
+        else:
+            server.db(STATE).set(HOLDER, "another host:1:1:abc", px=600_000)
+        with (
+            running_daemon(server.url, pki, tmp_path / "log", *PLAIN) as daemon,
+            grpc.insecure_channel(f"127.0.0.1:{daemon.plain_port}") as plain,
+        ):
+            stub = gnmi_pb2_grpc.gNMIStub(plain)
+            for ask in (
+                lambda: got(stub, "/qclimb/config"),
+                lambda: got(stub, GENERATION),
+                lambda: list(stub.Subscribe(iter([subscription("/qclimb", ONCE)]))),
+                lambda: list(stub.Subscribe(iter_open(subscription("/qclimb", STREAM)))),
+            ):
+                assert failure(ask)[0] == "UNAVAILABLE"
+            wait_until(
+                lambda: (
+                    ("redis: " if why == "no redis" else "another switchd writes here")
+                    in failure(lambda: got(stub, GENERATION))[1]
+                ),
+                "the reason is told",
+            )
+            if why == "no redis":
+                server.start()
+            else:
+                server.db(STATE).delete(HOLDER)
+
+            def told() -> bool:
+                try:
+                    return bool(got(stub, GENERATION) == [["4"]])
+                except grpc.RpcError:
+                    return False
+
+            wait_until(told, "the intent is told")
