@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from qclimb.intent import SwitchIntent
 
 from switchd.ports import RowsNow, range_over
-from switchd.previous import FIELDS, PREVIOUS, before_us, is_own
+from switchd.previous import FIELDS, PORT_FIELDS, PREVIOUS, WHOLE, before_us, is_own, may_be_emptied
 from switchd.qosmap import Refused
 from switchd.rows import EMPTY, Change, Delete, Drop, Merge, Put, Row, Rows, applied
 from switchd.uplinks import UPLINK_TABLES
@@ -96,7 +96,7 @@ def plan(
 ) -> Plan:
     """The transactions that bring the QoS tables from `rows` (READ_TABLES of CONFIG_DB) to the intent.
 
-    tag      what makes a fresh name differ from earlier ones of the same content: [0-9a-z]+, at most 12
+    tag      what makes a fresh name differ from earlier ones of the same content: [0-9a-z]+, at most 11
     backend  what pins classes to spines (`paths`)
 
     Raises Refused, with the reason, when nothing of the intent can be laid over any port.
@@ -119,14 +119,15 @@ def plan(
 def _named(wanted: Wanted, rows: RowsNow, bound: Bound, tag: str) -> tuple[dict[tuple[str, str], Row], list[Change]]:
     """The references by name, and the objects that have to be created for them.
 
-    An object that stands with the wanted content will do: the one that the row refers to, else the most referred one.
+    An object that stands with the wanted content will do: the one that the row refers to, else the most referred one;
+    but for a map that SONiC's patcher may empty.
     """
     used = Counter(value for table in FIELDS for row in rows.get(table, {}).values() for value in row.values())
     given_up = {*bound.spoiled, *_left(wanted, rows), *(name for name in rows.get("SCHEDULER", {}) if not used[name])}
     good: dict[Thing, list[str]] = {}
     for table in OBJECT_TABLES:
         for name, row in rows.get(table, {}).items():
-            if is_own(name) and name not in given_up:
+            if is_own(name) and name not in given_up and not may_be_emptied(name):
                 good.setdefault(Thing(table, tuple(sorted(row.items()))), []).append(name)
     chosen: dict[Thing, str] = {}
     created: dict[str, Change] = {}
@@ -180,7 +181,8 @@ def _left(wanted: Wanted, rows: RowsNow) -> set[str]:
 def _fresh(one: Thing, taken: Collection[str], tag: str) -> str:
     """A name for an object: its content, and what differs from every name that is there or may be in the ASIC."""
     text = json.dumps([one.table, one.row], sort_keys=True).encode()
-    stem = f"QCLIMB_{LETTER[one.table]}_{hashlib.sha256(text).hexdigest()[:8]}_{tag}"
+    mark = WHOLE if one.table in PORT_FIELDS.values() else ""
+    stem = f"QCLIMB_{LETTER[one.table]}_{hashlib.sha256(text).hexdigest()[:8]}_{mark}{tag}"
     return next(name for count in range(len(taken) + 1) if (name := f"{stem}{count or ''}") not in taken)
 
 

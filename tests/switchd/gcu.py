@@ -1,8 +1,9 @@
 """SONiC's generic config updater as far as another writer meets it (sonic-utilities 691b1bbc4, generic_config_updater).
 
 `config apply-patch`: connect, read all rows, make the target, sort the moves, write one row after another with a sleep
-after each, read all again and compare. `config rollback`: the same with the difference to a checkpoint, and compares
-once more.
+after each, read all again and compare. A map it takes away field by field first, while ports still refer to it (seen
+2026-11-28), unless YANG refuses the first of these moves: its end is refused while it is referred to.
+`config rollback`: the same with the difference to a checkpoint, and compares once more.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -12,6 +13,7 @@ from qclimb.errors import IntentError
 from qclimb.schema import validate_config_db
 
 from switchd.rows import Change, Delete, Drop, Merge, Row, Rows, applied
+from tests.switchd.whole_maps import MAPS, refusal
 
 IGNORED = ("BUFFER_PG", "BUFFER_PROFILE", "FLEX_COUNTER_TABLE")
 """tables that it does not compare: `backend_tables`"""
@@ -32,9 +34,6 @@ CONNECTIONS = (
     "db=4 age=0 cmd=get",
 )
 """of the process, as redis 7 lists them: `config` itself, to each database, the patcher's own (2026-11-25)"""
-MAPS = ("DSCP_TO_TC_MAP", "TC_TO_QUEUE_MAP")
-"""whose rows it takes away field by field first, while ports still refer to them (seen 2026-11-28): YANG wants no field
-of a map, and refuses its end while it is referred to"""
 SLEEP_S, READ_S = 1.0, 1.0
 """after each row; to read CONFIG_DB"""
 
@@ -96,6 +95,8 @@ class Gcu:
             validate_config_db(target)
         except IntentError as error:
             raise NotValid(str(error)) from error
+        if said := refusal(target):
+            raise NotValid(said)
         moves = sorted(patch.items(), key=lambda move: self._rank(move[0][0], move[1]))
         ports = target.get("PORT", {})
         down = {key.split("|")[0] for table, key in patch if table in DOWN_FIRST}
@@ -104,9 +105,11 @@ class Gcu:
         down_moves = [(("PORT", port), {**ports[port], "admin_status": "down"}) for port in sorted(down)]
         up_moves = [(("PORT", port), ports[port]) for port in sorted(down)]
         for table, key in (name for name, row in moves if row is None and name[0] in MAPS):
-            for field in self._read()[table][key]:
-                self._write(Drop(table, key, (field,)))
-                self.passes(SLEEP_S)
+            fields = [Drop(table, key, (field,)) for field in self._read()[table][key]]
+            if not refusal(applied(self._read(), fields[:1])):
+                for one in fields:
+                    self._write(one)
+                    self.passes(SLEEP_S)
         for (table, key), row in (*down_moves, *moves, *up_moves):
             self._set_entry(table, key, row)
             self.passes(SLEEP_S)
