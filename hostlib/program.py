@@ -5,6 +5,7 @@ system calls past libc (Go, io_uring) is known only where its file shows it.
 """
 
 import os
+import shutil
 import stat
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,9 +39,9 @@ class Elf:
 
 
 def find(name: str, search_path: str) -> Path | None:
-    """The file that execvp would run."""
-    candidates = [Path(name)] if "/" in name else [Path(folder or ".") / name for folder in search_path.split(":")]
-    return next((found for found in candidates if found.is_file() and os.access(found, os.X_OK)), None)
+    """The file that execvp would run; a folder that may not be read has none."""
+    found = shutil.which(name, path=search_path)
+    return None if found is None else Path(found)
 
 
 def reason_against(program: Path, library: Path, search_path: str) -> str | None:

@@ -72,6 +72,12 @@ class Output(click.Path):
             return path  # `--help` and lists need no place to write to
         if self.endings and path.suffix not in self.endings:
             self.fail(f"{path}: expected a name that ends in {' or '.join(self.endings)}", param, ctx)
+        try:
+            path.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            pass
+        except OSError as error:
+            self.fail(f"{path}: can't be reached ({error.strerror}), expected a place to write to", param, ctx)
         place = path if path.exists() else path.absolute().parent
         while self.parents and not place.exists() and place != place.parent:
             place = place.parent

@@ -94,6 +94,7 @@ def test_a_trace_is_told_to_programs(tmp_path: Path) -> None:
         ({}, "file/new.txt", False),
         ({"parents": True}, "file/below/new.txt", False),
         ({}, "folder", False),
+        ({}, "n" * 300, False),
         ({"folder": True}, "file", False),
         ({"folder": True}, "/dev/null", False),
         ({"endings": (".png", ".svg")}, "new.svg", True),

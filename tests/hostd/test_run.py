@@ -360,6 +360,7 @@ def test_a_name_that_is_nowhere_on_path_is_refused() -> None:
     assert (done.returncode, "no such program" in done.stderr) == (2, True)
     assert find("sh", "/nowhere:/bin") == Path("/bin/sh")
     assert find("sh", "/nowhere") is None
+    assert find("sh", f"/{'n' * 300}:/bin") == Path("/bin/sh")  # as of one that is closed: it can't be looked into
 
 
 def test_help_shows_an_example() -> None:
