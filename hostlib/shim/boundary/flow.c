@@ -477,6 +477,12 @@ static void look_at_end(struct connection *connection, int fd, uint64_t now)
 			life_start(connection, fd, 0, now, rules); /* nothing of it came by here */
 		rules_release(rules);
 	}
+	if (connection->is_tagged && !connection->is_released) {
+		rules = rules_acquire(now);
+		if (rules->policy.mode >= QCLIMB_PIAS)
+			mark_end(connection, fd, &rules->policy);
+		rules_release(rules);
+	}
 }
 
 void flow_closed(struct connection *connection, int fd)

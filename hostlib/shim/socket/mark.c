@@ -61,6 +61,15 @@ bool mark_rest(struct connection *connection, int fd, const struct qclimb_policy
 	return mark_as(connection, fd, 0, qclimb_policy_rest_dscp(policy));
 }
 
+void mark_end(struct connection *connection, int fd, const struct qclimb_policy *policy)
+{
+	const uint8_t dscp = qclimb_policy_rest_dscp(policy);
+
+	if (set(connection, fd, dscp, connection->own_so_priority >= 0 ? connection->own_so_priority : 0,
+		is_all_ipv6(connection)))
+		connection->dscp = dscp;
+}
+
 void mark_nothing(struct connection *connection, int fd)
 {
 	relaxed_set(connection->priority, 0);

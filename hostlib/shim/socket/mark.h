@@ -21,6 +21,13 @@ bool mark(struct connection *connection, int fd, const struct qclimb_policy *pol
  */
 bool mark_rest(struct connection *connection, int fd, const struct qclimb_policy *policy);
 
+/*
+ * Of a socket that the tagger marks and the application ends: the last ACKs leave when TIME_WAIT alone is left of it,
+ * which the tagger knows no rule of, and have what the socket had. Bytes that wait go as the tagger says, on the host's
+ * own queues, too.
+ */
+void mark_end(struct connection *connection, int fd, const struct qclimb_policy *policy);
+
 /* Gives back what the application would have without us. */
 void mark_nothing(struct connection *connection, int fd);
 

@@ -2,8 +2,8 @@
  * A host whose packets the tagger marks (docs/design/tagger.md): a flow's rule is left at its socket, and the DSCP
  * with it. No split, no wait. Where there is no tagger, this process may not reach it, or a connection's packets don't
  * pass it, the library marks as it always does.
- * Invariant: a connection that is left to the tagger has the DSCP of no priority on its socket: without a tagger it is
- * served as any other traffic.
+ * Invariant: a connection that is left to the tagger has the DSCP of no priority on its socket until the application
+ * ends it: without a tagger it is served as any other traffic.
  */
 #ifndef QCLIMB_SHIM_TAGGER_H
 #define QCLIMB_SHIM_TAGGER_H
