@@ -11,6 +11,7 @@ import hashlib
 import struct
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -63,6 +64,7 @@ class KernelMode:
         self.is_wanted = bool(scope.cgroups)
         self._told: bytes | None = None
         self._next_look = 0.0
+        self._joined: dict[Path, int] = {}
         self._by = ""
         self._forest = -1  # not known
         self._lengths: bytes | None = None
@@ -75,7 +77,7 @@ class KernelMode:
     @property
     def cgroups(self) -> tuple[str, ...]:
         """Whose programs are served now."""
-        return () if self.problem else tuple(map(str, self._scope.cgroups))
+        return () if self.problem else tuple(map(str, self._joined))
 
     def read(self) -> tuple[Rows, NDArray[np.uint64]]:
         """The records of flows that ended since the last call, and how many flows each stands for. Raises: BpfError."""
@@ -92,7 +94,7 @@ class KernelMode:
         try:
             if self._tagger.problem:
                 raise TaggerError(f"nothing marks packets: {self._tagger.problem}")
-            if now >= self._next_look or self.problem:
+            if now >= self._next_look or self.problem or self._there() != self._joined:
                 self._ensure()
                 self._next_look = now + LOOK_S
             self._tell(policy)
@@ -113,7 +115,19 @@ class KernelMode:
             self._next_look = 1.0
             remove(self._bpf)
 
+    def _there(self) -> dict[Path, int]:
+        """The cgroups that exist now, with their numbers: a service that starts again has another one."""
+        found = {}
+        for cgroup in self._scope.cgroups:
+            with suppress(OSError):
+                found[cgroup] = cgroup.stat().st_ino
+        return found
+
     def _ensure(self) -> None:
+        joined = self._there()
+        if not joined:
+            missing = ", ".join(map(str, self._scope.cgroups))
+            raise BpfError(f"cgroup {missing}: not there; expected a directory of cgroup v2")
         programs = self._bpf / f"kernel-{self._digest()}"
         self._by = self._loaded(programs) or self._load(programs)
         links = self._bpf / "links"
@@ -121,11 +135,8 @@ class KernelMode:
         if not write.exists():
             bpf.trace(programs / self._by, write)
         wanted = {write.name}
-        for cgroup in self._scope.cgroups:
-            try:
-                link = links / f"cgroup-{cgroup.stat().st_ino}"
-            except OSError as error:
-                raise BpfError(f"cgroup {cgroup}: {error.strerror}; expected a directory of cgroup v2") from error
+        for cgroup, number in joined.items():
+            link = links / f"cgroup-{number}"
             bpf.join_cgroup(programs / "scope", cgroup, link)
             wanted.add(link.name)
         for link in links.iterdir():
@@ -134,6 +145,7 @@ class KernelMode:
         for old in self._bpf.glob("kernel-*"):
             if old != programs:
                 remove_pins(old)
+        self._joined = joined
         self._open_scope()
         if self._ring is None:
             self._ring = Ring(self._bpf / "records", RECORDS_BYTES)
@@ -231,7 +243,9 @@ class KernelMode:
         ports = f", ports {', '.join(map(str, self._scope.ports))}" if self._scope.ports else ""
         model = f"; model {self._forest}" if self._forest > 0 else ""
         windows = "; receive windows by task" if self._sets_windows else ""
-        where = f"{', '.join(map(str, self._scope.cgroups))}{ports}{model}{self._lengths_said}{windows}"
+        missing = ", ".join(str(cgroup) for cgroup in self._scope.cgroups if cgroup not in self._joined)
+        where = ", ".join(map(str, self._joined)) + (f" (not there: {missing})" if missing else "")
+        where += f"{ports}{model}{self._lengths_said}{windows}"
         return f"{where}; writes {SEEN[self._by]}: {counted}"
 
     def counts(self) -> dict[str, int]:

@@ -7,6 +7,8 @@ import socket
 import subprocess
 import sys
 import threading
+from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 from scoped import PROGRAMS, KernelHost, cgroup, kernel_mode, send
@@ -104,6 +106,39 @@ def test_a_new_version_takes_over_a_flow_under_way(pair, tmp_path, static_c):  #
         assert_demoted_late(seen, size)
         assert [record.size_bytes for record in a.told(1)] == [size]
         newer.close()
+
+
+def test_a_cgroup_that_goes_takes_nothing_from_another_and_is_served_once_it_is_back(pair, static_c):  # noqa: F811
+    host, b = pair
+    with kernel_mode(host, policy()) as a:
+        service = a.cgroup.with_name(f"{a.cgroup.name}-service")
+        service.mkdir()
+        a.kernel.close()
+        a.kernel = KernelMode(Place(host.run_dir), Scope((service, a.cgroup)), a.tagger)
+        try:
+            a.follow(policy())
+            assert a.kernel.cgroups == (str(service), str(a.cgroup))
+            service.rmdir()
+            a.follow(policy(generation=2))
+            assert not a.kernel.problem
+            assert a.kernel.status.startswith(f"{a.cgroup} (not there: {service}); ")
+            assert a.kernel.cgroups == (str(a.cgroup),)
+            assert is_marked(a, b, static_c)
+            service.mkdir()
+            a.follow(policy(generation=2))
+            assert is_marked(replace(a, cgroup=service), b, static_c)
+        finally:
+            with suppress(OSError):
+                service.rmdir()
+
+
+def test_without_any_of_its_cgroups_the_mode_is_off_until_one_is_there(pair):
+    host, _ = pair
+    with kernel_mode(host, policy()) as a:
+        nowhere = a.cgroup.with_name("qckernel-nowhere")
+        kernel = KernelMode(Place(host.run_dir), Scope((nowhere,)), a.tagger)
+        kernel.follow(policy())
+        assert kernel.problem == f"cgroup {nowhere}: not there; expected a directory of cgroup v2"
 
 
 @pytest.fixture
