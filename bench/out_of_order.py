@@ -90,7 +90,7 @@ def passes(name: str, load: float, windows: int, folder: Path) -> dict[tuple[str
     found: dict[tuple[str, bool], list[tuple[PassResult, Held]]] = {each: [] for each in UNDER}
     say = Teller(Console(stderr=True))
     with up(topology_of(SOURCES[name]), "qo", folder / "running", say, by="kernel") as (testbed, fabric, _):
-        bench = Bench(plan_of(settings), say, testbed)
+        bench = Bench(plan_of(settings), say, testbed, fabric)
         bed = bench.recorded(name)
         revision = bed.control.revise(Scheme("pias", "PIAS", "pias").revision("optimise", load, bed.label))
         thresholds = [int(value) for value in revision["threshold_bytes"]]

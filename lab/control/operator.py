@@ -6,8 +6,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
+from urllib.parse import quote
 
 import httpx
+from qclimb.lengths import Announced
 
 from lab.control.rest import Rest, RestError
 from lab.fabric.topology import FabricError
@@ -67,6 +69,12 @@ class Control:
         body = {"label": label, "seed": 0, "small_bytes": small_bytes, "medium_bytes": medium_bytes}
         body |= {} if depth is None else {"depth": depth}
         return dict(self._ask("POST", "/v1/models", body))
+
+    def pin_length(self, known: Announced) -> None:
+        """An operator's word on how a service's messages tell their size; hosts hear of it within ten seconds."""
+        rule = known.rule and {name: value for name, value in known.rule.to_json().items() if value is not None}
+        body = {"use": known.use.value, "rule": rule, "is_exact": known.is_exact}
+        self._ask("PUT", f"/v1/lengths/{quote(known.service.name)}", body)
 
     def revise(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Makes a revision: {id, threshold_bytes, ...}."""

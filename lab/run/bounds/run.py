@@ -19,10 +19,10 @@ from rich.console import Console
 from lab.experiment.passes import Run, measure
 from lab.experiment.store import Store, digests, key_of
 from lab.experiment.terminal import Progress, Teller
-from lab.fabric import Topology
+from lab.fabric import Fabric, Topology
 from lab.fabric.machine import library, tagger_objects
 from lab.models import points
-from lab.run.bounds import schemes
+from lab.run.bounds import announce, schemes
 from lab.run.bounds.fanin import CLIENT, Fanin
 from lab.run.bounds.figures import Job, Wanted, jobs
 from lab.run.bounds.schemes import BY_LIBRARY, VARIANTS, Variant
@@ -173,7 +173,7 @@ def session(plan: Plan, say: Teller, missing: Sequence[Job]) -> Iterator[Run[Job
         (settings.folder / f"about-{topology.host_rate_bps}.json").write_text(
             json.dumps(about(fabric, calibration)), encoding="utf-8"
         )
-        bench = Bench(plan, say, testbed)
+        bench = Bench(plan, say, testbed, fabric)
 
         def run(job: Job, progress: Progress) -> PassResult:
             bench.get_ready(job)
@@ -189,6 +189,9 @@ class Bench:
     plan: Plan
     say: Teller
     testbed: Testbed
+    fabric: Fabric
+    announcing: set[str] = field(default_factory=set)
+    """Traces whose senders' announcements all hosts go by."""
     by_trace: dict[str, Testbed] = field(default_factory=dict)
     forests: dict[tuple[str, int], dict[str, Any]] = field(default_factory=dict)
     thresholds: dict[str, list[int]] = field(default_factory=dict)
@@ -208,6 +211,9 @@ class Bench:
             self.plan.store.keep(self.thresholds)
         if variant.scheme.use_forest:
             self.forest(learnt_by(job), variant.depth)
+        if variant.scheme.use_lengths and job.trace not in self.announcing:
+            announce.pin(self.testbed.control, self.fabric, SOURCES[job.trace].endpoints)
+            self.announcing.add(job.trace)
 
     def recorded(self, trace: str) -> Testbed:
         """The fabric for a trace, its part 0 recorded."""

@@ -116,11 +116,15 @@ BY_LIBRARY: Mapping[str, Variant] = {
 
 def _by_kernel(variant: Variant) -> Variant:
     name, title = name_by(variant.name, "kernel"), f"{variant.title}, by the kernel"
-    return replace(variant, scheme=replace(variant.scheme, name=name, title=title))
+    announces = variant.told in ANNOUNCES
+    return replace(variant, scheme=replace(variant.scheme, name=name, title=title, use_lengths=announces))
 
 
-NO_LIBRARY = ("nothing", "priority")
-"""What is told of flows where there is no library that could be told more."""
+ANNOUNCES = ("size", "announced")
+"""What senders tell that no library hears: in their messages' first bytes (announce.py)."""
+NO_LIBRARY = ("nothing", "priority", *ANNOUNCES)
+"""What can be told of flows without a library. Not a size that may be too small (PP): of a message that turns out
+longer than it announced the kernel mode believes nothing."""
 VARIANTS: Mapping[str, Variant] = {
     **BY_LIBRARY,
     **{each.name: each for each in map(_by_kernel, BY_LIBRARY.values()) if each.told in NO_LIBRARY},

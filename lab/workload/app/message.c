@@ -123,11 +123,14 @@ int message_send_data(int fd, const struct habit *habit, uint64_t id, uint64_t b
 
 	if (!room)
 		return -ENOMEM;
-	struct message header = {.magic = MESSAGE_MAGIC, .kind = MESSAGE_DATA, .id = id, .bytes = bytes};
+	struct message header = {
+		.magic = MESSAGE_MAGIC, .kind = MESSAGE_DATA, .id = id, .bytes = (uint32_t)bytes};
 	int result = 0;
 
-	if (script)
+	if (script) {
 		script_tell(script, fd);
+		header.announced_bytes = script->told_bytes < UINT32_MAX ? (uint32_t)script->told_bytes : 0;
+	}
 	for (uint64_t sent = 0; sent < bytes && !result;) {
 		uint64_t n = next_piece(habit, script, bytes, sent);
 
@@ -149,7 +152,7 @@ int message_send_data(int fd, const struct habit *habit, uint64_t id, uint64_t b
 int message_send_header(int fd, uint32_t kind, uint64_t id, uint64_t bytes, uint64_t stamp_ns)
 {
 	struct message header = {
-		.magic = MESSAGE_MAGIC, .kind = kind, .id = id, .bytes = bytes, .stamp_ns = stamp_ns};
+		.magic = MESSAGE_MAGIC, .kind = kind, .id = id, .bytes = (uint32_t)bytes, .stamp_ns = stamp_ns};
 
 	return write_all(fd, (const uint8_t *)&header, sizeof(header));
 }

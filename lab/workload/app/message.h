@@ -20,10 +20,11 @@ enum message_kind {
 };
 
 struct message {
-	uint32_t magic;
+	uint32_t announced_bytes; /* of DATA: what its sender says of its size, 0: nothing. First: in any first write */
 	uint32_t kind;
+	uint32_t magic;
+	uint32_t bytes; /* of the whole message; in a PULL: of the answer */
 	uint64_t id;
-	uint64_t bytes;    /* of the whole message; in a PULL: of the answer */
 	uint64_t stamp_ns; /* CLOCK_MONOTONIC, one clock in all network namespaces */
 };
 

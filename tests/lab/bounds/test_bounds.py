@@ -1,5 +1,7 @@
 import os
 import shutil
+import socket
+import threading
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -7,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from qclimb.lengths import Service
 
 import hostlib
 from lab.build import make
@@ -14,13 +17,14 @@ from lab.cli.run import run
 from lab.experiment.intervals import NOTHING, Interval
 from lab.experiment.passes import better_of_two
 from lab.experiment.store import key_of
+from lab.run.bounds.announce import RULE, senders_of
 from lab.run.bounds.breakdown import Broken, bars, table
 from lab.run.bounds.fanin import QUERY_LOAD, Fanin, queries_per_s
 from lab.run.bounds.figures import FIGURES, Job, Wanted, jobs, less
 from lab.run.bounds.judge import cells, verdict, verdicts
 from lab.run.bounds.report import by_share, write_report
 from lab.run.bounds.run import Plan, recording_of, topology_of, unusable, wanted_of
-from lab.run.bounds.schemes import PUBLISHED_THRESHOLDS, VARIANTS, is_told, words_of
+from lab.run.bounds.schemes import PUBLISHED_THRESHOLDS, SHARES_PERCENT, VARIANTS, is_told, words_of
 from lab.run.programs.fanin_client import schedule, value_bytes
 from lab.run.settings import BOUNDS_FIGURES, MORE_TRACES, TRACES, Bounds
 from lab.workload import guards, programs
@@ -55,12 +59,13 @@ def test_what_each_source_gives_is_run_where_it_is_asked_for():
     assert words_of(VARIANTS["qclimb-lengths"], trace, [], []) == {1: Word(told_bytes=9)}
 
 
-def test_the_kernel_mode_serves_the_variants_of_which_no_library_is_told():
+def test_the_kernel_mode_serves_all_variants_but_those_that_only_a_library_can_tell():
     asked = Wanted(("web",), (7, 16, 20), (0.5, 0.7), (1,), own=False, by=("library", "kernel"))
     by_figure = {figure.name: figure for figure in asked.figures()}
     by_kernel = [name for name in by_figure["7-11"].variants if VARIANTS[name].by == "kernel"]
-    assert by_kernel == [f"{name}-by-kernel" for name in ("pias", "qclimb", "qclimb-forest", "qclimb-fp")]
-    assert all(VARIANTS[name].by == "library" for key in ("16", "20") for name in by_figure[key].variants)
+    assert by_kernel == [f"{name}-by-kernel" for name in ("pias", "qclimb", "qclimb-forest", "qclimb-fp", "qclimb-ps")]
+    assert all(VARIANTS[name].by == "library" for name in by_figure["16"].variants)
+    assert {*by_figure["20"].variants} >= {f"told-{share}-by-kernel" for share in SHARES_PERCENT}
     assert {job.variant for job in jobs(asked)} >= {"pias", "pias-by-kernel"}
     chosen = replace(asked, variants=("pias", "qclimb"))
     assert {job.variant for job in jobs(chosen)} == {"pias", "qclimb", "pias-by-kernel", "qclimb-by-kernel"}
@@ -88,8 +93,41 @@ def test_the_kernel_mode_beside_the_library_must_not_be_worse(make_result):
 
 
 def test_figures_that_the_library_alone_can_tell_are_refused_by_the_kernel():
-    with pytest.raises(programs.WorkloadError, match="--by kernel: figures 16, 20 need the library"):
-        wanted_of(Bounds(figures=(16, 20), by=("kernel",)))
+    with pytest.raises(programs.WorkloadError, match="--by kernel: figures 16 need the library"):
+        wanted_of(Bounds(figures=(16,), by=("kernel",)))
+
+
+@pytest.mark.parametrize("name", ["qclimb-ps", "qclimb-lengths", "told-20"])
+def test_what_no_library_hears_the_senders_announce(name):
+    by_library, by_kernel = VARIANTS[name], VARIANTS[f"{name}-by-kernel"]
+    assert words_of(by_kernel, TRACE, [], []) == words_of(by_library, TRACE, [], [])
+    assert (by_library.scheme.use_lengths, by_kernel.scheme.use_lengths) == (False, True)
+
+
+@pytest.mark.parametrize(("told_bytes", "announced"), [(700, 700), (0, 0)])
+def test_the_rule_finds_what_a_sender_announces_of_its_flow(tmp_path, told_bytes, announced):
+    ground, seen = Loopback(), []
+    (endpoint,) = [each for each in SOURCES["spark"].endpoints if each.name == "push0"]
+    assert Service("traffic", 0, endpoint.port) in senders_of([endpoint])
+    listener = socket.create_server((ground.hosts["h2"], endpoint.port))
+
+    def serve():
+        connection, _ = listener.accept()
+        with connection:
+            seen.append(connection.recv(RULE.tag_offset + 1, socket.MSG_WAITALL))
+
+    server = threading.Thread(target=serve)
+    server.start()
+    (tmp_path / "t").write_text("5 0 push0 h1 h2 500 100 400\n")
+    (tmp_path / "w").write_text(f"5 {told_bytes} -1\n")
+    files = tmp_path / "t", tmp_path / "log"
+    driver = programs.start_driver(ground, "h1", *files, 0, 60, [endpoint], tmp_path / "w")
+    server.join()
+    listener.close()
+    driver.wait(60)
+    (head,) = seen
+    assert head[RULE.tag_offset] == RULE.tag
+    assert int.from_bytes(head[RULE.offset : RULE.offset + RULE.width], "little") == announced
 
 
 def test_sources_are_replayed_from_recordings_that_tell_them():

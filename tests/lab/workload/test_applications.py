@@ -61,8 +61,8 @@ def test_flows_that_follow_each_other_share_a_kept_connection(ground, tmp_path):
 
     def answer(connection):
         while header := connection.recv(32, socket.MSG_WAITALL):
-            _, _, flow, size, _ = struct.unpack("=IIQQQ", header)
-            connection.sendall(struct.pack("=IIQQQ", 0x7472616C, 2, flow, size, 1))
+            _, _, _, size, flow, _ = struct.unpack("=IIIIQQ", header)
+            connection.sendall(struct.pack("=IIIIQQ", 0, 2, 0x7472616C, size, flow, 1))
 
     def serve():
         with contextlib.suppress(OSError):
@@ -88,8 +88,8 @@ def test_bytes_of_another_flow_do_not_pass_the_check(ground, tmp_path):
 
     def serve():
         connection, _ = listener.accept()
-        _, _, flow, size, _ = struct.unpack("=IIQQQ", connection.recv(32, socket.MSG_WAITALL))
-        connection.sendall(struct.pack("=IIQQQ", 0x7472616C, 2, flow, size, 1) + bytes(size - 32))
+        _, _, _, size, flow, _ = struct.unpack("=IIIIQQ", connection.recv(32, socket.MSG_WAITALL))
+        connection.sendall(struct.pack("=IIIIQQ", 0, 2, 0x7472616C, size, flow, 1) + bytes(size - 32))
         time.sleep(0.5)
 
     threading.Thread(target=serve, daemon=True).start()
