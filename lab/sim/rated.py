@@ -157,6 +157,8 @@ class FlowLevel(Scheme):
     criticality: str = "size"
     aging: float = 0.0
     """Both as Pdq's."""
+    step_ms: float = 0.0
+    """Rates change at its whole multiples alone, as in the paper (1 ms); 0: at once."""
 
     def __post_init__(self) -> None:
         check_kinds("scheme.", self)
@@ -164,6 +166,7 @@ class FlowLevel(Scheme):
             raise ExperimentError(f"scheme.rule is {self.rule!r}, expected one of {', '.join(RULES)}")
         _check_criticality(self.criticality)
         check("scheme.aging", self.aging, 0, 100)
+        check("scheme.step_ms", self.step_ms, 0, 1000)
 
     @property
     def can(self) -> Can:
@@ -178,5 +181,6 @@ class FlowLevel(Scheme):
             "terminates": int(self.terminates and self.rule != "rcp"),
             "criticality": self.criticality,
             "aging_tenths": round(self.aging * 10),
+            "step_ps": round(self.step_ms * 1e9),
             "priorities": 1,
         }

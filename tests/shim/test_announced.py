@@ -3,6 +3,7 @@
 import http.client
 import http.server
 import json
+import os
 import socket
 import subprocess
 from pathlib import Path
@@ -298,6 +299,7 @@ def test_a_bad_pointer_stays_an_error_and_becomes_no_signal(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: makes network namespaces")
 @pytest.mark.parametrize("used", [True, False])
 def test_what_is_announced_decides_the_priority_right_behind_the_first_write(tmp_path, used):
     """Header in one write, a body of 300 KB in ten: nothing but its Content-Length tells that it is long."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from lab.figures.page import Page, Scale
 from lab.figures.pages.pdq.aggregation import SCHEMES
 from lab.figures.pages.pdq.lines import rounds
-from lab.sim import NAMED, Experiment, FlowList, Scheme
+from lab.sim import NAMED, Experiment, FlowLevel, FlowList, Scheme
 from lab.sim.wired import Fabric
 
 MS = 10**9
@@ -23,6 +23,7 @@ ALL: dict[str, Scheme] = {
     "RCP, flow level": NAMED["flow-rcp"],
     "D3, flow level": NAMED["flow-d3"],
     "M-PDQ": NAMED["mpdq"],
+    "PDQ, flow level, 1 ms": FlowLevel(step_ms=1),
 }
 Ints = NDArray[np.int64]
 Ends = Callable[[np.random.Generator, int], tuple[Ints, Ints]]

@@ -2,6 +2,7 @@
  * PDQ, RCP and D3 without packets: flows are liquids that have their rates from their links at once (PDQ, SIGCOMM'12,
  * section 5.5). Between two events (a flow begins, ends, gives up or changes its place) all rates stand; so times are
  * exact and no step is needed, but where what rates go by changes with time (aging, D3's deadlines): then every STEP.
+ * The paper's rates change at whole multiples of 1 ms alone, and links stand idle until then: step_ps.
  *
  *   pdq  in order of criticality each flow gets what its links have left (the centralised algorithm, section 3)
  *   rcp  each link's flows have equal shares; a flow has its least one
@@ -21,6 +22,7 @@
 #include "core/scheme.h"
 #include "schemes/criticality.h"
 
+#include <cmath>
 #include <queue>
 
 namespace sim
@@ -35,7 +37,8 @@ class FlowLevel
 	      header_(config.count("header_bytes", 1, MOST_HEADER)),
 	      ps_per_byte_(double(config.number("host_ps_per_byte", 1, MOST_PS_PER_BYTE))),
 	      terminates_(config.flag("terminates")), has_aging_(config.count("aging_tenths", 0, 1000) > 0),
-	      criticality_(config), end_(double(config.number("end_ps", 1, MOST_TIME))), reader_(topology_.hosts())
+	      criticality_(config), step_(double(config.number("step_ps", 0, MOST_STEP))),
+	      end_(double(config.number("end_ps", 1, MOST_TIME))), reader_(topology_.hosts())
 	{
 		topology_.answers_return = true;
 		for (const Link &link : topology_.links)
@@ -51,7 +54,7 @@ class FlowLevel
 
 		while (has_next || !waiting_.empty() || !active_.empty()) {
 			double at = std::min(has_next ? double(next_.start_ps) : FOREVER, changes_at());
-			at = waiting_.empty() ? at : std::min(at, waiting_.top().first);
+			at = std::min({ at, waiting_.empty() ? FOREVER : waiting_.top().first, grants_at_ });
 			if (at > end_)
 				break;
 			advance(at);
@@ -66,7 +69,11 @@ class FlowLevel
 				is_changed = true;
 			}
 			if (retire() || is_changed)
+				grants_at_ = std::min(grants_at_, step_ > 0 ? std::ceil(now_ / step_) * step_ : now_);
+			if (now_ >= grants_at_) {
+				grants_at_ = FOREVER;
 				grant();
+			}
 		}
 		const uint64_t left = active_.size() + waiting_.size();
 		for (const Flow *flow : active_)
@@ -80,6 +87,7 @@ class FlowLevel
       private:
 	enum class Rule { PDQ, RCP, D3 };
 	static constexpr double FOREVER = 1e300, STEP = 1e9 /* 1 ms */, CLOSE = 1e-3 /* bytes */;
+	static constexpr uint64_t MOST_STEP = 1'000'000'000'000; /* 1 s */
 	static constexpr double ENOUGH = 0.125; /* links/pdq.h */
 
 	struct Flow : FlowBase {
@@ -253,7 +261,7 @@ class FlowLevel
 	double begins(const Flow &flow) const
 	{
 		for (const uint32_t link : flow.path)
-			if (left_[link] >= now_)
+			if (left_[link] >= now_ - step_)
 				return now_;
 		return now_ + flow.round_trip;
 	}
@@ -355,7 +363,7 @@ class FlowLevel
 	const double ps_per_byte_;
 	const bool terminates_, has_aging_;
 	const Criticality criticality_;
-	const double end_;
+	const double step_, end_; /* ps */
 	FlowReader reader_;
 	ResultWriter writer_;
 	Pool<Flow> flows_;
@@ -368,7 +376,7 @@ class FlowLevel
 	std::vector<double>
 		left_; /* by link: when a flow last sent its last there, or gave way to one that has overtaken it */
 	uint64_t begun_ = 0, events_ = 0;
-	double now_ = 0;
+	double now_ = 0, grants_at_ = FOREVER;
 	bool has_deadlines_ = false;
 };
 
