@@ -20,6 +20,7 @@ LIBRARY = "libbpf.so.1"
 BPF_LINK_CREATE = 28
 SYSCALL = {"x86_64": 321, "aarch64": 280}
 CGROUP_SOCK_OPS = 3
+TRACE_ITER = 28
 MAP_TYPE_ARRAY = 2
 TYPE_SOCK_OPS, FUNC_LOOP = 13, 181
 TCX = {"ingress": 46, "egress": 47}
@@ -161,6 +162,24 @@ def trace(program: Path, link: Path) -> None:
     """Attaches a tracing program to what its section names."""
     with pinned(program) as fd:
         _keep(_libbpf().bpf_raw_tracepoint_open(None, fd), link)
+
+
+def walk(program: Path) -> None:
+    """Runs an iterator's program over all that there is: TCP sockets, of this thread's network namespace."""
+    lib = _libbpf()
+    _said.clear()
+    with pinned(program) as fd:
+        link = lib.bpf_link_create(fd, 0, TRACE_ITER, None)
+    if link < 0:
+        raise _failed(str(program))
+    try:
+        walker = lib.bpf_iter_create(link)
+        if walker < 0:
+            raise _failed(str(program))
+        with os.fdopen(walker, "rb", 0) as reader:
+            reader.read()
+    finally:
+        os.close(link)
 
 
 def join_cgroup(program: Path, cgroup: Path, link: Path) -> None:

@@ -22,6 +22,8 @@ from hostlib.hostd.errors import HostdError
 from hostlib.hostd.tools import run
 
 DIRECTIONS = ("egress", "ingress")
+NONE = "none"
+"""In place of a device: the tagger is at none, and the kernel mode marks by its sockets."""
 FIRST, LATE, HANDLE = "1", "4747", "0x4747"
 """Preferences of our filters at a device's clsact, and their handle. Of one preference the newest filter is asked first
 (cls_bpf keeps them so), and ours lets every packet go on to the next: it stands before another's that ends a packet's
@@ -67,6 +69,15 @@ def namespaces_of(cgroups: Iterable[Path]) -> dict[int, Path]:
                     path = Path("/proc") / pid / "ns" / "net"
                     with contextlib.suppress(OSError):
                         found.setdefault(path.stat().st_ino, path)
+    return found
+
+
+def all_namespaces() -> dict[int, Path]:
+    """The network namespaces, by number, in which any process lives, and a path to each."""
+    found: dict[int, Path] = {}
+    for path in Path("/proc").glob("[0-9]*/ns/net"):
+        with contextlib.suppress(OSError):
+            found.setdefault(path.stat().st_ino, path)
     return found
 
 

@@ -12,6 +12,8 @@ import struct
 import time
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +24,7 @@ from qclimb.lengthfile import entries_in_force
 from qclimb.policy import Mode, Policy
 from qclimb.record_rows import ROW, Rows
 
-from hostlib.hostd import bpf
+from hostlib.hostd import bpf, devices
 from hostlib.hostd.bpf import BpfError
 from hostlib.hostd.errors import HostdError
 from hostlib.hostd.forecast import kernel_forest
@@ -33,6 +35,7 @@ from hostlib.hostd.scope import Scope
 from hostlib.hostd.tagger import BUILD, LOOK_S, Tagger, TaggerError, remove_pins
 
 SCOPE = "scope.bpf.o"
+RESTORE = "restore.bpf.o"
 WRITES = {"write.bpf.o": "by_tracepoint", "write_fentry.bpf.o": "by_fentry"}
 """Objects by which writes are seen, and the program of each; the first that this kernel has serves."""
 SEEN = {
@@ -66,6 +69,7 @@ class KernelMode:
         self._next_look = 0.0
         self._joined: dict[Path, int] = {}
         self._by = ""
+        self._by_sockets = False
         self._forest = -1  # not known
         self._lengths: bytes | None = None
         self._lengths_said = ""
@@ -94,7 +98,8 @@ class KernelMode:
         try:
             if self._tagger.problem:
                 raise TaggerError(f"nothing marks packets: {self._tagger.problem}")
-            if now >= self._next_look or self.problem or self._there() != self._joined:
+            is_switched = self._by_sockets != bool(self._tagger.no_device)
+            if now >= self._next_look or self.problem or is_switched or self._there() != self._joined:
                 self._ensure()
                 self._next_look = now + LOOK_S
             self._tell(policy)
@@ -135,9 +140,10 @@ class KernelMode:
         if not write.exists():
             bpf.trace(programs / self._by, write)
         wanted = {write.name}
+        self._by_sockets = bool(self._tagger.no_device)
         for cgroup, number in joined.items():
             link = links / f"cgroup-{number}"
-            bpf.join_cgroup(programs / "scope", cgroup, link)
+            bpf.join_cgroup(programs / ("scope_marks" if self._by_sockets else "scope"), cgroup, link)
             wanted.add(link.name)
         for link in links.iterdir():
             if link.name.startswith(("write-", "cgroup-")) and link.name not in wanted:
@@ -159,7 +165,7 @@ class KernelMode:
     def _digest(self) -> str:
         """Of everything that is loaded together."""
         found = hashlib.sha256()
-        for name in ("tagger.bpf.o", SCOPE, *WRITES):
+        for name in ("tagger.bpf.o", SCOPE, RESTORE, *WRITES):
             try:
                 found.update((self._build / name).read_bytes())
             except OSError as error:
@@ -180,6 +186,8 @@ class KernelMode:
         self._told = self._lengths = None
         self._forest = -1
         self._ring = None
+        with suppress(BpfError):  # without it a quiet socket keeps its DSCP as the mode goes
+            bpf.load(self._build / RESTORE, self._bpf, programs)
         refused = []
         for file, program in WRITES.items():
             try:
@@ -193,6 +201,8 @@ class KernelMode:
         _set_keys(self._bpf / "ports", 4, (port.to_bytes(4, "little") for port in self._scope.ports or (ANY_PORT,)))
 
     def _tell(self, policy: Policy | None) -> None:
+        if self._by_sockets and policy is not None and policy.mode is Mode.QCLIMB:
+            policy = replace(policy, mode=Mode.PIAS)  # nothing cuts SACKs: who climbs would be sent again
         wanted = b"" if policy is None else encode_policy(policy)
         if wanted != self._told:
             self._bring_forest(policy)
@@ -246,6 +256,8 @@ class KernelMode:
         missing = ", ".join(str(cgroup) for cgroup in self._scope.cgroups if cgroup not in self._joined)
         where = ", ".join(map(str, self._joined)) + (f" (not there: {missing})" if missing else "")
         where += f"{ports}{model}{self._lengths_said}{windows}"
+        if self._by_sockets:
+            where += f"; marks by sockets, qclimb as pias (at no device: {self._tagger.no_device})"
         return f"{where}; writes {SEEN[self._by]}: {counted}"
 
     def counts(self) -> dict[str, int]:
@@ -277,6 +289,10 @@ def remove(root: Path) -> bool:
     if (root / "host_policy").exists():
         bpf.put(root / "host_policy", bytes(4), bytes(POLICY.size))
         time.sleep(LIFT_S)
+    for program in root.glob("kernel-*/restore"):
+        for namespace in devices.all_namespaces().values():
+            with suppress(HostdError, OSError):  # its last process ended
+                devices.within(namespace, partial(bpf.walk, program))
     for link in root.glob("links/[wc]*-*"):
         link.unlink()
     for name in MAPS:

@@ -32,6 +32,7 @@ MAPS = ("policy", "flows", "paths", "orders", "counts")
 COUNTS = ("tagged", "hidden", "shown")
 """enum tagger_count"""
 GROUP = "qclimb"
+PATH_BYTES = 32
 JUDGED = 16
 """Priorities that the filter knows."""
 FILTER, SCOPED = 1, 2
@@ -105,6 +106,8 @@ class Tagger:
         self._loaded: Loaded | None = None
         self._told: bytes | None = None
         self._next_look = 0.0
+        self.no_device = ""
+        """Why no device has the programs, in the kernel mode, which marks by the sockets themselves then."""
         self.status = ""
         self.problem = ""
 
@@ -114,17 +117,16 @@ class Tagger:
         try:
             # flows of PIAS sink: nothing overtakes
             self._filters = self._use_filter and policy is not None and policy.mode is Mode.QCLIMB
-            wanted = tagger_policy(policy, filters=self._filters, is_scoped=bool(self._cgroups))
             if not self._devices and not self._cgroups:
                 if self._next_look == 0.0:
                     remove(self._place)
             elif now >= self._next_look or devices.namespaces_of(self._cgroups).keys() - self._namespaces:
                 self._ensure()
-                self._tell(wanted)
+                self._tell(policy)
                 self._permit()
                 self.status = self._describe()
             elif not self.problem:
-                self._tell(wanted)
+                self._tell(policy)
             else:
                 return
             self.problem = ""
@@ -183,8 +185,26 @@ class Tagger:
         return found
 
     def _attach(self, found: Loaded) -> None:
-        links, programs = self._bpf / "links", self._bpf / found.programs
+        links = self._bpf / "links"
         links.mkdir(mode=0o755, exist_ok=True)
+        try:
+            self._at, why = self._at_devices(links, self._bpf / found.programs), "there is no Ethernet device"
+        except HostdError as error:
+            if not self._cgroups or self._at:
+                raise
+            why = str(error)
+        self.no_device = "" if self._at else why
+        for path in set(bpf.keys(self._bpf / "paths", PATH_BYTES)) if self.no_device else ():
+            bpf.drop(self._bpf / "paths", path)  # the library marks there by itself
+        for link in links.iterdir():
+            if link.name[0].isdigit() and link.name not in self._at:
+                link.unlink()
+
+    def _at_devices(self, links: Path, programs: Path) -> dict[str, str]:
+        found_there = devices.namespaces_of(self._cgroups)
+        self._namespaces = set(found_there)
+        if devices.NONE in self._devices:
+            raise TaggerError("none is asked for")
         own = self._devices or devices.ethernet_devices()
         kept = devices.keep(links, programs, own)
 
@@ -192,17 +212,14 @@ class Tagger:
             kept.update(devices.keep(links, programs, devices.ethernet_devices()))
 
         here = devices.OWN.stat().st_ino
-        found_there = devices.namespaces_of(self._cgroups)
-        self._namespaces = set(found_there)
         for number, path in found_there.items():
             if number != here:
                 devices.within(path, keep_there)
-        for link in links.iterdir():
-            if link.name[0].isdigit() and link.name not in kept:
-                link.unlink()
-        self._at = kept
+        return kept
 
-    def _tell(self, wanted: bytes) -> None:
+    def _tell(self, policy: Policy | None) -> None:
+        told = None if self.no_device else policy
+        wanted = tagger_policy(told, filters=self._filters, is_scoped=bool(self._cgroups))
         if wanted != self._told:
             bpf.put(self._bpf / "policy", bytes(4), wanted)
             self._told = wanted
@@ -219,6 +236,8 @@ class Tagger:
             os.chown(pin, 0, group if group is not None else 0)
 
     def _describe(self) -> str:
+        if self.no_device:
+            return f"at no device: {self.no_device}"
         counted = ", ".join(f"{number} {name}" for name, number in self.counts().items())
         has_group = self._bpf.joinpath("flows").stat().st_mode & 0o070
         who = "" if has_group else f"; there is no group {GROUP}: for root's programs only"

@@ -12,11 +12,12 @@
 
 struct sock {
 	void *sk_bpf_storage;
+	uint32_t sk_priority;
 } OF_THE_KERNEL;
 
 struct tcp_sock {
 	uint64_t bytes_acked, bytes_received;
-	uint32_t write_seq, snd_una, copied_seq, window_clamp;
+	uint32_t write_seq, snd_una, snd_nxt, copied_seq, window_clamp;
 	uint16_t advmss;
 } OF_THE_KERNEL;
 

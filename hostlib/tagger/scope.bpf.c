@@ -1,26 +1,19 @@
 /*
  * Which sockets the kernel mode serves: those that are opened in the cgroups to which this program is attached, and
  * there, where ports are named, whose listening side has one of them. It gives each a stream, and a rule by which all
- * its packets go first until a flow begins: SYN, SYN-ACK, bare ACKs. It sees the end of a socket's last flow, and keeps
- * receive windows (windows.h).
+ * its packets go first until a flow begins: SYN, SYN-ACK, bare ACKs. It sees the end of a socket's last flow, keeps
+ * receive windows (windows.h), and where no device has the tagger gives each packet its DSCP (mark.h).
  * Invariant: a socket that it never saw has neither, and no other program here touches it.
  */
 #include "windows.h"
 
 #include <bpf/bpf_endian.h>
 #include <qclimb/crc32.h>
-#include <qclimb/wire.h>
+
+#include "mark.h"
 
 #define ESTABLISHED 1 /* enum of TCP's states, as args[] tells them */
-#define FIN_WAIT2 5
 #define CLOSE_WAIT 8
-#define CLOSING 11
-#define LEVEL_SOCKET 1 /* SOL_SOCKET, SO_PRIORITY */
-#define PRIORITY 12
-#define LEVEL_IPV4 0 /* IPPROTO_IP, IP_TOS */
-#define TOS 1
-#define LEVEL_IPV6 41 /* IPPROTO_IPV6, IPV6_TCLASS */
-#define TRAFFIC_CLASS 67
 
 /* The service ports that are served; none: all. */
 struct {
@@ -64,14 +57,6 @@ static __noinline uint32_t number_of(const uint8_t *address, int is_ipv4)
 	__builtin_memcpy(digest.address, address, sizeof(digest.address));
 	bpf_loop(sizeof(digest.address), digest_byte, &digest, 0);
 	return ~digest.crc & 0xffffff;
-}
-
-static __always_inline int is_mapped(const uint8_t *address)
-{
-	uint32_t word[3];
-
-	__builtin_memcpy(word, address, sizeof(word));
-	return !word[0] && !word[1] && word[2] == bpf_htonl(0xffff);
 }
 
 /* By what the addresses tell: the same one, or 127.0.0.0/8. */
@@ -127,7 +112,7 @@ static __always_inline int windows_flag(const struct stream *stream)
 }
 
 /* A connection begins, or one that was let in is there. */
-static __always_inline void open_stream(struct bpf_sock_ops *ops, struct bpf_sock *sk, uint8_t role)
+static __always_inline void open_stream(struct bpf_sock_ops *ops, struct bpf_sock *sk, uint8_t role, int is_marking)
 {
 	struct stream *stream = bpf_sk_storage_get(&streams, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
 
@@ -137,7 +122,9 @@ static __always_inline void open_stream(struct bpf_sock_ops *ops, struct bpf_soc
 	addresses_of(ops, stream);
 	stream->role = role;
 	stream->cookie = bpf_get_socket_cookie(ops);
-	bpf_sock_ops_cb_flags_set(ops, ops->bpf_sock_ops_cb_flags | BPF_SOCK_OPS_STATE_CB_FLAG | windows_flag(stream));
+	bpf_sock_ops_cb_flags_set(ops,
+				  ops->bpf_sock_ops_cb_flags | BPF_SOCK_OPS_STATE_CB_FLAG |
+					  (is_marking ? BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG : windows_flag(stream)));
 }
 
 /* A connection of this process begins: its task, whatever is written, and the first window. */
@@ -167,27 +154,15 @@ static __always_inline void close_stream(struct bpf_sock *sk)
  */
 static __always_inline void leave_mark(struct bpf_sock_ops *ops, struct bpf_sock *sk)
 {
-	const struct tagger_socket *told = bpf_sk_storage_get(&flows, sk, 0, 0);
+	struct stream *stream = bpf_sk_storage_get(&streams, sk, 0, 0);
 	const struct qclimb_policy *policy = ONLY(&host_policy);
-	int tos = 0, class = 0, priority;
+	const struct tcp_sock *tcp = stream && policy ? (struct tcp_sock *)bpf_skc_to_tcp_sock(sk) : 0;
 
-	if (!told || !policy || policy->mode < QCLIMB_PIAS)
-		return;
-	bpf_getsockopt(ops, LEVEL_IPV4, TOS, &tos, sizeof(tos));
-	if (ops->family == 10)
-		bpf_getsockopt(ops, LEVEL_IPV6, TRAFFIC_CLASS, &class, sizeof(class));
-	if ((tos | class) & ~3)
-		return; /* the application's own */
-	priority = sk->priority ? (int)sk->priority : (int)qclimb_so_priority(0);
-	tos = qclimb_policy_rest_dscp(policy) << 2;
-	bpf_setsockopt(ops, LEVEL_IPV4, TOS, &tos, sizeof(tos)); /* older kernels refuse it on IPv6 sockets */
-	if (ops->family == 10)
-		bpf_setsockopt(ops, LEVEL_IPV6, TRAFFIC_CLASS, &tos, sizeof(tos));
-	bpf_setsockopt(ops, LEVEL_SOCKET, PRIORITY, &priority, sizeof(priority)); /* IP_TOS sets another one */
+	if (tcp && policy->mode >= QCLIMB_PIAS)
+		mark_socket(ops, tcp, stream, qclimb_policy_rest_dscp(policy), qclimb_so_priority(0));
 }
 
-SEC("sockops")
-int scope(struct bpf_sock_ops *ops)
+static __always_inline int serve(struct bpf_sock_ops *ops, int is_marking)
 {
 	struct bpf_sock *sk = ops->sk;
 
@@ -196,7 +171,7 @@ int scope(struct bpf_sock_ops *ops)
 	switch (ops->op) {
 	case BPF_SOCK_OPS_TCP_CONNECT_CB:
 		if (is_in_scope(bpf_ntohl(ops->remote_port))) {
-			open_stream(ops, sk, 0);
+			open_stream(ops, sk, 0, is_marking);
 			connects(sk);
 			kernel_count(KERNEL_SOCKETS, 1);
 		}
@@ -214,7 +189,7 @@ int scope(struct bpf_sock_ops *ops)
 		break;
 	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:
 		if (is_in_scope(ops->local_port)) {
-			open_stream(ops, sk, 1);
+			open_stream(ops, sk, 1, is_marking);
 			kernel_count(KERNEL_SOCKETS, 1);
 		}
 		break;
@@ -227,6 +202,8 @@ int scope(struct bpf_sock_ops *ops)
 	}
 	case BPF_SOCK_OPS_HDR_OPT_LEN_CB:
 		keep_window(ops, sk);
+		if (ops->args[0] != BPF_WRITE_HDR_TCP_CURRENT_MSS)
+			mark_packet(ops, sk, is_marking);
 		break;
 	case BPF_SOCK_OPS_STATE_CB:
 		if (ops->args[0] == ESTABLISHED ? ops->args[1] != CLOSE_WAIT : ops->args[0] == CLOSE_WAIT)
@@ -236,6 +213,20 @@ int scope(struct bpf_sock_ops *ops)
 		break;
 	}
 	return 1;
+}
+
+/* Where the tagger marks packets at devices. */
+SEC("sockops")
+int scope(struct bpf_sock_ops *ops)
+{
+	return serve(ops, 0);
+}
+
+/* Where no device has it: by the sockets themselves. */
+SEC("sockops")
+int scope_marks(struct bpf_sock_ops *ops)
+{
+	return serve(ops, 1);
 }
 
 char _license[] SEC("license") = "Dual MIT/GPL";

@@ -13,6 +13,7 @@
 
 #include <stdint.h>
 
+#include <bpf/bpf_endian.h>
 #include <qclimb/footprint.h>
 #include <qclimb/policy.h>
 #include <qclimb/record.h>
@@ -47,7 +48,10 @@ struct stream { /* what every write of a small flow touches lies first */
 	uint8_t is_within; /* the peer is this host */
 	uint8_t waits; /* others go before its process (windows.h) */
 	uint8_t is_clamped;
+	uint8_t tos; /* that the kernel mode gave the socket itself; 0: none (mark.h) */
+	uint8_t has_own_tos; /* its application chose one: it stays */
 	char comm[16] __attribute__((aligned(8)));
+	uint32_t own_so_priority, so_priority; /* the application's, and what stands there for us */
 	uint64_t received, received_from; /* as of the last look; where the flow that comes in began */
 	uint64_t sendfile_bytes, sendfile_end; /* what the last call asked for; position at which it ends */
 	uint64_t gap_us, last_size_bytes[QCLIMB_LAST_SIZES]; /* valid if is_followed */
@@ -137,6 +141,14 @@ static __always_inline void kernel_count(uint32_t what, uint64_t many)
 
 	if (number)
 		*number += many;
+}
+
+static __always_inline int is_mapped(const uint8_t *address)
+{
+	uint32_t word[3];
+
+	__builtin_memcpy(word, address, sizeof(word));
+	return !word[0] && !word[1] && word[2] == bpf_htonl(0xffff);
 }
 
 /* The position of the next byte that the application writes. */

@@ -18,6 +18,7 @@
 #include "maps.h"
 #include "order.h"
 #include "packet.h"
+#include "rule.h"
 #include "sack.h"
 
 #define NS_PER_US 1000
@@ -81,33 +82,6 @@ static __always_inline void note_path(struct __sk_buff *skb, const struct packet
 		bpf_map_update_elem(&paths, &path, &device, BPF_ANY);
 }
 
-/* Where the flow is demoted by what was sent, it is so late (qclimb_demoting_bytes), as by the library. */
-static __always_inline uint64_t demotion_of(const struct tagger_socket *told, const struct tagger_flow *flow,
-					    uint64_t sent)
-{
-	const uint64_t most = qclimb_demoting_bytes(told->asked_bytes);
-
-	if (flow->footprint_bytes)
-		return sent > flow->footprint_bytes ? sent : flow->footprint_bytes;
-	return flow == &told->now && most < sent && sent <= told->asked_bytes ? most : sent;
-}
-
-static __always_inline uint32_t priority_at(const struct tagger_policy *rules, const struct tagger_socket *told,
-					    uint64_t position)
-{
-	const struct tagger_flow *flow = position >= told->now.start ? &told->now : &told->before;
-	uint64_t sent, demotion;
-
-	if (position < flow->start)
-		return 0;
-	sent = position - flow->start;
-	demotion = demotion_of(told, flow, sent);
-	if (demotion < rules->threshold_bytes[1] && flow->bounds.lower_bytes < rules->threshold_bytes[1] &&
-	    sent < flow->bounds.upper_bytes)
-		return 0; /* most flows are small */
-	return qclimb_priority(rules->threshold_bytes, rules->priorities, &flow->bounds, sent, demotion);
-}
-
 static __always_inline int is_by_kernel(const struct tagger_socket *told)
 {
 	return told && told->before.start == TAGGER_BY_KERNEL;
@@ -164,7 +138,7 @@ static __noinline uint32_t priority_of(struct __sk_buff *skb, const struct packe
 		return order ? (uint32_t)order_send_again(order, rules->proves, unacked, position,
 							  position_of(tcp, tcp->snd_nxt))
 			     : 0;
-	priority = priority_at(rules, told, position + middle_of(skb, packet));
+	priority = priority_at(rules->threshold_bytes, rules->priorities, told, position + middle_of(skb, packet));
 	if (!order && priority) {
 		order = bpf_sk_storage_get(&orders, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
 		told->has_no_order = 0;

@@ -56,6 +56,13 @@ LIFE = (
     "test_a_container_is_reached_in_its_own_namespace[False]",
 )
 END = tuple(f"test_the_last_acks_go_first_though_no_socket_is_left[{to}]" for to in ("198.19.250.2", "fd00:250::2"))
+SOCKETS = (
+    "test_a_static_program_is_demoted_at_the_packet_of_each_threshold[250000-198.19.250.2]",
+    "test_a_static_program_is_demoted_at_the_packet_of_each_threshold[250000-fd00:250::2]",
+    "test_sockets_go_back_to_what_the_application_had_as_the_mode_goes[own0-198.19.250.2]",
+    "test_sockets_go_back_to_what_the_application_had_as_the_mode_goes[own1-fd00:250::2]",
+    "test_ecn_bits_and_checksums_stay_right[198.19.250.2]",
+)
 DCTCP = ("test_with_marks_the_queue_stays_near_the_mark_and_without_it_fills",)
 FABRIC = (
     "test_every_host_reaches_every_other",
@@ -71,6 +78,7 @@ TESTS = {
         ("tagger/test_kernel_lengths.py", LENGTHS),
         ("tagger/test_kernel_life.py", LIFE),
         ("tagger/test_kernel_end.py", END),
+        ("tagger/test_kernel_sockets.py", SOCKETS),
     ),
     "lab": (("lab/fabric/test_fabric.py", FABRIC), ("lab/fabric/test_dctcp.py", DCTCP)),
 }

@@ -231,6 +231,7 @@ def test_a_second_hostd_for_a_directory_is_refused(hostd: Hostd, standin: StandI
         ({"--poll-interval-s": "0"}, "0.05"),
         ({"--poll-interval-s": "nan"}, "expected"),
         ({"--name": ""}, "expected a name"),
+        ({"--tagger-dev": "none"}, "--kernel CGROUP"),
     ],
 )
 def test_bad_input_is_refused_in_a_sentence(

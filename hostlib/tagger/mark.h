@@ -1,0 +1,82 @@
+/*
+ * The DSCP on the socket itself: of each packet where no program can be at a device, set as its header is measured (sockops
+ * HDR_OPT_LEN_CB), before the IP header takes it; and of a socket's last ACKs. SO_PRIORITY goes with it.
+ *
+ * What is sent again goes as the newest bytes go (of a flow that only sinks: latest). Nothing can cut SACKs here: no
+ * flow may climb.
+ * Invariant: a socket whose application chose a DSCP is left alone from then on, and the ECN bits always are.
+ */
+#ifndef QCLIMB_TAGGER_MARK_H
+#define QCLIMB_TAGGER_MARK_H
+
+#include <qclimb/wire.h>
+
+#include "rule.h"
+#include "stream.h"
+
+#define FIN_WAIT2 5 /* enum of TCP's states */
+#define CLOSING 11
+#define LEVEL_SOCKET 1 /* SOL_SOCKET, SO_PRIORITY */
+#define PRIORITY 12
+#define LEVEL_IPV4 0 /* IPPROTO_IP, IP_TOS */
+#define TOS 1
+#define LEVEL_IPV6 41 /* IPPROTO_IPV6, IPV6_TCLASS */
+#define TRAFFIC_CLASS 67
+#define FLAG_FIN 1
+
+/*
+ * Has the socket's packets carry `dscp` from here on, 0: none of ours. `of`: the socket as this kind of program asks for
+ * its options.
+ */
+static __always_inline void mark_socket(void *of, const struct tcp_sock *tcp, struct stream *stream, uint8_t dscp,
+					uint32_t so_priority)
+{
+	const uint32_t found = ((const struct sock *)tcp)->sk_priority;
+	const int is_ipv4 = is_mapped(stream->peer);
+	const int level = is_ipv4 ? LEVEL_IPV4 : LEVEL_IPV6, option = is_ipv4 ? TOS : TRAFFIC_CLASS;
+	int tos, priority;
+
+	if (stream->has_own_tos || stream->tos == dscp << 2 || bpf_getsockopt(of, level, option, &tos, sizeof(tos)))
+		return; /* older kernels refuse IP_TOS on IPv6 sockets */
+	stream->has_own_tos = (tos & ~3) != stream->tos;
+	if (!stream->has_own_tos) {
+		tos = qclimb_tos(dscp, (uint8_t)tos);
+		bpf_setsockopt(of, level, option, &tos, sizeof(tos));
+		stream->tos = (uint8_t)(dscp << 2);
+	}
+	if (found != stream->so_priority)
+		stream->own_so_priority = found;
+	priority = (int)(stream->own_so_priority || stream->has_own_tos ? stream->own_so_priority : so_priority);
+	stream->so_priority = (uint32_t)priority;
+	bpf_setsockopt(of, LEVEL_SOCKET, PRIORITY, &priority, sizeof(priority)); /* IP_TOS sets another one */
+}
+
+/* A packet is about to leave. Without a policy that marks, nothing of ours stays at the socket. */
+static __always_inline void mark_packet(struct bpf_sock_ops *ops, struct bpf_sock *sk, int is_marking)
+{
+	struct stream *stream = bpf_sk_storage_get(&streams, sk, 0, 0);
+	const struct tagger_socket *told = stream ? bpf_sk_storage_get(&flows, sk, 0, 0) : 0;
+	const struct qclimb_policy *policy = ONLY(&host_policy);
+	const struct tcp_sock *tcp = told && policy ? (struct tcp_sock *)bpf_skc_to_tcp_sock(sk) : 0;
+	uint32_t priority = 0, bytes = ops->skb_len;
+	uint8_t dscp;
+
+	if (!tcp)
+		return;
+	if (!is_marking || policy->mode < QCLIMB_PIAS) {
+		if (ops->state != FIN_WAIT2 && ops->state != CLOSING) /* leave_mark()'s stays, for TIME_WAIT */
+			mark_socket(ops, tcp, stream, 0, 0);
+		return;
+	}
+	dscp = qclimb_policy_rest_dscp(policy);
+	if (bytes || ops->skb_tcp_flags & FLAG_FIN) {
+		if (told->now.start != UINT64_MAX)
+			priority = priority_at(policy->threshold_bytes, policy->priorities, told,
+					       tcp->bytes_acked + (uint32_t)(tcp->snd_nxt - tcp->snd_una) +
+						       (bytes > ops->mss_cache ? bytes / 2 : 0));
+		dscp = qclimb_dscp_of(policy->dscp, policy->priorities, priority);
+	}
+	mark_socket(ops, tcp, stream, dscp, qclimb_so_priority(priority));
+}
+
+#endif
