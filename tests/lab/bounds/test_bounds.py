@@ -106,6 +106,7 @@ def test_what_no_library_hears_the_senders_announce(name):
 
 @pytest.mark.parametrize(("told_bytes", "announced"), [(700, 700), (0, 0)])
 def test_the_rule_finds_what_a_sender_announces_of_its_flow(tmp_path, told_bytes, announced):
+    programs.build_applications()
     ground, seen = Loopback(), []
     (endpoint,) = [each for each in SOURCES["spark"].endpoints if each.name == "push0"]
     assert Service("traffic", 0, endpoint.port) in senders_of([endpoint])

@@ -69,7 +69,7 @@ def _without_bpf(links):
     for port in links.topology.ports_of("l2"):
         run_all([Tc(links.netns("l2"), f"filter del dev {port.name} egress pref 100")])
         for parent, handle in leaf_queues(links.record.shaper):
-            line = f"qdisc replace dev {port.name} parent {parent} handle {handle + 8:x}: bfifo limit 12000"
+            line = f"qdisc replace dev {port.name} parent {parent} handle {handle + 8:x}: bfifo limit 60000"
             run_all([Tc(links.netns("l2"), line)])
 
 
