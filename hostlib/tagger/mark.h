@@ -37,7 +37,7 @@ static __always_inline void mark_socket(void *of, const struct tcp_sock *tcp, st
 	int tos, priority;
 
 	if (stream->has_own_tos || stream->tos == dscp << 2 || bpf_getsockopt(of, level, option, &tos, sizeof(tos)))
-		return; /* older kernels refuse IP_TOS on IPv6 sockets */
+		return; /* some kernels (6.12) refuse IP_TOS on IPv6 sockets */
 	stream->has_own_tos = (tos & ~3) != stream->tos;
 	if (!stream->has_own_tos) {
 		tos = qclimb_tos(dscp, (uint8_t)tos);
