@@ -32,16 +32,20 @@ static __always_inline void mark_socket(void *of, const struct tcp_sock *tcp, st
 					uint32_t so_priority)
 {
 	const uint32_t found = ((const struct sock *)tcp)->sk_priority;
-	const int is_ipv4 = is_mapped(stream->peer);
-	const int level = is_ipv4 ? LEVEL_IPV4 : LEVEL_IPV6, option = is_ipv4 ? TOS : TRAFFIC_CLASS;
-	int tos, priority;
+	int tos = 0, class = 0, priority, has_tos, has_class;
 
-	if (stream->has_own_tos || stream->tos == dscp << 2 || bpf_getsockopt(of, level, option, &tos, sizeof(tos)))
-		return; /* some kernels (6.12) refuse IP_TOS on IPv6 sockets */
-	stream->has_own_tos = (tos & ~3) != stream->tos;
+	if (stream->has_own_tos || stream->tos == dscp << 2)
+		return;
+	/* Some kernels (6.12) refuse IP_TOS on IPv6 sockets. TIME_WAIT of those goes by the class, to v4-mapped peers too. */
+	has_tos = is_mapped(stream->peer) && !bpf_getsockopt(of, LEVEL_IPV4, TOS, &tos, sizeof(tos));
+	has_class = !bpf_getsockopt(of, LEVEL_IPV6, TRAFFIC_CLASS, &class, sizeof(class));
+	stream->has_own_tos = (has_tos && (tos & ~3) != stream->tos) || (has_class && (class & ~3) != stream->tos);
 	if (!stream->has_own_tos) {
-		tos = qclimb_tos(dscp, (uint8_t)tos);
-		bpf_setsockopt(of, level, option, &tos, sizeof(tos));
+		tos = qclimb_tos(dscp, (uint8_t)(tos | class));
+		if (has_tos)
+			bpf_setsockopt(of, LEVEL_IPV4, TOS, &tos, sizeof(tos));
+		if (has_class)
+			bpf_setsockopt(of, LEVEL_IPV6, TRAFFIC_CLASS, &tos, sizeof(tos));
 		stream->tos = (uint8_t)(dscp << 2);
 	}
 	if (found != stream->so_priority)
