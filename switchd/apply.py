@@ -134,14 +134,16 @@ class Switch:
     def _hold(self, hold: Hold) -> None:
         """Write nothing now, and say why; `look` goes on when it is quiet, unless rows are still to come.
 
-        Readers see the last intent that was taken; where this daemon took none yet, what the rows say.
+        Readers see the last intent that was taken; where this daemon took none yet, what the rows say, once they can
+        be read.
         """
         if not self._waiting.is_held:
             log.info("held reason=%r", hold.reason)
         self._waits_for(Why.ROWS if hold.is_half else Why.QUIET)
         now = self.board.snapshot
         intent = now.intent if now.is_read else hold.intent
-        self._publish(intent, hold.status.held(hold.reason), now.classes, now.ports)
+        is_read = now.is_read or hold.is_known
+        self._publish(intent, hold.status.held(hold.reason), now.classes, now.ports, is_read)
 
     def _waits_for(self, why: Why) -> None:
         self._waiting = replace(self._waiting, why=why)
@@ -389,7 +391,12 @@ class Switch:
         self._logged = (self._logged | new) & lasting
 
     def _publish(
-        self, intent: SwitchIntent | None, status: Status, classes: Mapping[str, Row], ports: Mapping[str, Row]
+        self,
+        intent: SwitchIntent | None,
+        status: Status,
+        classes: Mapping[str, Row],
+        ports: Mapping[str, Row],
+        is_read: bool = True,
     ) -> None:
         told = state.alarmed(self.board.steered.over(classes), self._guard.alarms)
-        self.board.publish(intent, status, told, ports, self._asic.differences())
+        self.board.publish(intent, status, told, ports, self._asic.differences(), is_read)

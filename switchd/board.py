@@ -27,7 +27,7 @@ class Snapshot:
 
     version: int = 0
     is_read: bool = False
-    """CONFIG_DB was read: until then nothing is known of an intent"""
+    """CONFIG_DB was read, and whole: until then nothing is known of an intent"""
     intent: SwitchIntent | None = None
     status: Status = field(default_factory=Status)
     classes: Mapping[str, Row] = field(default_factory=dict)
@@ -92,8 +92,10 @@ class Board:
         classes: Mapping[str, Row],
         ports: Mapping[str, Row],
         differences: Mapping[str, Row],
+        is_read: bool,
     ) -> None:
-        """Tell all of it: what changed goes to STATE_DB in one transaction. Raises DatabaseLost."""
+        """Tell all of it: what changed goes to STATE_DB in one transaction. `is_read`: the intent is what CONFIG_DB
+        says; where it isn't, nobody knows one. Raises DatabaseLost."""
         published, rows = self._published or {}, state.state_rows(status, classes, ports, differences, self.steered)
         rows[state.STATUS_TABLE][state.STATUS_KEY] |= {"path_backend": self._snapshot.backend, **self.commit}
         if self.door:
@@ -111,7 +113,7 @@ class Board:
             told = [*gone, *changed, self._heartbeat()]
             self._holder.holding(lambda: self._db.write_state(told, self._holder.name))
         self._published, self._differences = rows, differences
-        self._show(intent, status, classes, ports, is_read=True)
+        self._show(intent, status, classes, ports, is_read)
 
     def tell_commit(self, told: Row) -> None:
         """Tell of a commit that is to be confirmed, at once if it is news. Raises DatabaseLost."""
@@ -119,7 +121,7 @@ class Board:
             return
         self.commit, now = told, self._snapshot
         if self._published is not None:
-            self.publish(now.intent, now.status, now.classes, now.ports, self._differences)
+            self.publish(now.intent, now.status, now.classes, now.ports, self._differences, now.is_read)
 
     def beat(self) -> None:
         """Tell that we live, and put back what is gone from STATE_DB. Raises DatabaseLost."""
@@ -135,7 +137,7 @@ class Board:
             log.info("state written=again")
             self._published = {}
             now = self._snapshot
-            self.publish(now.intent, now.status, now.classes, now.ports, self._differences)
+            self.publish(now.intent, now.status, now.classes, now.ports, self._differences, now.is_read)
         self._db.write_state([self._heartbeat()], self._holder.name)
 
     def lost(self, error: DatabaseLost) -> None:

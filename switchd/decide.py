@@ -45,13 +45,15 @@ class Go:
 class Hold:
     """Write nothing now.
 
-    intent   what the rows say, as far as they can be read
-    is_half  rows are still to come, so that quiet alone ends it not
+    intent    what the rows say; None: no intent, or not known
+    is_known  the rows could be read
+    is_half   rows are still to come, so that quiet alone ends it not
     """
 
     status: Status
     reason: str
     intent: SwitchIntent | None = None
+    is_known: bool = True
     is_half: bool = False
 
 
@@ -86,10 +88,10 @@ def decide(
         status = status.wants(intent)
         planned = plan_it(intent, rows)
     except HalfIntent as error:
-        return Hold(status, f"waiting for a whole intent: {error}", is_half=True)
+        return Hold(status, f"waiting for a whole intent: {error}", is_known=False, is_half=True)
     except (IntentError, Refused) as error:
         if is_half:  # a patcher takes a row at a time, and that of the whole may go first
-            return Hold(status, f"waiting for a whole intent: {error}", intent)
+            return Hold(status, f"waiting for a whole intent: {error}", intent, is_known=isinstance(error, Refused))
         return No(status, error, intent)
     if not planned.changes or quiet.may_write():
         return Go(status, intent, planned)

@@ -12,6 +12,7 @@ import grpc
 import pytest
 from pygnmi.spec.v080 import gnmi_pb2 as pb
 from pygnmi.spec.v080 import gnmi_pb2_grpc
+from qclimb.config_db import with_digest
 
 from switchd.db import HOLDER
 from tests.switchd.gnmi.client import (
@@ -170,13 +171,22 @@ def test_a_daemon_that_is_told_to_end_ends_its_streams_by_saying_so(
         assert daemon.process.wait(WAIT_S) == 0
 
 
-@pytest.mark.parametrize("why", ["another daemon's lock", "no redis"])
+REASONS = {
+    "another daemon's lock": "another switchd writes here",
+    "no redis": "redis: ",
+    "half an intent": "waiting for a whole intent",
+}
+
+
+@pytest.mark.parametrize("why", REASONS)
 def test_until_the_rows_were_read_no_client_is_told_that_there_is_no_intent(why: str, pki: Pki, tmp_path: Path) -> None:
     with running_redis() as server:
-        server.load({**PLATFORM, **intent(4, 7, 6).to_config_db()})
+        rows = with_digest(intent(4, 7, 6).to_config_db())
+        late = {"QCLIMB_CLASS": rows.pop("QCLIMB_CLASS")} if why == "half an intent" else {}
+        server.load({**PLATFORM, **rows})
         if why == "no redis":
             server.kill()
-        else:
+        elif not late:
             server.db(STATE).set(HOLDER, "another host:1:1:abc", px=600_000)
         with (
             running_daemon(server.url, pki, tmp_path / "log", *PLAIN) as daemon,
@@ -190,15 +200,11 @@ def test_until_the_rows_were_read_no_client_is_told_that_there_is_no_intent(why:
                 lambda: list(stub.Subscribe(iter_open(subscription("/qclimb", STREAM)))),
             ):
                 assert failure(ask)[0] == "UNAVAILABLE"
-            wait_until(
-                lambda: (
-                    ("redis: " if why == "no redis" else "another switchd writes here")
-                    in failure(lambda: got(stub, GENERATION))[1]
-                ),
-                "the reason is told",
-            )
+            wait_until(lambda: REASONS[why] in failure(lambda: got(stub, GENERATION))[1], "the reason is told")
             if why == "no redis":
                 server.start()
+            elif late:
+                server.load(late)
             else:
                 server.db(STATE).delete(HOLDER)
 
