@@ -187,10 +187,11 @@ class Tagger:
     def _attach(self, found: Loaded) -> None:
         links = self._bpf / "links"
         links.mkdir(mode=0o755, exist_ok=True)
+        is_served = devices.NONE not in self._devices and any(link.name[0].isdigit() for link in links.iterdir())
         try:
             self._at, why = self._at_devices(links, self._bpf / found.programs), "there is no Ethernet device"
         except HostdError as error:
-            if not self._cgroups or self._at:
+            if not self._cgroups or self._at or is_served:  # devices that have it keep it, also over a new hostd
                 raise
             why = str(error)
         self.no_device = "" if self._at else why

@@ -16,6 +16,8 @@ from test_marks import at_packets, demoted, edges, first_sent, without_offload
 
 from hostlib.hostd import bpf, devices
 from hostlib.hostd.kernel import remove
+from hostlib.hostd.place import Place
+from hostlib.hostd.tagger import Tagger
 from lab.fabric.netns import entered
 
 pytestmark = pytest.mark.fabric
@@ -163,3 +165,15 @@ def test_ecn_bits_and_checksums_stay_right(kernel, static_c, to):  # noqa: F811
     assert {segment.ecn for segment in first_sent(stand.segments(pcap))} <= {2, 3}
     for host in (a.host, b):
         assert host.counter("TcpInCsumErrors") == host.counter("IpExtInCsumErrors") == 0
+
+
+def test_a_device_that_is_missing_takes_the_tagger_from_no_other_over_a_new_hostd(pair):
+    with kernel_mode(pair[0], policy()) as a:
+        links = sorted((a.host.run_dir / "bpf" / "links").glob("[0-9]*"))
+        if not links:
+            pytest.skip("no tcx here: nothing is held by links")
+        new = Tagger(Place(a.host.run_dir), ("e0", "e9"), cgroups=(a.cgroup,))
+        with entered(a.host.netns):
+            new.follow(policy())
+        assert "e9" in new.problem
+        assert sorted((a.host.run_dir / "bpf" / "links").glob("[0-9]*")) == links
