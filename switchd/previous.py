@@ -28,7 +28,7 @@ SHIPPED = {
 _OWN = re.compile(r"QCLIMB_[DQSWB]_[0-9a-f]{8}(_[0-9a-z]+)?")
 WHOLE = "z"
 """what a map's tag begins with: sonic-qclimb.yang wants all fields of such a map, and takes earlier ones as they are"""
-_PARTIAL = re.compile(rf"QCLIMB_[DQ]_[0-9a-f]{{8}}(_(?!{WHOLE})[0-9a-z]+)?")
+_EARLIER = re.compile(rf"QCLIMB_[DQ]_[0-9a-f]{{8}}(_(?!{WHOLE})[0-9a-z]+)?")
 
 
 @lru_cache(1024)
@@ -40,7 +40,7 @@ def is_own(name: str) -> bool:
 def may_be_emptied(name: str) -> bool:
     """Whether it is a map of ours that SONiC's patcher may take away field by field while ports refer to it: one of
     before 2026-11-28."""
-    return _PARTIAL.fullmatch(name) is not None
+    return _EARLIER.fullmatch(name) is not None
 
 
 def before_us(table: str, key: str, field: str, rows: RowsNow) -> str | None:

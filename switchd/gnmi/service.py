@@ -52,7 +52,7 @@ class Service:
         self.model = Model()
 
     @property
-    def known(self) -> Snapshot:
+    def first_read(self) -> Snapshot:
         """The last committed moment, waiting for the first one. Raises DatabaseLost where there is none: what was not
         read is not an empty intent."""
         self.switch.board.begun.wait(BEGIN_S)
@@ -140,7 +140,7 @@ class Service:
 
     def moment(self, counted: bool, snapshot: Snapshot | None = None) -> Moment:
         """Configuration and state now, with the queues' counters if they are asked for. Raises DatabaseLost."""
-        snapshot = snapshot or self.known
+        snapshot = snapshot or self.first_read
         if not counted or not (snapshot.classes or snapshot.steered.spines):
             return self.model.uncounted(snapshot)
         queues = {int(row["queue"]) for row in snapshot.classes.values()}
