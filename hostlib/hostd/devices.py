@@ -65,17 +65,18 @@ def namespaces_of(cgroups: Iterable[Path]) -> dict[int, Path]:
     for cgroup in cgroups:
         for listed in (cgroup / "cgroup.procs", *cgroup.glob("**/cgroup.procs")):
             with contextlib.suppress(OSError):
-                for pid in listed.read_text().split():
-                    path = Path("/proc") / pid / "ns" / "net"
-                    with contextlib.suppress(OSError):
-                        found.setdefault(path.stat().st_ino, path)
+                _namespaces(found, (Path("/proc") / pid for pid in listed.read_text().split()))
     return found
 
 
 def all_namespaces() -> dict[int, Path]:
     """The network namespaces, by number, in which any process lives, and a path to each."""
-    found: dict[int, Path] = {}
-    for path in Path("/proc").glob("[0-9]*/ns/net"):
+    return _namespaces({}, Path("/proc").glob("[0-9]*"))
+
+
+def _namespaces(found: dict[int, Path], processes: Iterable[Path]) -> dict[int, Path]:
+    for process in processes:
+        path = process / "ns" / "net"
         with contextlib.suppress(OSError):
             found.setdefault(path.stat().st_ino, path)
     return found
