@@ -13,7 +13,7 @@ from qclimb.errors import QclimbError
 from qclimb.options import Finite, Refused, config_option, version_option
 
 from hostlib.hostd.place import RUN_DIR, Place
-from hostlib.hostd.scope import Scope
+from hostlib.hostd.scope import NO_DEVICE, Scope
 
 EXAMPLE = """\b
 Example:
@@ -59,8 +59,8 @@ Example:
     "--tagger-dev",
     metavar="DEV",
     multiple=True,
-    help="Mark packets in the kernel as they leave by this device (root; docs/design/tagger.md). With --kernel, `none` "
-    "marks by the sockets' own DSCP, as is done where no device can be had.",
+    help="Mark packets in the kernel as they leave by this device (root; docs/design/tagger.md). With --kernel, "
+    f"`{NO_DEVICE}` marks by the sockets' own DSCP, as is done where no device can be had.",
 )
 @click.option(
     "--kernel",
@@ -99,8 +99,8 @@ def main(
             raise click.UsageError(f"{option} is missing; expected it to serve (or the sub-command `status`)")
     if kernel_port and not kernel:
         raise click.UsageError("--kernel-port names ports of no cgroup; expected --kernel CGROUP beside it")
-    if "none" in tagger_dev and (tagger_dev != ("none",) or not kernel):
-        raise click.UsageError("--tagger-dev none: expected --kernel CGROUP beside it, and no other device")
+    if NO_DEVICE in tagger_dev and (tagger_dev != (NO_DEVICE,) or not kernel):
+        raise click.UsageError(f"--tagger-dev {NO_DEVICE}: expected --kernel CGROUP beside it, and no other device")
     assert name is not None and orchestrator is not None and token_file is not None
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     try:

@@ -22,8 +22,6 @@ from hostlib.hostd.errors import HostdError
 from hostlib.hostd.tools import run
 
 DIRECTIONS = ("egress", "ingress")
-NONE = "none"
-"""In place of a device: the tagger is at none, and the kernel mode marks by its sockets."""
 FIRST, LATE, HANDLE = "1", "4747", "0x4747"
 """Preferences of our filters at a device's clsact, and their handle. Of one preference the newest filter is asked first
 (cls_bpf keeps them so), and ours lets every packet go on to the next: it stands before another's that ends a packet's

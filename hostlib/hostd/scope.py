@@ -1,7 +1,10 @@
-"""Whom the kernel mode serves, as the operator says it."""
+"""Whom the kernel mode serves, and where packets are marked, as the operator says it. Knows nothing of BPF."""
 
 from dataclasses import dataclass
 from pathlib import Path
+
+NO_DEVICE = "none"
+"""In place of a device: the tagger is at none, and the kernel mode marks by its sockets."""
 
 
 @dataclass(frozen=True)

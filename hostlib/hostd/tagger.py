@@ -24,6 +24,7 @@ from hostlib.hostd import bpf, devices
 from hostlib.hostd.bpf import BpfError
 from hostlib.hostd.errors import HostdError, PlaceError
 from hostlib.hostd.place import Place, write_whole
+from hostlib.hostd.scope import NO_DEVICE
 from hostlib.hostd.tools import run
 
 BUILD = Path(__file__).parents[1] / "build"
@@ -187,7 +188,7 @@ class Tagger:
     def _attach(self, found: Loaded) -> None:
         links = self._bpf / "links"
         links.mkdir(mode=0o755, exist_ok=True)
-        is_served = devices.NONE not in self._devices and any(link.name[0].isdigit() for link in links.iterdir())
+        is_served = NO_DEVICE not in self._devices and any(link.name[0].isdigit() for link in links.iterdir())
         try:
             self._at, why = self._at_devices(links, self._bpf / found.programs), "there is no Ethernet device"
         except HostdError as error:
@@ -204,7 +205,7 @@ class Tagger:
     def _at_devices(self, links: Path, programs: Path) -> dict[str, str]:
         found_there = devices.namespaces_of(self._cgroups)
         self._namespaces = set(found_there)
-        if devices.NONE in self._devices:
+        if NO_DEVICE in self._devices:
             raise TaggerError("none is asked for")
         own = self._devices or devices.ethernet_devices()
         kept = devices.keep(links, programs, own)

@@ -17,6 +17,7 @@ from test_marks import at_packets, demoted, edges, first_sent, without_offload
 from hostlib.hostd import bpf, devices
 from hostlib.hostd.kernel import remove
 from hostlib.hostd.place import Place
+from hostlib.hostd.scope import NO_DEVICE
 from hostlib.hostd.tagger import Tagger
 from lab.fabric.netns import entered
 
@@ -65,7 +66,7 @@ class Quiet:
 
 @pytest.fixture
 def kernel(pair):
-    with kernel_mode(pair[0], policy(), devices=("none",)) as made:
+    with kernel_mode(pair[0], policy(), devices=(NO_DEVICE,)) as made:
         yield made, pair[1]
 
 
@@ -96,7 +97,7 @@ def test_nobody_outside_the_cgroup_is_touched(kernel, static_c):  # noqa: F811
 
 
 def test_nothing_climbs(pair, static_c):  # noqa: F811
-    with kernel_mode(pair[0], policy(Mode.QCLIMB), devices=("none",)) as a:
+    with kernel_mode(pair[0], policy(Mode.QCLIMB), devices=(NO_DEVICE,)) as a:
         seen = send(a, pair[1], static_c, SIZE)
         assert edges(seen) == at_packets(demoted(SIZE), seen)
 
