@@ -56,31 +56,39 @@ static __always_inline void mark_socket(void *of, const struct tcp_sock *tcp, st
 }
 
 /* A packet is about to leave. Without a policy that marks, nothing of ours stays at the socket. */
-static __always_inline void mark_packet(struct bpf_sock_ops *ops, struct bpf_sock *sk, int is_marking)
+static __always_inline void mark_packet(struct bpf_sock_ops *ops, struct bpf_sock *sk, struct stream *stream,
+					const struct qclimb_policy *policy, int is_marking)
 {
-	struct stream *stream = bpf_sk_storage_get(&streams, sk, 0, 0);
-	const struct tagger_socket *told = stream ? bpf_sk_storage_get(&flows, sk, 0, 0) : 0;
-	const struct qclimb_policy *policy = ONLY(&host_policy);
-	const struct tcp_sock *tcp = told && policy ? (struct tcp_sock *)bpf_skc_to_tcp_sock(sk) : 0;
-	uint32_t priority = 0, bytes = ops->skb_len;
-	uint8_t dscp;
+	const struct tagger_socket *told = bpf_sk_storage_get(&flows, sk, 0, 0);
+	const struct tcp_sock *tcp;
+	uint32_t priority = 0, bytes = ops->skb_len, so_priority = 0;
+	uint8_t dscp = 0;
 
-	if (!tcp)
+	if (!told)
 		return;
 	if (!is_marking || policy->mode < QCLIMB_PIAS) {
-		if (ops->state != FIN_WAIT2 && ops->state != CLOSING) /* leave_mark()'s stays, for TIME_WAIT */
-			mark_socket(ops, tcp, stream, 0, 0);
+		if (ops->state == FIN_WAIT2 || ops->state == CLOSING) /* leave_mark()'s stays, for TIME_WAIT */
+			return;
+	} else {
+		dscp = qclimb_policy_rest_dscp(policy);
+		if (bytes || ops->skb_tcp_flags & FLAG_FIN) {
+			if (told->now.start != UINT64_MAX) {
+				tcp = (struct tcp_sock *)bpf_skc_to_tcp_sock(sk);
+				if (!tcp)
+					return;
+				priority = priority_at(policy->threshold_bytes, policy->priorities, told,
+						       tcp->bytes_acked + (uint32_t)(tcp->snd_nxt - tcp->snd_una) +
+							       (bytes > ops->mss_cache ? bytes / 2 : 0));
+			}
+			dscp = qclimb_dscp_of(policy->dscp, policy->priorities, priority);
+		}
+		so_priority = qclimb_so_priority(priority);
+	}
+	if (stream->tos == dscp << 2) /* as the packet before: most flows are small */
 		return;
-	}
-	dscp = qclimb_policy_rest_dscp(policy);
-	if (bytes || ops->skb_tcp_flags & FLAG_FIN) {
-		if (told->now.start != UINT64_MAX)
-			priority = priority_at(policy->threshold_bytes, policy->priorities, told,
-					       tcp->bytes_acked + (uint32_t)(tcp->snd_nxt - tcp->snd_una) +
-						       (bytes > ops->mss_cache ? bytes / 2 : 0));
-		dscp = qclimb_dscp_of(policy->dscp, policy->priorities, priority);
-	}
-	mark_socket(ops, tcp, stream, dscp, qclimb_so_priority(priority));
+	tcp = (struct tcp_sock *)bpf_skc_to_tcp_sock(sk);
+	if (tcp)
+		mark_socket(ops, tcp, stream, dscp, so_priority);
 }
 
 #endif

@@ -162,6 +162,17 @@ static __always_inline void leave_mark(struct bpf_sock_ops *ops, struct bpf_sock
 		mark_socket(ops, tcp, stream, qclimb_policy_rest_dscp(policy), qclimb_so_priority(0));
 }
 
+static __always_inline void packet_leaves(struct bpf_sock_ops *ops, struct bpf_sock *sk, int is_marking)
+{
+	struct stream *stream = bpf_sk_storage_get(&streams, sk, 0, 0);
+	const struct qclimb_policy *policy = ONLY(&host_policy);
+
+	if (!stream || !policy)
+		return;
+	keep_window(ops, sk, stream, policy);
+	mark_packet(ops, sk, stream, policy, is_marking);
+}
+
 static __always_inline int serve(struct bpf_sock_ops *ops, int is_marking)
 {
 	struct bpf_sock *sk = ops->sk;
@@ -201,9 +212,8 @@ static __always_inline int serve(struct bpf_sock_ops *ops, int is_marking)
 		break;
 	}
 	case BPF_SOCK_OPS_HDR_OPT_LEN_CB:
-		keep_window(ops, sk);
-		if (ops->args[0] != BPF_WRITE_HDR_TCP_CURRENT_MSS)
-			mark_packet(ops, sk, is_marking);
+		if (ops->args[0] != BPF_WRITE_HDR_TCP_CURRENT_MSS) /* that asks how large a segment may be */
+			packet_leaves(ops, sk, is_marking);
 		break;
 	case BPF_SOCK_OPS_STATE_CB:
 		if (ops->args[0] == ESTABLISHED ? ops->args[1] != CLOSE_WAIT : ops->args[0] == CLOSE_WAIT)

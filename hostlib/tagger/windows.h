@@ -128,17 +128,17 @@ static __always_inline uint32_t least_window(const struct tcp_sock *tcp)
 }
 
 /* A packet is about to leave for the peer: the window that it will tell. */
-static __always_inline void keep_window(struct bpf_sock_ops *ops, struct bpf_sock *sk)
+static __always_inline void keep_window(struct bpf_sock_ops *ops, struct bpf_sock *sk, struct stream *stream,
+					const struct qclimb_policy *policy)
 {
-	struct stream *stream = bpf_sk_storage_get(&streams, sk, 0, 0);
-	const struct qclimb_policy *policy = ONLY(&host_policy);
-	const struct tcp_sock *tcp = stream && policy ? (struct tcp_sock *)bpf_skc_to_tcp_sock(sk) : 0;
-	const uint64_t now = bpf_ktime_get_ns();
+	const int is_ours = sets_windows(stream, policy);
+	const struct tcp_sock *tcp = is_ours || stream->is_clamped ? (struct tcp_sock *)bpf_skc_to_tcp_sock(sk) : 0;
+	const uint64_t now = is_ours ? bpf_ktime_get_ns() : 0;
 	int clamp = NO_CLAMP;
 
 	if (!tcp)
 		return;
-	if (!sets_windows(stream, policy)) {
+	if (!is_ours) {
 		stream->waits = 0;
 	} else if (now - stream->looked_ns >= LOOK_NS) {
 		stream->looked_ns = now;
