@@ -100,10 +100,9 @@ class KernelMode:
                 raise TaggerError(f"nothing marks packets: {self._tagger.problem}")
             is_switched = self._by_sockets != bool(self._tagger.no_device)
             if now >= self._next_look or self.problem or is_switched or self._there() != self._joined:
-                self._ensure()
+                self._ensure(policy)
                 self._next_look = now + LOOK_S
             self._tell(policy)
-            self._bring_lengths()
             self.status, self.problem = self._describe(), ""
         except (HostdError, OSError) as error:
             self.problem = str(error)
@@ -128,19 +127,24 @@ class KernelMode:
                 found[cgroup] = cgroup.stat().st_ino
         return found
 
-    def _ensure(self) -> None:
+    def _ensure(self, policy: Policy | None) -> None:
+        """Who hears of sockets knows by then what to do with them. Over to sockets, where flows only sink, the policy
+        goes before who marks by it, and back after it."""
         joined = self._there()
         if not joined:
             missing = ", ".join(map(str, self._scope.cgroups))
             raise BpfError(f"cgroup {missing}: not there; expected a directory of cgroup v2")
-        programs = self._bpf / f"kernel-{self._digest()}"
+        programs, links = self._bpf / f"kernel-{self._digest()}", self._bpf / "links"
+        heard = self._policy_map() if any(links.glob("cgroup-*")) else 0
         self._by = self._loaded(programs) or self._load(programs)
-        links = self._bpf / "links"
+        self._by_sockets = bool(self._tagger.no_device)
+        self._open_scope()
+        if self._by_sockets or self._policy_map() != heard:
+            self._tell(policy)
         write = links / f"write-{programs.name}"
         if not write.exists():
             bpf.trace(programs / self._by, write)
         wanted = {write.name}
-        self._by_sockets = bool(self._tagger.no_device)
         for cgroup, number in joined.items():
             link = links / f"cgroup-{number}"
             bpf.join_cgroup(programs / ("scope_marks" if self._by_sockets else "scope"), cgroup, link)
@@ -152,9 +156,13 @@ class KernelMode:
             if old != programs:
                 remove_pins(old)
         self._joined = joined
-        self._open_scope()
         if self._ring is None:
             self._ring = Ring(self._bpf / "records", RECORDS_BYTES)
+
+    def _policy_map(self) -> int:
+        """Which map it is that programs loaded now read; 0: none."""
+        pin = self._bpf / "host_policy"
+        return pin.stat().st_ino if pin.exists() else 0
 
     def _loaded(self, programs: Path) -> str:
         """Which program sees writes, of those pinned there with their maps; "" where something is missing."""
@@ -201,6 +209,8 @@ class KernelMode:
         _set_keys(self._bpf / "ports", 4, (port.to_bytes(4, "little") for port in self._scope.ports or (ANY_PORT,)))
 
     def _tell(self, policy: Policy | None) -> None:
+        """The policy, and what flows are judged by beside it."""
+        self._bring_lengths()
         if self._by_sockets and policy is not None and policy.mode is Mode.QCLIMB:
             policy = replace(policy, mode=Mode.PIAS)  # nothing cuts SACKs: who climbs would be sent again
         wanted = b"" if policy is None else encode_policy(policy)

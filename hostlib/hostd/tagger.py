@@ -122,7 +122,7 @@ class Tagger:
                 if self._next_look == 0.0:
                     remove(self._place)
             elif now >= self._next_look or devices.namespaces_of(self._cgroups).keys() - self._namespaces:
-                self._ensure()
+                self._ensure(policy)
                 self._tell(policy)
                 self._permit()
                 self.status = self._describe()
@@ -137,7 +137,7 @@ class Tagger:
         if now >= self._next_look:
             self._next_look = now + LOOK_S
 
-    def _ensure(self) -> None:
+    def _ensure(self, policy: Policy | None) -> None:
         if os.geteuid() != 0:
             raise TaggerError(
                 f"hostd runs as user {os.geteuid()}; expected root, for it loads programs into the kernel"
@@ -151,7 +151,7 @@ class Tagger:
         mount_bpf(self._bpf)
         found = Loaded.read(self._left)
         if found is None or found.object_sha256 != digest or not self._is_whole(found):
-            found = self._load(digest, found)
+            found = self._load(digest, policy)
         for device in sorted(set(found.devices) - set(self._devices)):
             devices.detach(device)
         self._attach(found)
@@ -164,9 +164,9 @@ class Tagger:
         pins = [*MAPS, *(f"{found.programs}/{direction}" for direction in devices.DIRECTIONS)]
         return all((self._bpf / pin).exists() for pin in pins)
 
-    def _load(self, digest: str, before: Loaded | None) -> Loaded:
+    def _load(self, digest: str, policy: Policy | None) -> Loaded:
         """Loads the programs beside what is there; maps that fit are taken over, so that flows under way keep their
-        rules."""
+        rules. A device's first packet finds the policy."""
         programs = f"programs-{digest[:8]}-{os.getpid()}"
         # (no dots: the BPF file system keeps names with one for itself)
         target = self._bpf / programs
@@ -176,13 +176,14 @@ class Tagger:
         except BpfError:  # maps of another shape: the kernel mode's programs know the old ones
             forget_maps(self._bpf)
             bpf.load(self._object, self._bpf, target)
+        self._told = None
+        self._tell(policy)
         found = Loaded(digest, self._devices, programs)
         self._attach(found)
         write_whole(self._left, json.dumps(asdict(found)).encode() + b"\n")
         for old in self._bpf.glob("programs-*"):
             if old.name != programs:
                 remove_pins(old)
-        self._told = None
         return found
 
     def _attach(self, found: Loaded) -> None:
