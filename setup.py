@@ -85,7 +85,7 @@ DEV = [
 ]
 
 
-BPF_OBJECTS = ("tagger.bpf.o", "scope.bpf.o", "restore.bpf.o", "write.bpf.o", "write_fentry.bpf.o")
+BPF_OBJECTS = ("tagger.bpf.o", "scope.bpf.o", "restore.bpf.o", "unmarked.bpf.o", "write.bpf.o", "write_fentry.bpf.o")
 
 
 class BuildWithPrograms(build_py):

@@ -164,8 +164,8 @@ def trace(program: Path, link: Path) -> None:
         _keep(_libbpf().bpf_raw_tracepoint_open(None, fd), link)
 
 
-def walk(program: Path) -> None:
-    """Runs an iterator's program over all that there is: TCP sockets, of this thread's network namespace."""
+def walk(program: Path) -> bytes:
+    """What an iterator's program tells of all that there is: TCP sockets, of this thread's network namespace."""
     lib = _libbpf()
     _said.clear()
     with pinned(program) as fd:
@@ -177,7 +177,7 @@ def walk(program: Path) -> None:
         if walker < 0:
             raise _failed(str(program))
         with os.fdopen(walker, "rb", 0) as reader:
-            reader.read()
+            return reader.read() or b""
     finally:
         os.close(link)
 

@@ -322,7 +322,7 @@ class Daemon:
         state.known = asdict(inbox.known)
         state.malformed, state.last_malformed = inbox.malformed, inbox.last_malformed
         state.tagger, state.kernel = self._tagger.status, self._kernel.status
-        state.kernel_cgroups = self._kernel.cgroups
+        state.kernel_cgroups, state.kernel_unmarked = self._kernel.cgroups, self._kernel.unmarked
         state.shim_policy_generation = inbox.shim_policy_generation
         with self._collected_lock:
             state.waiting = self._collected.waiting.offered

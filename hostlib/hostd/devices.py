@@ -15,6 +15,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import TypeVar
 
 from hostlib.hostd import bpf
 from hostlib.hostd.bpf import BpfError
@@ -31,6 +32,7 @@ BEHIND = f"by clsact behind another's filter of preference {FIRST}, which may en
 CLONE_NEWNET = 0x40000000
 OWN = Path("/proc/thread-self/ns/net")
 _libc = ctypes.CDLL(None, use_errno=True)
+Told = TypeVar("Told")
 
 
 class DeviceError(HostdError):
@@ -80,8 +82,9 @@ def _namespaces(found: dict[int, Path], processes: Iterable[Path]) -> dict[int, 
     return found
 
 
-def within(namespace: Path, act: Callable[[], None]) -> None:
-    """Runs `act` in a thread that lives in another network namespace; what it raises is raised here."""
+def within(namespace: Path, act: Callable[[], Told]) -> Told:
+    """What `act` returns in a thread that lives in another network namespace; what it raises is raised here."""
+    told: list[Told] = []
     failed: list[BaseException] = []
 
     def enter() -> None:
@@ -92,7 +95,7 @@ def within(namespace: Path, act: Callable[[], None]) -> None:
                     raise DeviceError(f"{namespace}: {os.strerror(ctypes.get_errno())}")
             finally:
                 os.close(there)
-            act()
+            told.append(act())
         except (HostdError, OSError) as error:
             failed.append(error)
 
@@ -101,6 +104,7 @@ def within(namespace: Path, act: Callable[[], None]) -> None:
     thread.join()
     if failed:
         raise failed[0]
+    return told[0]
 
 
 def keep(place: Path, programs: Path, devices: Iterable[str]) -> dict[str, str]:

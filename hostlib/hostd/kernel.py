@@ -33,9 +33,11 @@ from hostlib.hostd.place import Place
 from hostlib.hostd.ring import Ring
 from hostlib.hostd.scope import Scope
 from hostlib.hostd.tagger import BUILD, LOOK_S, Tagger, TaggerError, remove_pins
+from hostlib.hostd.unmarked import unmarked
 
 SCOPE = "scope.bpf.o"
-RESTORE = "restore.bpf.o"
+WALKERS = ("restore.bpf.o", "unmarked.bpf.o")
+"""Iterators over sockets: without them a quiet socket keeps its DSCP as the mode goes, and status knows less."""
 WRITES = {"write.bpf.o": "by_tracepoint", "write_fentry.bpf.o": "by_fentry"}
 """Objects by which writes are seen, and the program of each; the first that this kernel has serves."""
 SEEN = {
@@ -75,6 +77,8 @@ class KernelMode:
         self._lengths_said = ""
         self._sets_windows = False
         self._ring: Ring | None = None
+        self.unmarked: tuple[str, ...] = ()
+        """Where sockets mark: which don't, and why."""
         self.status = ""
         self.problem = ""
 
@@ -156,6 +160,7 @@ class KernelMode:
             if old != programs:
                 remove_pins(old)
         self._joined = joined
+        self.unmarked = unmarked(programs / "unmarked", joined) if self._by_sockets else ()
         if self._ring is None:
             self._ring = Ring(self._bpf / "records", RECORDS_BYTES)
 
@@ -173,7 +178,7 @@ class KernelMode:
     def _digest(self) -> str:
         """Of everything that is loaded together."""
         found = hashlib.sha256()
-        for name in ("tagger.bpf.o", SCOPE, RESTORE, *WRITES):
+        for name in ("tagger.bpf.o", SCOPE, *WALKERS, *WRITES):
             try:
                 found.update((self._build / name).read_bytes())
             except OSError as error:
@@ -194,8 +199,9 @@ class KernelMode:
         self._told = self._lengths = None
         self._forest = -1
         self._ring = None
-        with suppress(BpfError):  # without it a quiet socket keeps its DSCP as the mode goes
-            bpf.load(self._build / RESTORE, self._bpf, programs)
+        for walker in WALKERS:
+            with suppress(BpfError):
+                bpf.load(self._build / walker, self._bpf, programs)
         refused = []
         for file, program in WRITES.items():
             try:

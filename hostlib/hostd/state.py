@@ -64,6 +64,8 @@ class State:
     known: dict[str, int] = field(default_factory=lambda: asdict(Known()))
     #: directories of cgroup v2 whose programs it serves now.
     kernel_cgroups: tuple[str, ...] = ()
+    #: where sockets carry the DSCP themselves: a clause for each reason why some of them don't, and how many now.
+    kernel_unmarked: tuple[str, ...] = ()
 
     def fails(self, sentence: str) -> None:
         """Notes a reason that holds until `works` clears it."""
@@ -116,6 +118,7 @@ def as_table(found: dict[str, Any], now: float) -> str:
         "quick ACKs": found["quickack"] or "not asked for",
         "tagger": found["tagger"] or "not asked for",
         "kernel mode": found["kernel"] or "not asked for",
+        **({"not marked": "; ".join(found["kernel_unmarked"])} if found["kernel_unmarked"] else {}),
         "lengths": summary(by_service(list(found["lengths"]))),
         "sizes known": words(found["known"]),
         "error": found["error"] or "none",

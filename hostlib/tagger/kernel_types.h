@@ -10,7 +10,26 @@
 
 #define OF_THE_KERNEL __attribute__((preserve_access_index))
 
+struct kernfs_node {
+	uint64_t id;
+} OF_THE_KERNEL;
+
+struct cgroup {
+	struct kernfs_node *kn;
+} OF_THE_KERNEL;
+
+struct sock_cgroup_data {
+	struct cgroup *cgroup;
+} OF_THE_KERNEL;
+
+struct sock_common {
+	uint16_t skc_dport, skc_num; /* the peer's as on the wire */
+	uint8_t skc_state;
+} OF_THE_KERNEL;
+
 struct sock {
+	struct sock_common __sk_common;
+	struct sock_cgroup_data sk_cgrp_data;
 	void *sk_bpf_storage;
 	uint32_t sk_priority;
 } OF_THE_KERNEL;
@@ -19,6 +38,7 @@ struct tcp_sock {
 	uint64_t bytes_acked, bytes_received;
 	uint32_t write_seq, snd_una, snd_nxt, copied_seq, window_clamp;
 	uint16_t advmss;
+	uint8_t bpf_sock_ops_cb_flags;
 } OF_THE_KERNEL;
 
 struct iovec {

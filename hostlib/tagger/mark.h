@@ -14,7 +14,10 @@
 #include "rule.h"
 #include "stream.h"
 
-#define FIN_WAIT2 5 /* enum of TCP's states */
+#define ESTABLISHED 1 /* enum of TCP's states */
+#define FIN_WAIT2 5
+#define CLOSE_WAIT 8
+#define LISTEN 10
 #define CLOSING 11
 #define LEVEL_SOCKET 1 /* SOL_SOCKET, SO_PRIORITY */
 #define PRIORITY 12

@@ -6,7 +6,6 @@
 
 /* As the kernel hands it to a program of this kind. */
 struct bpf_iter__tcp {
-	void *meta;
 	void *sk_common;
 } OF_THE_KERNEL;
 

@@ -11,27 +11,7 @@
 #include <qclimb/crc32.h>
 
 #include "mark.h"
-
-#define ESTABLISHED 1 /* enum of TCP's states, as args[] tells them */
-#define CLOSE_WAIT 8
-
-/* The service ports that are served; none: all. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1024);
-	__uint(pinning, LIBBPF_PIN_BY_NAME);
-	__type(key, uint32_t);
-	__type(value, uint32_t);
-} ports SEC(".maps");
-
-#define ANY_PORT 0 /* a key of `ports` */
-
-static __always_inline int is_in_scope(uint32_t service_port)
-{
-	const uint32_t any = ANY_PORT;
-
-	return bpf_map_lookup_elem(&ports, &any) || bpf_map_lookup_elem(&ports, &service_port);
-}
+#include "scope.h"
 
 struct digest {
 	uint8_t address[16];
