@@ -98,7 +98,7 @@ __attribute__((destructor)) static void at_exit(void)
 	const int saved = errno;
 
 	if (is_own_process()) {
-		connections_finish();
+		connections_visit(closed); /* every flow ends */
 		optax_end();
 		records_flush();
 	}
@@ -116,12 +116,11 @@ static bool is_in_parents_memory(void)
 
 static void leave_alone(struct connection *connection, int fd)
 {
-	connection->is_released = true;
-	tagger_forget(connection, fd);
 	loans_give(connection, fd);
-	mark_nothing(connection, fd);
+	mark_release(connection, fd);
 	if (optax_is_on())
 		optax_release(connection, fd);
+	connection_set(fd, NULL, fd); /* its flow ends */
 }
 
 void qclimb_withdraw(void)
@@ -133,7 +132,7 @@ void qclimb_withdraw(void)
 		after_fork_in_child();
 	if (is_own_process()) {
 		LOG("withdraws: the process restricts its own system calls");
-		connections_withdraw(leave_alone);
+		connections_visit(leave_alone);
 		records_flush();
 		optax_end();
 		qclimb_process.is_passive = true;

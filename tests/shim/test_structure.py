@@ -61,6 +61,34 @@ def upward(found):
     ]
 
 
+def fields():
+    """Of a connection, and of the facts of its flow."""
+    text = (SHIM / "socket" / "connection.h").read_text()
+    found = []
+    for struct in ("flow_facts", "connection"):
+        body = re.search(rf"^struct {struct} {{\n(.*?)^}};", text, re.MULTILINE | re.DOTALL)[1]
+        body = re.sub(r"/\*.*?\*/", "", body, flags=re.DOTALL)
+        found += re.findall(r"(\w+)(?:\s*:\s*\d+|\[\w+\])?\s*[;,]", body)
+    return found
+
+
+def writers(sources):
+    """Of each field, the units that change it."""
+    found = {field: set() for field in fields()}
+    place = r"(?:connection->(?:facts\.)?|\bfacts->)(\w+)"
+    changed = re.compile(
+        rf"{place}(?:\[\w+\])?\s*(?:(?:[-+|&]|<<|>>)?=(?!=)|\+\+|--)"
+        rf"|(?:relaxed_set\(|atomic_(?:store|exchange|fetch_\w+|compare_exchange_\w+)\(&){place}"
+        rf"|memcpy\(&?{place}"
+    )
+    for name, text in sources.items():
+        for match in changed.finditer(re.sub(r"atomic_load(?:_explicit)?\(&|/\*.*?\*/", "(", text, flags=re.DOTALL)):
+            field = match[1] or match[2] or match[3]
+            if field in found:
+                found[field].add(name)
+    return found
+
+
 def test_each_file_stands_in_a_room_of_a_floor():
     assert {room(unit(file)) for file in SOURCES} == FLOOR_OF.keys()
 
@@ -91,3 +119,22 @@ def test_only_intercepted_calls_need_libcs():
     """The lazy real() starts the library, which needs nearly every file: who is called from there may not call it."""
     assert {room(file) for file, others in needs().items() if "start" in others} == {"calls"}
     assert {room(file) for file, others in includes().items() if "calls/real" in others} == {"calls"}
+
+
+def test_a_field_is_changed_in_one_file():
+    sources = {}
+    for file in SOURCES:
+        sources[unit(file)] = sources.get(unit(file), "") + (SHIM / file).read_text()
+    found = writers(sources)
+    assert found["written"] == {"socket/written"}  # the lines were read rightly
+    assert {"socket/loans", "socket/connection"} == found["lent"]
+    others = {field: sorted(units - {"socket/connection"}) for field, units in found.items()}
+    assert {field: units for field, units in others.items() if len(units) > 1} == {}
+
+
+def test_a_second_writer_is_found():
+    assert writers({"a": "connection->is_open = false;", "b": "(void)x; connection->is_open = true;"})["is_open"] == {
+        "a",
+        "b",
+    }
+    assert writers({"a": "relaxed_set(connection->written, 1); if (connection->lent == 2)"})["lent"] == set()

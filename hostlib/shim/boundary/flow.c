@@ -4,8 +4,10 @@
 
 #include "life/announced.h"
 #include "life/assumed.h"
+#include "life/facts.h"
 #include "socket/drain.h"
 #include "socket/loans.h"
+#include "socket/written.h"
 #include "boundary/gate.h"
 #include "boundary/grant.h"
 #include "life/life.h"
@@ -21,8 +23,8 @@ static ssize_t write_quiet(struct connection *connection, const struct write_cal
 	const ssize_t wrote = call->piece(call, 0, call->len);
 
 	if (likely(wrote > 0)) {
-		atomic_fetch_add_explicit(&connection->sent_bytes, (uint64_t)wrote, memory_order_relaxed);
-		relaxed_set(connection->last_write_ns, now);
+		written_among(connection, (uint64_t)wrote);
+		written_at(connection, now);
 	}
 	return wrote;
 }
@@ -58,20 +60,14 @@ static __attribute__((noinline)) ssize_t write_among(struct connection *connecti
 	return write_quiet(connection, call, now);
 }
 
-/* So many bytes more were accepted. The gate is ours: nobody else counts, which saves a locked instruction. */
-static inline void count_alone(struct connection *connection, ssize_t wrote)
-{
-	relaxed_set(connection->sent_bytes, relaxed_get(connection->sent_bytes) + (uint64_t)wrote);
-}
-
 /* The call as it is, counted. The gate is ours. */
 static inline ssize_t write_whole(struct connection *connection, const struct write_call *call, uint64_t now)
 {
 	const ssize_t wrote = call->piece(call, 0, call->len);
 
 	if (likely(wrote > 0)) {
-		count_alone(connection, wrote);
-		relaxed_set(connection->last_write_ns, now);
+		written_alone(connection, (uint64_t)wrote);
+		written_at(connection, now);
 	}
 	return wrote;
 }
@@ -142,17 +138,25 @@ static ssize_t write_pieces(struct connection *connection, struct write_call *ca
 				return -1;
 			if (errno != EAGAIN && errno != EINTR && errno != EPIPE) { /* which stays, and has a signal */
 				relaxed_set(connection->error_next, (uint16_t)errno);
-				connection->quiet_bytes = 0;
+				quiet_no_more(connection);
 			}
 			return (ssize_t)done;
 		}
-		count_alone(connection, wrote);
+		written_alone(connection, (uint64_t)wrote);
 		done += (size_t)wrote;
 		call->is_started = true;
 		if ((size_t)wrote < len)
 			break;
 	}
 	return (ssize_t)done;
+}
+
+static void begin(struct connection *connection, const struct write_call *call, uint64_t now, const struct rules *rules,
+		  uint64_t told)
+{
+	life_start(connection, call->fd, call->len, now, rules);
+	look_begins(connection);
+	life_is_told(connection, told, now);
 }
 
 /* A write on a socket without a peer: one that connects by it (TCP Fast Open), or libc's to refuse. */
@@ -162,26 +166,17 @@ static ssize_t write_unconnected(struct connection *connection, const struct wri
 	ssize_t wrote;
 
 	if (!(call->flags & MSG_FASTOPEN) && !connection->is_fastopen) {
-		life_keep_told(connection, told);
+		told_keep(connection, told);
 		return call->piece(call, 0, call->len);
 	}
 	flow_rest(connection, call->fd);
 	if (!connection->is_open) {
-		life_start(connection, call->fd, call->len, now, rules);
-		life_is_told(connection, told, now);
+		begin(connection, call, now, rules, told);
 	}
 	wrote = write_whole(connection, call, now);
-	if (wrote < 0 && !connection->sent_bytes) {
-		connection->is_open = false;
-		life_keep_told(connection, told);
-	}
+	if (wrote < 0 && !flow_bytes(connection))
+		life_not_begun(connection, told);
 	return wrote;
-}
-
-/* Whether, and what (connection.h), was read since the last write; the next asks anew. */
-static uint8_t take_turn(struct connection *connection)
-{
-	return atomic_load(&connection->is_turned) ? atomic_exchange(&connection->is_turned, 0) : 0;
 }
 
 static inline struct shown shown_of(const struct write_call *call, struct iovec *one)
@@ -217,7 +212,7 @@ static bool is_held_back(const struct connection *connection, uint64_t sent, uin
 static void ask_footprint(struct connection *connection, const struct write_call *call,
 			  const struct qclimb_policy *policy, int unacked, uint64_t now)
 {
-	const uint64_t sent = relaxed_get(connection->sent_bytes);
+	const uint64_t sent = flow_bytes(connection);
 	const uint32_t calm = calm_of(policy);
 	struct qclimb_footprint *flow = &connection->footprint;
 	bool is_acked = false;
@@ -252,22 +247,22 @@ static ssize_t write_assumed(struct connection *connection, struct write_call *c
 
 	if (has_heads)
 		announced_leave(connection, relaxed_get(connection->is_turned), &beginning);
-	relaxed_set(connection->is_turned, 0);
-	relaxed_set(connection->read_bytes, 0);
+	turn_used(connection);
+	read_used(connection);
 	measure(call);
 	life_assume(connection, call->fd, call->len, now);
-	relaxed_set(connection->quiet_bytes, calm_end(calm, relaxed_get(connection->sent_bytes)));
+	quiet_to(connection, calm_end(calm, flow_bytes(connection)));
 	if (has_heads) {
 		shown = shown_of(call, &one);
 		announced_begin(connection, &beginning, &shown, call->len, calm, now);
 	}
 	wrote = write_whole(connection, call, now);
 	if (unlikely(wrote <= 0))
-		relaxed_set(connection->is_turned, TURNED); /* it has not begun */
+		turn_again(connection); /* it has not begun */
 	else if (has_heads)
 		announced_look(connection, &beginning, &shown, (size_t)wrote, calm, now);
-	if (unlikely(relaxed_get(connection->told))) /* sent_bytes was added to since is_turned was cleared: in order */
-		relaxed_set(connection->is_turned, TURNED); /* told meanwhile: for the next write */
+	if (unlikely(relaxed_get(connection->told))) /* `written` was added to since is_turned was cleared: in order */
+		turn_again(connection); /* told meanwhile: for the next write */
 	return wrote;
 }
 
@@ -276,7 +271,7 @@ static __attribute__((noinline)) ssize_t write_decided(struct connection *connec
 						       uint64_t now)
 {
 	const int saved = errno;
-	const uint8_t turn = take_turn(connection);
+	const uint8_t turn = turn_take(connection);
 	const bool has_heads = rules_heads();
 	const uint32_t verified_tick = connection->verified_tick;
 	enum known known = KNOWN_NOTHING;
@@ -294,7 +289,7 @@ static __attribute__((noinline)) ssize_t write_decided(struct connection *connec
 		errno = error;
 		return -1;
 	}
-	told = relaxed_get(connection->told) ? atomic_exchange(&connection->told, 0) : 0;
+	told = told_take(connection);
 	rules = rules_acquire(now);
 	if (rules->policy.mode == QCLIMB_OFF) {
 		mark_nothing(connection, call->fd);
@@ -322,46 +317,41 @@ static __attribute__((noinline)) ssize_t write_decided(struct connection *connec
 		life_finish(connection, now, 0);
 		if (connection->lent && !is_waiting)
 			loans_give(connection, call->fd);
-		life_start(connection, call->fd, call->len, now, rules);
-		life_is_told(connection, told, now);
+		begin(connection, call, now, rules, told);
 		if (has_heads)
 			announced_begin(connection, &beginning, &shown, call->len, calm, now);
 		/* Told to begin while earlier bytes are under way: the drain before a promotion holds across flows. */
 		known = told && !is_drained(connection, call->fd, now) ? KNOWN_NOTHING : KNOWN_CLEAR;
-	} else if (connection->record.before_bytes) {
+	} else if (connection->facts.before_bytes) {
 		unacked = unacked_bytes(call->fd);
 		assumed_settle(connection, unacked);
 	}
 	ask_footprint(connection, call, &rules->policy, unacked, now);
 	life_forecast_if_due(connection, call->fd, rules);
 	rules_release(rules);
-	relaxed_set(connection->read_bytes, 0);
+	read_used(connection);
 	errno = saved;
 	wrote = write_pieces(connection, call, known, now);
 	if (wrote > 0)
 		announced_look(connection, &beginning, &shown, (size_t)wrote, calm, now);
-	relaxed_set(connection->last_write_ns, connection->record.wait_us ? now_ns() : now);
+	written_at(connection, connection->facts.wait_us ? now_ns() : now);
 	if (wrote >= 0)
 		errno = saved;
-	if (!connection->sent_bytes) {
-		connection->is_open = false;
-		connection->quiet_bytes = 0;
-		life_keep_told(connection, told);
-	}
+	if (!flow_bytes(connection))
+		life_not_begun(connection, told);
 	return wrote;
 }
 
 static inline bool is_quiet(const struct connection *connection, size_t len, uint64_t now)
 {
-	return len <= connection->quiet_bytes && connection->sent_bytes <= connection->quiet_bytes - len &&
-	       !atomic_load_explicit(&connection->is_turned, memory_order_relaxed) &&
-	       now - connection->last_write_ns <= connection->gap_us * QCLIMB_NS_PER_US;
+	return is_quiet_for(connection, len) && !atomic_load_explicit(&connection->is_turned, memory_order_relaxed) &&
+	       now - connection->last_write_ns <= connection->flow_gap_us * QCLIMB_NS_PER_US;
 }
 
 /* A call that nothing was decided for was refused or short: the rest of it is to come. The gate is ours. */
 static __attribute__((noinline)) void note_short(struct connection *connection, struct write_call *call, ssize_t wrote)
 {
-	const uint64_t sent = relaxed_get(connection->sent_bytes);
+	const uint64_t sent = flow_bytes(connection);
 	const size_t done = wrote > 0 ? (size_t)wrote : 0;
 	size_t left = call->len - done, available;
 
@@ -378,8 +368,8 @@ static __attribute__((noinline)) void note_short(struct connection *connection, 
 ssize_t flow_write(struct connection *connection, struct write_call *call)
 {
 	/* A decision is due for sure: of several that come at one moment, one is alone. */
-	const bool is_alone = (relaxed_get(connection->is_turned) || !relaxed_get(connection->quiet_bytes)) &&
-			      enter_alone(connection);
+	const bool is_alone =
+		(relaxed_get(connection->is_turned) || !is_quiet_for(connection, 1)) && enter_alone(connection);
 	uint64_t now;
 	bool is_calm;
 	ssize_t wrote;
@@ -438,7 +428,7 @@ void flow_read_more(struct connection *connection, int fd, bool is_pause)
 	    take_gate(connection, 0)) {
 		now = now_ns();
 		if (unacked_bytes(fd) == 0) {
-			connection->record.drained_us = (uint32_t)((now - connection->start_ns) / QCLIMB_NS_PER_US);
+			facts_drained(connection, now);
 			rules = rules_acquire(now);
 			if (rules->policy.mode >= QCLIMB_PIAS && !connection->is_released)
 				(void)mark_rest(connection, fd, &rules->policy);

@@ -7,6 +7,7 @@
 #define QCLIMB_FLOW_H
 
 #include "boundary/write_call.h"
+#include "life/turned.h"
 #include "rules/rules.h"
 #include "socket/connection.h"
 
@@ -32,16 +33,10 @@ static inline uint8_t turn_of(const struct connection *connection, const uint8_t
 /* `got` bytes were read, `asked` were asked for: a turn. They begin at `head`; NULL: in several parts. */
 static inline void flow_read(struct connection *connection, int fd, const uint8_t *head, size_t got, size_t asked)
 {
-	size_t read_bytes = relaxed_get(connection->read_bytes);
 	bool is_pause;
 
-	if (!relaxed_get(connection->is_turned))
-		relaxed_set(connection->is_turned, turn_of(connection, head, got));
-	if (got < UINT16_MAX - read_bytes) {
-		read_bytes += got;
-		relaxed_set(connection->read_bytes, (uint16_t)read_bytes);
-	}
-	is_pause = got < asked && read_bytes > 2 * 1448;
+	turn_note(connection, turn_of(connection, head, got));
+	is_pause = read_note(connection, got) > 2 * 1448 && got < asked;
 	if (unlikely(is_pause || relaxed_get(connection->priority) != 0))
 		flow_read_more(connection, fd, is_pause);
 }

@@ -1,9 +1,11 @@
 #include "boundary/grant.h"
 
+#include "life/facts.h"
 #include "socket/drain.h"
 #include "socket/loans.h"
 #include "socket/mark.h"
 #include "socket/worth.h"
+#include "socket/written.h"
 #include "tell/log.h"
 
 #define NAP_MOST_NS (QCLIMB_NS_PER_MS / 4)
@@ -102,11 +104,11 @@ static enum boundary_event wait_ready(struct at *at)
 	} else {
 		event = OVER;
 	}
-	at->connection->record.wait_us += (uint32_t)((at->now - began) / QCLIMB_NS_PER_US + 1);
+	facts_waited(at->connection, at->now - began);
 	LOG("fd=%d waited_us=%llu for=%s result=%d at=%llu", fd,
 	    (unsigned long long)((at->now - began) / QCLIMB_NS_PER_US),
 	    lent_state(at->connection) == LATE ? "transmission" : "ack", (int)waited,
-	    (unsigned long long)at->connection->sent_bytes);
+	    (unsigned long long)flow_bytes(at->connection));
 	return event;
 }
 
@@ -124,10 +126,8 @@ static void mark_now(struct at *at)
 	struct connection *connection = at->connection;
 	struct rules *rules = rules_acquire(at->now);
 
-	if (connection->dscp < DSCP_UNKNOWN) {
-		connection->record.promotions += at->look.priority < connection->priority;
-		connection->record.demotions += at->look.priority > connection->priority;
-	}
+	if (connection->dscp < DSCP_UNKNOWN)
+		facts_change(connection, at->look.priority);
 	(void)mark(connection, at->call->fd, &rules->policy, at->look.priority);
 	rules_release(rules);
 }
@@ -147,14 +147,14 @@ static void act(struct at *at, enum boundary_state state, enum boundary_event ev
 	if (actions & KEEP)
 		at->known = KNOWN_OVER;
 	if (event == OVER)
-		connection->record.flags |= QCLIMB_RECORD_WAIT_RAN_OUT;
+		facts_flag(connection, QCLIMB_RECORD_WAIT_RAN_OUT);
 	if (actions & LEND_LOWAT) {
 		connection->wait_since_tick = tick_of(at->now);
 		lend_lowat(connection, fd, (int)(2 * at->look.piece_bytes));
 	}
 	if (actions & LEND_SNDBUF) {
 		push(connection, fd);
-		climb_begins(connection, fd, at->now);
+		connection->wait_since_tick = climb_begins(fd, at->now);
 		lend_sndbuf(connection, fd);
 	}
 	if (actions & LEND_CORK) {
@@ -192,9 +192,9 @@ size_t grant(struct connection *connection, const struct write_call *call, size_
 		case GO:
 			break;
 		}
-		relaxed_set(connection->quiet_bytes, at.look.quiet_bytes);
-		if (at.look.until_bytes - connection->sent_bytes < left)
-			return (size_t)(at.look.until_bytes - connection->sent_bytes);
+		quiet_to(connection, at.look.quiet_bytes);
+		if (at.look.until_bytes - flow_bytes(connection) < left)
+			return (size_t)(at.look.until_bytes - flow_bytes(connection));
 		return left;
 	}
 }

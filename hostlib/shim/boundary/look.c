@@ -2,12 +2,14 @@
 
 #include <qclimb/deadline.h>
 
+#include "life/facts.h"
 #include "life/history.h"
 #include "socket/drain.h"
 #include "socket/loans.h"
 #include "socket/mark.h"
 #include "socket/tagger.h"
 #include "socket/worth.h"
+#include "socket/written.h"
 #include "tell/log.h"
 
 /*
@@ -17,6 +19,12 @@
  */
 #define PUT_OFF_BYTES 131072
 #define WHOLE_BYTES 16384 /* the first size of Linux's send buffer (tcp_wmem, ip-sysctl) */
+
+void look_begins(struct connection *connection)
+{
+	connection->kept_bytes = 0; /* and tagged_from */
+	connection->is_level = false;
+}
 
 bool puts_off(const struct connection *connection, int fd, size_t left, bool is_demotion)
 {
@@ -28,7 +36,7 @@ bool puts_off(const struct connection *connection, int fd, size_t left, bool is_
 		return false;
 	if (is_demotion && (uint64_t)unsent_bytes(fd) + left > PUT_OFF_BYTES && !has_own_buffer(connection, fd))
 		return false;
-	LOG("fd=%d puts off at=%llu", fd, (unsigned long long)connection->sent_bytes);
+	LOG("fd=%d puts off at=%llu", fd, (unsigned long long)flow_bytes(connection));
 	return true;
 }
 
@@ -73,13 +81,13 @@ static uint64_t certain_bytes(const struct qclimb_flow_rule *rule)
 static bool climbs_in_vain(struct connection *connection, int fd, const struct qclimb_policy *policy,
 			   const struct qclimb_flow_rule *rule)
 {
-	const uint64_t sent = connection->sent_bytes, lower = rule->bounds.lower_bytes;
+	const uint64_t sent = flow_bytes(connection), lower = rule->bounds.lower_bytes;
 	const uint64_t climb = qclimb_flow_next_change(policy, rule, sent);
 
-	if (sent >= lower || connection->record.promotions ||
+	if (sent >= lower || connection->facts.promotions ||
 	    priority_at(policy, rule, climb) >= priority_at(policy, rule, sent))
 		return false;
-	return connection->has_corked || (size_unpack(connection->record.last_sizes[0]) >= lower / 2 &&
+	return connection->has_corked || (size_unpack(connection->facts.last_sizes[0]) >= lower / 2 &&
 					  !climb_may_pay(connection, fd, certain_bytes(rule) - climb));
 }
 
@@ -87,7 +95,7 @@ static bool climbs_in_vain(struct connection *connection, int fd, const struct q
 static bool pays(struct connection *connection, int fd, const struct qclimb_policy *policy,
 		 const struct qclimb_flow_rule *rule, uint32_t wanted, uint64_t now)
 {
-	const uint64_t sent = connection->sent_bytes, certain = certain_bytes(rule);
+	const uint64_t sent = flow_bytes(connection), certain = certain_bytes(rule);
 	const uint64_t next = qclimb_flow_next_change(policy, rule, sent);
 	const uint64_t least = sent < certain ? climb_pays_bytes(connection, fd, now) : UINT64_MAX;
 
@@ -122,7 +130,7 @@ static uint64_t go_until(const struct qclimb_policy *policy, const struct qclimb
 static uint64_t quiet_until(const struct connection *connection, const struct qclimb_policy *policy,
 			    const struct qclimb_flow_rule *rule)
 {
-	const uint64_t next = qclimb_flow_next_change(policy, rule, connection->sent_bytes);
+	const uint64_t next = qclimb_flow_next_change(policy, rule, flow_bytes(connection));
 	const uint64_t calm = calm_end(calm_of(policy), 0);
 	const uint64_t lower = rule->bounds.lower_bytes > calm ? rule->bounds.lower_bytes : calm;
 
@@ -168,7 +176,7 @@ static enum boundary_event look_up(struct connection *connection, const struct w
 		return CLEAR;
 	if (known == KNOWN_OVER)
 		connection->kept_bytes = look->until_bytes;
-	if (connection->sent_bytes < connection->kept_bytes || stays_whole(connection, call) ||
+	if (flow_bytes(connection) < connection->kept_bytes || stays_whole(connection, call) ||
 	    call->flags & MSG_MORE || (left <= HELD_BYTES && !is_blocking(fd, call->flags)))
 		return VAIN; /* bytes are held back only where more must follow: then the application calls again */
 	if (state == LENT ||
@@ -186,7 +194,7 @@ static enum boundary_event look_down(const struct connection *connection, const 
 				     const struct qclimb_flow_rule *rule, struct look *look)
 {
 	const int unsent = unsent_bytes(call->fd);
-	const uint64_t sent = connection->sent_bytes;
+	const uint64_t sent = flow_bytes(connection);
 	const uint64_t gone = unsent > 0 && (uint64_t)unsent <= sent ? sent - (uint64_t)unsent : unsent > 0 ? 0 : sent;
 	const uint32_t allowed = priority_at(policy, rule, gone);
 
@@ -253,7 +261,7 @@ static bool look_at_time(const struct connection *connection, int fd, const stru
 
 	look->priority = qclimb_deadline_priority(policy->deadline_step_us, policy->priorities,
 						  left > 0 ? (uint64_t)left * 1024 / 1000 : 0);
-	look->until_bytes = left > 0 ? connection->sent_bytes + piece : UINT64_MAX;
+	look->until_bytes = left > 0 ? flow_bytes(connection) + piece : UINT64_MAX;
 	look->quiet_bytes = left > 0 ? 0 : UINT64_MAX;
 	look->piece_bytes = (uint32_t)(piece < QCLIMB_LATE_MOST_BYTES ? piece : QCLIMB_LATE_MOST_BYTES);
 	return left > 0;
@@ -266,7 +274,7 @@ struct look look_at(struct connection *connection, const struct write_call *call
 	struct look look = { FREE, connection->priority, UINT64_MAX, UINT64_MAX, QCLIMB_LATE_MOST_BYTES };
 	const bool has_deadline =
 		policy->mode == QCLIMB_FULL && policy->deadline_step_us && connection->footprint.deadline_tick;
-	const uint64_t sent = connection->sent_bytes;
+	const uint64_t sent = flow_bytes(connection);
 	const int fd = call->fd;
 	struct qclimb_flow_rule rule;
 	bool has_time = false;
@@ -327,7 +335,7 @@ struct look look_at(struct connection *connection, const struct write_call *call
 void demote_transmitted(struct connection *connection, int fd, const struct rules *rules)
 {
 	const struct qclimb_policy *policy = &rules->policy;
-	const uint64_t sent = relaxed_get(connection->sent_bytes);
+	const uint64_t sent = flow_bytes(connection);
 	const int unsent = unsent_bytes(fd);
 	struct qclimb_flow_rule rule;
 	uint32_t wanted;
@@ -340,6 +348,6 @@ void demote_transmitted(struct connection *connection, int fd, const struct rule
 	wanted = priority_at(policy, &rule, sent - (uint64_t)unsent);
 	if (wanted <= connection->priority)
 		return;
-	connection->record.demotions++;
+	facts_change(connection, wanted);
 	(void)mark(connection, fd, policy, wanted);
 }

@@ -38,6 +38,9 @@ enum known {
 struct look look_at(struct connection *connection, const struct write_call *call, size_t left, enum known known,
 		    const struct rules *rules, uint64_t now);
 
+/* A flow has begun: nothing is known of its climbs. */
+void look_begins(struct connection *connection);
+
 /*
  * Whether a call goes on at the priority that the flow has, for a bare kernel would take it whole: a program may not
  * know what to do with less (curl 7.88 loses an HTTP/2 request, kafka-python-ng a produce request).

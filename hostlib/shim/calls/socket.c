@@ -7,6 +7,8 @@
 #include "life/life.h"
 #include "optax/optax.h"
 #include "optax/received.h"
+#include "socket/loans.h"
+#include "socket/mark.h"
 
 static void begun(struct connection *connection)
 {
@@ -41,10 +43,8 @@ QCLIMB_EXPORT int connect(int fd, CONST_ADDRESS to, socklen_t to_len)
 	int result;
 
 	if (connection) {
-		connection->has_addresses = false;
-		connection->has_peer = false;
-		if (connection->dscp != DSCP_NOT_SET)
-			connection->dscp = DSCP_UNKNOWN; /* mark.c left IP_TOS alone while the peer was IPv6's */
+		life_connects(connection);
+		connection_doubt(connection); /* mark.c left IP_TOS alone while the peer was IPv6's */
 		prepared(connection, fd);
 	}
 	result = real()->connect(fd, ADDRESS_OF(to), to_len);
@@ -59,18 +59,12 @@ QCLIMB_EXPORT int listen(int fd, int backlog)
 
 	if (connection) {
 		prepared(connection, fd);
-		if (!connection->is_listener)
-			connection->listened_dscp = connection->dscp;
-		connection->is_listener = true;
+		mark_listens(connection);
 	}
 	return real()->listen(fd, backlog);
 }
 
-/*
- * An accepted socket inherits the listener's options, ours and the application's, as they were when its handshake
- * ended. One that waited to be accepted may have an older policy's DSCP: once the listener's has changed, none is
- * believed.
- */
+/* An accepted socket inherits the listener's options, ours and the application's. */
 static int accepted(int listener_fd, int fd, const struct sockaddr *from, socklen_t from_len)
 {
 	struct connection *listener = connection_of(listener_fd);
@@ -85,13 +79,8 @@ static int accepted(int listener_fd, int fd, const struct sockaddr *from, sockle
 	}
 	connection = connection_new(fd, listener->is_ipv6, 1);
 	if (connection) {
-		connection->dscp = listener->dscp == listener->listened_dscp ? listener->dscp : DSCP_UNKNOWN;
-		connection->priority = 0;
-		connection->is_released = listener->is_released;
-		connection->own_so_priority = listener->own_so_priority;
-		connection->own_lowat = listener->own_lowat;
-		connection->own_nodelay = listener->own_nodelay;
-		connection->has_corked = listener->has_corked;
+		mark_inherit(connection, listener);
+		loans_inherit(connection, listener);
 		life_met(connection, from, from_len);
 		begun(connection);
 		if (optax_is_on())

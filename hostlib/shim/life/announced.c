@@ -3,7 +3,9 @@
 #include <string.h>
 
 #include "base/process.h"
+#include "life/facts.h"
 #include "life/samples.h"
+#include "socket/written.h"
 #include "rules/services.h"
 #include "tell/log.h"
 
@@ -71,11 +73,11 @@ static void announce(struct connection *connection, uint64_t bytes, uint8_t by, 
 	if (flow->has_hint || flow->has_forest)
 		return;
 	connection->announced_by = by & 7;
-	qclimb_footprint_announce(flow, qclimb_add_bytes(connection->record.before_bytes, bytes), is_exact);
+	qclimb_footprint_announce(flow, qclimb_add_bytes(connection->facts.before_bytes, bytes), is_exact);
 	LOG("announced size=%llu by=%u", (unsigned long long)bytes, by);
 	if (calm_mode(calm) == QCLIMB_FULL && flow->foretold.lower_bytes > calm_bytes(calm)) {
-		connection->record.flags |= QCLIMB_RECORD_LENGTH;
-		relaxed_set(connection->quiet_bytes, 0); /* its priority is to be looked at */
+		facts_flag(connection, QCLIMB_RECORD_LENGTH);
+		quiet_no_more(connection); /* its priority is to be looked at */
 	} else {
 		flow->has_length = 0; /* told in the record; within the calm bytes nothing depends on it */
 	}
@@ -128,14 +130,14 @@ static bool look(struct connection *connection, const struct beginning *beginnin
 
 void announced_leave_message(struct connection *connection, uint8_t turn, struct beginning *beginning)
 {
-	const uint64_t sent = relaxed_get(connection->sent_bytes), end = connection->footprint.foretold.lower_bytes;
+	const uint64_t sent = flow_bytes(connection), end = connection->footprint.foretold.lower_bytes;
 	const uint8_t by = connection->announced_by;
 
 	/* After a turn another message begins, but where HTTP asked whether it may go on. */
 	if (by && connection->is_open && sent < end && (!turn || by == QCLIMB_BY_HTTP)) {
 		beginning->left_bytes = end - sent;
 		beginning->left_by = by;
-		connection->record.flags |= QCLIMB_RECORD_CUT;
+		facts_flag(connection, QCLIMB_RECORD_CUT);
 	}
 	if (connection->is_sampled && !turn)
 		samples_paused(connection);

@@ -85,7 +85,7 @@ static inline void announced_forget(struct connection *connection)
 /* What the flow's record says of it. */
 static inline uint64_t announced_bytes(const struct connection *connection)
 {
-	const uint64_t before = connection->record.before_bytes, end = connection->footprint.foretold.lower_bytes;
+	const uint64_t before = connection->facts.before_bytes, end = connection->footprint.foretold.lower_bytes;
 
 	return connection->announced_by && end > before ? end - before : 0;
 }

@@ -4,7 +4,7 @@
  * ASSUMED_PROOFS turns in a row were proven to begin a flow, the question is asked later, or not at all. What it fails
  * for once (messages in pipelines, streams that mix, both directions at once) is asked for every turn from then on.
  *
- * Invariant: no decision rests on an assumption. An assumed beginning cuts the record, and that is all: sent_bytes goes
+ * Invariant: no decision rests on an assumption. An assumed beginning cuts the record, and that is all: the flow's bytes count
  * on from the last proven one, so no boundary comes late, and the socket's DSCP stays, so nothing is overtaken. Within
  * the policy's calm bytes (rules.h) from there every byte is served first, whoever's it is. Before one past them is
  * written the kernel is asked: all that came before this write is ACKed (a flow begins with it), or all that came
@@ -19,7 +19,8 @@
 #include "socket/connection.h"
 #include "tell/log.h"
 #include "rules/rules.h"
-#include "life/unseen.h"
+#include "life/facts.h"
+#include "socket/written.h"
 
 #define ASSUMED_PROOFS 4
 #define ASSUMED_MOST 63
@@ -27,7 +28,7 @@
 /* Whether a write of `len` bytes that comes now may be taken for the first of a flow. The gate is ours. */
 static inline bool assumed_begins(const struct connection *connection, size_t len, uint32_t calm)
 {
-	const uint64_t sent = relaxed_get(connection->sent_bytes);
+	const uint64_t sent = flow_bytes(connection);
 	const struct qclimb_footprint *flow = &connection->footprint;
 
 	/* Whatever makes a connection no plain one: or-ed, for one test is less than ten. */
@@ -37,8 +38,8 @@ static inline bool assumed_begins(const struct connection *connection, size_t le
 
 	if (likely(!connection->is_released))
 		odd |= relaxed_get(connection->priority) | (uint32_t)(relaxed_get(connection->dscp) ^ calm_dscp(calm));
-	return connection->proofs == ASSUMED_PROOFS && connection->record.assumed < ASSUMED_MOST &&
-	       connection->record.mode == calm_mode(calm) && connection->is_open && !odd && len <= calm_bytes(calm) &&
+	return connection->proofs == ASSUMED_PROOFS && connection->facts.assumed < ASSUMED_MOST &&
+	       connection->facts.mode == calm_mode(calm) && connection->is_open && !odd && len <= calm_bytes(calm) &&
 	       sent <= calm_bytes(calm) - len && flow->asked_bytes <= sent /* else a rest is to come */ &&
 	       !relaxed_get(connection->told);
 }
@@ -59,25 +60,24 @@ static inline void assumed_learn(struct connection *connection, bool is_proven)
 /* Before a write that begins no flow and may go past the calm bytes: `unacked` ones of the connection are under way. */
 static inline void assumed_settle(struct connection *connection, int unacked)
 {
-	const uint64_t before = connection->record.before_bytes;
+	const uint64_t before = connection->facts.before_bytes;
 	struct qclimb_footprint *flow = &connection->footprint;
 
 	if (!before || connection->is_doubted)
 		return;
-	if (unacked < 0 || (uint64_t)unacked > connection->sent_bytes - before) {
+	if (unacked < 0 || (uint64_t)unacked > flow_bytes(connection) - before) {
 		assumed_learn(connection, false);
 		return;
 	}
 	LOG("began at its assumed beginning, %llu bytes later", (unsigned long long)before);
-	count_from(connection, before);
+	flow_begins(connection, before);
 	flow->asked_bytes = flow->asked_bytes > before ? flow->asked_bytes - before : 0;
 	if (connection->announced_by) {
 		flow->foretold.lower_bytes -= before;
 		if (flow->foretold.upper_bytes != QCLIMB_UNKNOWN_BYTES)
 			flow->foretold.upper_bytes -= before;
 	}
-	connection->record.before_bytes = 0;
-	connection->record.assumed = 0;
+	facts_proven(connection);
 }
 
 #endif

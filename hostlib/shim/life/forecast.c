@@ -34,7 +34,7 @@ static uint32_t address_number(const uint8_t *address)
 
 static bool feature_of(uint8_t id, const struct connection *connection, uint64_t *value)
 {
-	const struct flow_facts *facts = &connection->record;
+	const struct flow_facts *facts = &connection->facts;
 
 	switch (id) {
 	case START_US:

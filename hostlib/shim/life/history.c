@@ -85,9 +85,9 @@ void history_recall(struct connection *connection)
 	const struct past *past = find(key_of(connection));
 
 	if (!past)
-		set_facts(&connection->record, 0, 0, 0, GAP_MAX_US);
+		set_facts(&connection->facts, 0, 0, 0, GAP_MAX_US);
 	else
-		set_facts(&connection->record, relaxed_get(past->sizes[0]), relaxed_get(past->sizes[1]),
+		set_facts(&connection->facts, relaxed_get(past->sizes[0]), relaxed_get(past->sizes[1]),
 			  relaxed_get(past->sizes[2]), gap_us_of(relaxed_get(past->end_ns), connection->start_ns));
 }
 
@@ -104,5 +104,5 @@ void history_turn(struct connection *connection, uint64_t size_bytes, uint64_t n
 	relaxed_set(past->sizes[1], second);
 	relaxed_set(past->sizes[2], oldest >> 32);
 	relaxed_set(past->end_ns, end_ns);
-	set_facts(&connection->record, first, second, oldest >> 32, gap_us_of(end_ns, now));
+	set_facts(&connection->facts, first, second, oldest >> 32, gap_us_of(end_ns, now));
 }

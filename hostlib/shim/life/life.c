@@ -5,15 +5,17 @@
 
 #include "life/announced.h"
 #include "life/assumed.h"
-#include "socket/drain.h"
+#include "life/facts.h"
 #include "life/forecast.h"
 #include "life/history.h"
+#include "socket/drain.h"
 #include "socket/locals.h"
+#include "socket/written.h"
 #include "tell/log.h"
 #include "base/process.h"
 #include "life/samples.h"
 #include "tell/records.h"
-#include "life/told.h"
+#include "life/turned.h"
 #include "life/unseen.h"
 
 /* False: no address of IPv4 or IPv6, or none in particular. */
@@ -36,6 +38,12 @@ static bool address_of(const struct sockaddr *from, socklen_t len, uint8_t *addr
 	memcpy(address, &v6.sin6_addr, 16);
 	*port = ntohs(v6.sin6_port);
 	return memcmp(address, none, 16) != 0;
+}
+
+void life_connects(struct connection *connection)
+{
+	connection->has_addresses = false;
+	connection->has_peer = false;
 }
 
 void life_met(struct connection *connection, const struct sockaddr *peer, socklen_t len)
@@ -79,17 +87,7 @@ bool life_identify(struct connection *connection, int fd, uint64_t now)
 		/* Another socket under the old number: nothing that we know holds. */
 		LOG("fd=%d was reused behind our back", fd);
 		life_finish(connection, now, QCLIMB_RECORD_UNOBSERVED); /* stdio may have written more, and closed it */
-		connection->has_addresses = false;
-		connection->has_peer = false;
-		connection->dscp = DSCP_NOT_SET;
-		connection->lent = 0;
-		connection->flows = 0;
-		connection->proofs = 0;
-		connection->is_doubted = false;
-		connection->own_nodelay = -1;
-		connection->has_corked = false;
-		connection->tagger_epoch = 0;
-		connection->is_tagged = false;
+		connection_forget(connection);
 		unseen_forget(connection, fd);
 	}
 	if (!ask_addresses(connection, fd))
@@ -106,9 +104,9 @@ bool life_identify(struct connection *connection, int fd, uint64_t now)
 static inline void record_of(const struct connection *connection, uint64_t size_bytes, struct qclimb_record *record)
 {
 	static const uint8_t nowhere[16];
-	const struct flow_facts *facts = &connection->record;
+	const struct flow_facts *facts = &connection->facts;
 	const struct qclimb_footprint *footprint = &connection->footprint;
-	const uint64_t sent = relaxed_get(connection->sent_bytes);
+	const uint64_t sent = flow_bytes(connection);
 	const uint64_t asked = footprint->asked_bytes > sent ? footprint->asked_bytes : sent;
 	const uint64_t start_ns = connection->start_ns;
 	const uint64_t last_write_ns = relaxed_get(connection->last_write_ns);
@@ -157,7 +155,7 @@ static inline void record_of(const struct connection *connection, uint64_t size_
 /* The flow under way, of `size_bytes`, is over: told. */
 static inline void tell(struct connection *connection, uint64_t size_bytes, uint64_t now)
 {
-	const struct flow_facts *facts = &connection->record;
+	const struct flow_facts *facts = &connection->facts;
 	struct qclimb_record *record;
 	uint64_t on_trial_bytes = 0;
 
@@ -186,69 +184,46 @@ static inline void tell(struct connection *connection, uint64_t size_bytes, uint
 
 void life_finish(struct connection *connection, uint64_t now, uint8_t flags)
 {
-	struct flow_facts *facts = &connection->record;
-	const uint64_t size_bytes = connection->sent_bytes - facts->before_bytes + connection->unseen_bytes;
+	const struct flow_facts *facts = &connection->facts;
+	const uint64_t size_bytes = flow_bytes(connection) - facts->before_bytes + connection->unseen_bytes;
 
 	if (unlikely(connection->is_sampled) && !(connection->is_open && size_bytes))
 		(void)samples_end(connection, 0, false, now);
 	if (!connection->is_open)
 		return;
 	connection->is_open = false;
-	relaxed_set(connection->quiet_bytes, 0);
+	quiet_no_more(connection);
 	if (!size_bytes)
 		return;
-	facts->flags |= flags;
-	if (connection->unseen_bytes)
-		facts->flags |= QCLIMB_RECORD_UNOBSERVED;
-	connection->unseen_bytes = 0;
+	facts_flag(connection, unseen_take(connection) ? flags | QCLIMB_RECORD_UNOBSERVED : flags);
 	tell(connection, size_bytes, now);
 	if (!(facts->flags & QCLIMB_RECORD_UNOBSERVED)) /* else no size to learn from */
 		history_turn(connection, size_bytes, now);
-}
-
-/* What a record says of a flow's first write; the history's part is not touched. */
-static inline void begin_facts(struct connection *connection, size_t call_bytes, uint64_t now, uint32_t mode,
-			       uint32_t assumed)
-{
-	struct flow_facts *facts = &connection->record;
-
-	facts->first_write_bytes = (uint32_t)(call_bytes < UINT32_MAX ? call_bytes : UINT32_MAX);
-	relaxed_set(facts->drained_us, 0);
-	facts->wait_us = 0;
-	facts->promotions = 0;
-	facts->demotions = 0;
-	facts->before_bytes = 0;
-	facts->mode = mode & 3;
-	facts->assumed = assumed & 63;
-	facts->flags = 0;
-	connection->start_ns = now;
 }
 
 void life_start(struct connection *connection, int fd, size_t call_bytes, uint64_t now, const struct rules *rules)
 {
 	const struct qclimb_policy *policy = &rules->policy;
 
-	begin_facts(connection, call_bytes, now, policy->mode, 0);
+	facts_begin(connection, call_bytes, now, policy->mode, 0, 0);
 	history_recall(connection);
 	qclimb_footprint_start(&connection->footprint);
-	connection->announced_by = QCLIMB_BY_NOBODY;
+	announced_forget(connection);
 	connection->is_forecast = false;
 	connection->is_open = true;
 	connection->is_shared = false;
-	count_from(connection, relaxed_get(connection->sent_bytes));
-	relaxed_set(connection->quiet_bytes, 0);
-	connection->kept_bytes = 0;
-	connection->is_level = false;
-	relaxed_set(connection->last_write_ns, now);
-	connection->gap_us = policy->flow_gap_us;
+	flow_begins(connection, flow_bytes(connection));
+	quiet_no_more(connection);
+	written_at(connection, now);
+	connection->flow_gap_us = policy->flow_gap_us;
 	LOG("fd=%d flow starts call=%zu", fd, call_bytes);
 }
 
 void life_assume(struct connection *connection, int fd, size_t call_bytes, uint64_t now)
 {
-	const uint64_t sent = relaxed_get(connection->sent_bytes);
-	const uint64_t size_bytes = sent - connection->record.before_bytes;
-	const uint8_t assumed = connection->record.assumed;
+	const uint64_t sent = flow_bytes(connection);
+	const uint64_t size_bytes = sent - connection->facts.before_bytes;
+	const uint8_t assumed = connection->facts.assumed;
 
 	if (likely(size_bytes)) {
 		tell(connection, size_bytes, now);
@@ -256,10 +231,9 @@ void life_assume(struct connection *connection, int fd, size_t call_bytes, uint6
 	}
 	if (connection->announced_by)
 		announced_forget(connection);
-	begin_facts(connection, call_bytes, now, connection->record.mode, assumed + 1u);
+	facts_begin(connection, call_bytes, now, connection->facts.mode, assumed + 1u, sent);
 	if (unlikely(!size_bytes))
 		history_recall(connection);
-	connection->record.before_bytes = (uint16_t)sent;
 	LOG("fd=%d flow starts call=%zu assumed=%u", fd, call_bytes, assumed + 1u);
 }
 
@@ -271,21 +245,21 @@ void life_is_told(struct connection *connection, uint64_t told, uint64_t now)
 	if (size_bytes) {
 		qclimb_footprint_tell(&connection->footprint, size_bytes);
 		connection->is_forecast = true; /* nobody else need be asked */
-		connection->record.flags |= QCLIMB_RECORD_HINT;
+		facts_flag(connection, QCLIMB_RECORD_HINT);
 		LOG("told size=%llu", (unsigned long long)size_bytes);
 	}
 	if (deadline_tick) {
 		connection->footprint.deadline_tick = deadline_tick;
-		connection->record.flags |= QCLIMB_RECORD_DEADLINE;
+		facts_flag(connection, QCLIMB_RECORD_DEADLINE);
 		LOG("told deadline_us=%lld", (long long)(int32_t)(deadline_tick - tick_of(now)) * 1024 / 1000);
 	}
 }
 
-void life_keep_told(struct connection *connection, uint64_t told)
+void life_not_begun(struct connection *connection, uint64_t told)
 {
-	uint64_t nothing = 0;
-
-	(void)atomic_compare_exchange_strong(&connection->told, &nothing, told);
+	connection->is_open = false;
+	quiet_no_more(connection);
+	told_keep(connection, told);
 }
 
 void life_forecast_if_due(struct connection *connection, int fd, const struct rules *rules)
@@ -300,18 +274,18 @@ void life_forecast_if_due(struct connection *connection, int fd, const struct ru
 	connection->is_forecast = true;
 	began_ns = unlikely(qclimb_log_fd >= 0) ? now_ns() : 0;
 	if (forecast(rules->forest, connection, &lower_bytes, &upper_bytes)) {
-		connection->record.flags |= QCLIMB_RECORD_FOREST;
+		facts_flag(connection, QCLIMB_RECORD_FOREST);
 		qclimb_footprint_foretell(&connection->footprint, lower_bytes, upper_bytes);
 	}
 	LOG("fd=%d forecast lower=%llu upper=%llu at=%llu took_ns=%llu", fd, (unsigned long long)lower_bytes,
-	    (unsigned long long)upper_bytes, (unsigned long long)connection->sent_bytes,
+	    (unsigned long long)upper_bytes, (unsigned long long)flow_bytes(connection),
 	    (unsigned long long)(now_ns() - began_ns));
 }
 
 /* A read saw everything ACKed, and nothing was written since: the kernel need not be asked again. */
 static bool was_drained(const struct connection *connection)
 {
-	const uint32_t drained_us = connection->record.drained_us;
+	const uint32_t drained_us = connection->facts.drained_us;
 
 	return drained_us && connection->start_ns + drained_us * QCLIMB_NS_PER_US >= connection->last_write_ns;
 }
@@ -320,11 +294,11 @@ bool life_is_over(struct connection *connection, int fd, uint64_t now, bool is_t
 {
 	bool is_over;
 
-	if (!connection->is_open || !connection->sent_bytes)
+	if (!connection->is_open || !flow_bytes(connection))
 		return true;
-	if (connection->footprint.asked_bytes > connection->sent_bytes)
+	if (connection->footprint.asked_bytes > flow_bytes(connection))
 		return false; /* the kernel took a part of the last call: its rest is to come, however late */
-	if (!is_turned && now - connection->last_write_ns <= connection->gap_us * QCLIMB_NS_PER_US)
+	if (!is_turned && now - connection->last_write_ns <= connection->flow_gap_us * QCLIMB_NS_PER_US)
 		return false;
 	is_over = was_drained(connection) || is_drained(connection, fd, now);
 	if (is_turned)

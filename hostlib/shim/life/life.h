@@ -16,6 +16,9 @@ bool life_identify(struct connection *connection, int fd, uint64_t now);
 /* Whether the flow under way is over for a write that comes now: turned or quiet for long, and everything ACKed. */
 bool life_is_over(struct connection *connection, int fd, uint64_t now, bool is_turned);
 
+/* A connect() begins: it may have another peer. */
+void life_connects(struct connection *connection);
+
 /* What accept() or connect() said of the peer, so that the kernel need not be asked again. */
 void life_met(struct connection *connection, const struct sockaddr *peer, socklen_t len);
 
@@ -32,11 +35,8 @@ void life_finish(struct connection *connection, uint64_t now, uint8_t flags);
 /* The application has said where this flow begins, and perhaps its size and deadline. */
 void life_is_told(struct connection *connection, uint64_t told, uint64_t now);
 
-/*
- * What was told is used by the next write that begins a flow: this one wrote nothing of it. What was told since then
- * counts.
- */
-void life_keep_told(struct connection *connection, uint64_t told);
+/* The flow's first write wrote nothing: the next one begins it, with what was told of it. */
+void life_not_begun(struct connection *connection, uint64_t told);
 
 /*
  * Asks the forest, once a flow, and only when the application has asked to send more than the first threshold: up to

@@ -111,7 +111,7 @@ static __attribute__((noinline)) void propose(const struct connection *connectio
 	proposal.told.version = QCLIMB_PROPOSAL_VERSION;
 	proposal.told.candidates = (uint16_t)count;
 	proposal.told.size_bytes = size_bytes;
-	proposal.told.first_write_bytes = connection->record.first_write_bytes;
+	proposal.told.first_write_bytes = connection->facts.first_write_bytes;
 	proposal.told.port = service_port(port);
 	proposal.told.role = connection->role;
 	memcpy(proposal.told.comm, qclimb_process.comm, sizeof(proposal.told.comm));
@@ -139,7 +139,7 @@ uint64_t samples_end(struct connection *connection, uint64_t size_bytes, bool is
 		on_trial_bytes = is_whole && (!relaxed_get(sample->is_paused) || sample->on_trial_bytes <= size_bytes)
 					 ? sample->on_trial_bytes
 					 : 0;
-	else if (is_whole && size_bytes > connection->record.first_write_bytes && connection->has_addresses)
+	else if (is_whole && size_bytes > connection->facts.first_write_bytes && connection->has_addresses)
 		propose(connection, sample, size_bytes, now);
 	atomic_store(&sample->owner, NULL);
 	return on_trial_bytes;

@@ -1,6 +1,7 @@
 #include "life/unseen.h"
 
 #include "socket/drain.h"
+#include "socket/written.h"
 #include "tell/log.h"
 
 #define FIN 1 /* may stand in the kernel's count as a byte */
@@ -41,7 +42,7 @@ bool unseen_is_due(const struct connection *connection, uint64_t now)
 
 void unseen_look(struct connection *connection, int fd, uint32_t own_writers)
 {
-	uint64_t kernel_bytes, again, before, seen_bytes;
+	uint64_t kernel_bytes, again, seen_bytes;
 
 	if (connection->is_foreign || connection->is_listener || !kernel_bytes_of(connection, fd, &kernel_bytes))
 		return;
@@ -50,10 +51,8 @@ void unseen_look(struct connection *connection, int fd, uint32_t own_writers)
 	 */
 	if (writers_of(connection) != own_writers)
 		return;
-	before = atomic_load(&connection->seen_before);
-	seen_bytes = before + atomic_load(&connection->sent_bytes);
-	/* Of another writer meanwhile, who moved bytes from one to the other, nothing is said. */
-	if (kernel_bytes <= seen_bytes + FIN || atomic_load(&connection->seen_before) != before)
+	seen_bytes = atomic_load(&connection->written);
+	if (kernel_bytes <= seen_bytes + FIN)
 		return;
 	/* Rare, so worth the whole number. */
 	for (int i = 0; i < LOOKS && kernel_bytes_of(connection, fd, &again) && again > kernel_bytes; i++)
@@ -62,7 +61,7 @@ void unseen_look(struct connection *connection, int fd, uint32_t own_writers)
 	connection->unseen_bytes += kernel_bytes - seen_bytes;
 	connection->has_unseen = true;
 	atomic_store(&is_found, true);
-	atomic_fetch_add(&connection->seen_before, kernel_bytes - seen_bytes);
+	written_past(connection, kernel_bytes - seen_bytes);
 }
 
 void unseen_forget(struct connection *connection, int fd)
@@ -70,7 +69,7 @@ void unseen_forget(struct connection *connection, int fd)
 	uint64_t kernel_bytes = 0;
 
 	(void)kernel_bytes_of(connection, fd, &kernel_bytes);
-	atomic_store(&connection->seen_before, kernel_bytes - atomic_load(&connection->sent_bytes));
+	written_past(connection, kernel_bytes - atomic_load(&connection->written));
 	connection->unseen_bytes = 0;
 	connection->has_unseen = false;
 }

@@ -8,16 +8,6 @@
 #include "socket/connection.h"
 
 /*
- * sent_bytes counts anew from here, `bytes` further on: what it had counted came through calls of ours, too. The gate is
- * ours.
- */
-static inline void count_from(struct connection *connection, uint64_t bytes)
-{
-	atomic_fetch_add(&connection->seen_before, bytes);
-	atomic_fetch_sub(&connection->sent_bytes, bytes);
-}
-
-/*
  * Whether a connection that ends is worth a look (0.7 us): four a millisecond are, and each one of a program that was
  * found to go past the library, for it will do so again.
  */
@@ -28,6 +18,15 @@ bool unseen_is_due(const struct connection *connection, uint64_t now);
  * the caller.
  */
 void unseen_look(struct connection *connection, int fd, uint32_t own_writers);
+
+/* Bytes of the flow that is over. */
+static inline uint64_t unseen_take(struct connection *connection)
+{
+	const uint64_t bytes = connection->unseen_bytes;
+
+	connection->unseen_bytes = 0;
+	return bytes;
+}
 
 /* Whatever was written until now is taken for seen: another socket under the old number. */
 void unseen_forget(struct connection *connection, int fd);

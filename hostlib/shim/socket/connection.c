@@ -113,6 +113,21 @@ void connection_set(int fd, struct connection *connection, int old_fd)
 		connection_put(old_fd, old);
 }
 
+void connection_forget(struct connection *connection)
+{
+	connection->has_addresses = false;
+	connection->has_peer = false;
+	connection->dscp = DSCP_NOT_SET;
+	connection->lent = 0;
+	connection->flows = 0;
+	connection->proofs = 0;
+	connection->is_doubted = false;
+	connection->own_nodelay = -1;
+	connection->has_corked = false;
+	connection->tagger_epoch = 0;
+	connection->is_tagged = false;
+}
+
 struct connection *connection_new(int fd, bool is_ipv6, uint8_t role)
 {
 	struct connection *connection = qclimb_process.is_passive ? NULL : pool_take();
@@ -124,9 +139,8 @@ struct connection *connection_new(int fd, bool is_ipv6, uint8_t role)
 	memset(connection, 0, offsetof(struct connection, slot));
 	connection->is_ipv6 = is_ipv6;
 	connection->role = role;
-	connection->dscp = DSCP_NOT_SET;
 	connection->own_so_priority = -1;
-	connection->own_nodelay = -1;
+	connection_forget(connection);
 	connection_set(fd, connection, FD_LOST);
 	if (connection_of(fd) != connection) {
 		pool_give(connection);
@@ -135,14 +149,27 @@ struct connection *connection_new(int fd, bool is_ipv6, uint8_t role)
 	return connection;
 }
 
+/* The first connection whose descriptor is *fd or above, which *fd then is; NULL: there is none. */
+static struct connection *first_from(unsigned int *fd)
+{
+	struct connection *connection;
+
+	for (; *fd < FD_CHUNK * FD_CHUNKS; ++*fd) {
+		if (!atomic_load(&qclimb_fd_chunks[*fd / FD_CHUNK]))
+			*fd |= FD_CHUNK - 1; /* on to the next chunk */
+		else if ((connection = connection_of((int)*fd)))
+			return connection;
+	}
+	return NULL;
+}
+
 int connection_number(const struct connection *connection)
 {
-	for (unsigned int fd = 0; fd < FD_CHUNK * FD_CHUNKS; fd++) {
-		if (!atomic_load(&qclimb_fd_chunks[fd / FD_CHUNK]))
-			fd |= FD_CHUNK - 1; /* on to the next chunk */
-		else if (connection_of((int)fd) == connection)
+	const struct connection *other;
+
+	for (unsigned int fd = 0; (other = first_from(&fd)); fd++)
+		if (other == connection)
 			return (int)fd;
-	}
 	return -1;
 }
 
@@ -161,14 +188,8 @@ void connection_drop(int fd)
 
 void connection_drop_range(unsigned int first, unsigned int last)
 {
-	if (last >= FD_CHUNK * FD_CHUNKS)
-		last = FD_CHUNK * FD_CHUNKS - 1;
-	for (unsigned int fd = first; fd <= last; fd++) {
-		if (!atomic_load(&qclimb_fd_chunks[fd / FD_CHUNK]))
-			fd |= FD_CHUNK - 1; /* on to the next chunk */
-		else
-			connection_drop((int)fd);
-	}
+	for (unsigned int fd = first; first_from(&fd) && fd <= last; fd++)
+		connection_drop((int)fd);
 }
 
 /* Calls `act` for each connection in use. */
@@ -183,10 +204,9 @@ static void for_each_connection(void (*act)(struct connection *))
 
 static void share_with_child(struct connection *connection)
 {
-	if (connection->dscp != DSCP_NOT_SET)
-		connection->dscp = DSCP_UNKNOWN;
-	connection->quiet_bytes = 0;
-	connection->is_foreign = true;
+	connection_doubt(connection);
+	connection->quiet_at = 0;
+	connection_is_foreign(connection);
 }
 
 static void share_with_parent(struct connection *connection)
@@ -204,33 +224,10 @@ void connections_share(bool is_child)
 
 void connections_visit(void (*visit)(struct connection *connection, int fd))
 {
-	for (unsigned int fd = 0; fd < FD_CHUNK * FD_CHUNKS; fd++) {
-		struct connection *connection;
+	struct connection *connection;
 
-		if (!atomic_load(&qclimb_fd_chunks[fd / FD_CHUNK]))
-			fd |= FD_CHUNK - 1; /* on to the next chunk */
-		else if ((connection = connection_of((int)fd)))
-			visit(connection, (int)fd);
-	}
-}
-
-void connections_finish(void)
-{
-	connections_visit(on_end);
-}
-
-void connections_withdraw(void (*leave)(struct connection *connection, int fd))
-{
-	for (unsigned int fd = 0; fd < FD_CHUNK * FD_CHUNKS; fd++) {
-		struct connection *connection;
-
-		if (!atomic_load(&qclimb_fd_chunks[fd / FD_CHUNK])) {
-			fd |= FD_CHUNK - 1; /* on to the next chunk */
-		} else if ((connection = connection_of((int)fd))) {
-			leave(connection, (int)fd);
-			connection_set((int)fd, NULL, (int)fd);
-		}
-	}
+	for (unsigned int fd = 0; (connection = first_from(&fd)); fd++)
+		visit(connection, (int)fd);
 }
 
 bool is_tcp(int family, int type, int protocol)

@@ -8,6 +8,8 @@
  * Invariant: the fields of the flow are changed only by the one writer that holds the gate (or by nobody). Atomic are
  * those that others read or change meanwhile: writers that write on without a decision, a reader, a thread that forks.
  * No order is asked of them.
+ * Invariant: a field is changed where a connection begins, is forgotten or shared (connection.c), and in one file besides
+ * (or its header), which it says or which its name says.
  */
 #ifndef QCLIMB_CONNECTION_H
 #define QCLIMB_CONNECTION_H
@@ -34,7 +36,7 @@ struct flow_facts {
 	uint32_t wait_us; /* sum of waits at boundaries */
 	uint32_t last_sizes[QCLIMB_LAST_SIZES]; /* the history's, newest first, packed (history.h) */
 	uint16_t promotions, demotions;
-	uint16_t before_bytes; /* of sent_bytes, told by earlier flows' records: an assumed beginning (assumed.h) */
+	uint16_t before_bytes; /* of the flow's, told by earlier flows' records: an assumed beginning (assumed.h) */
 	uint8_t mode : 2; /* enum qclimb_mode */
 	uint8_t assumed : 6; /* flows since the last one whose beginning was proven, this one among them */
 	uint8_t flags; /* enum qclimb_record_flag, or-ed */
@@ -42,12 +44,13 @@ struct flow_facts {
 
 struct connection {
 	/* On the path of every call: one cache line. */
-	_Atomic uint64_t sent_bytes; /* since the last proven beginning of a flow, as libc accepted them */
-	_Atomic uint64_t quiet_bytes; /* up to here the flow may be written without a decision; 0 forces one */
+	/* written.h: bytes of the connection, as libc accepted them, and positions among them */
+	_Atomic uint64_t written;
+	_Atomic uint64_t quiet_at; /* up to here the flow may be written without a decision */
+	_Atomic uint64_t proven_at; /* the last proven beginning of a flow */
 	_Atomic uint64_t last_write_ns;
-	_Atomic uint64_t seen_before; /* bytes of the connection that came through calls of ours before sent_bytes */
 	_Atomic uint64_t writing; /* gate.h: threads in a writing call, and who of them decides and splits */
-	uint32_t gap_us; /* a longer pause may end the flow */
+	uint32_t flow_gap_us; /* a longer pause may end the flow */
 	_Atomic uint32_t fds; /* descriptors of this process; 0: free */
 	_Atomic uint16_t read_bytes; /* since the last write, saturating: is this a request or bulk */
 	_Atomic uint8_t
@@ -90,7 +93,7 @@ struct connection {
 
 	/* The socket. */
 	uint64_t cookie; /* SO_COOKIE, 0: not yet known */
-	struct flow_facts record;
+	struct flow_facts facts;
 	uint32_t verified_tick; /* tick_of() the last look at the cookie; 0: none yet */
 	uint32_t wait_since_tick; /* of a wait for which something is lent; a moment to come: once all is sent */
 	uint8_t peer_addr[16]; /* IPv4 as v4-mapped */
@@ -176,6 +179,22 @@ struct connection *connection_new(int fd, bool is_ipv6, uint8_t role);
  */
 void connection_set(int fd, struct connection *connection, int old_fd);
 
+/* Nothing holds that was known of the socket: another one has its number. The gate is ours. */
+void connection_forget(struct connection *connection);
+
+/* Somebody else writes, too: another process, or the kernel itself. */
+static inline void connection_is_foreign(struct connection *connection)
+{
+	atomic_store(&connection->is_foreign, true);
+}
+
+/* The DSCP in force may be another one by now. */
+static inline void connection_doubt(struct connection *connection)
+{
+	if (connection->dscp != DSCP_NOT_SET)
+		connection->dscp = DSCP_UNKNOWN;
+}
+
 /* A number of this connection's, -1 if it has none any more. Goes through the table: for what is rare. */
 int connection_number(const struct connection *connection);
 
@@ -186,14 +205,8 @@ void connection_drop_range(unsigned int first, unsigned int last);
 /* After fork, both sides: flows under way are the parent's to record, DSCPs may be changed by the other side. */
 void connections_share(bool is_child);
 
-/* At exit: every flow ends. */
-void connections_finish(void);
-
 /* Each descriptor that is a connection. */
 void connections_visit(void (*visit)(struct connection *connection, int fd));
-
-/* Every flow ends, and every descriptor is none of ours; `leave` is called for each before. */
-void connections_withdraw(void (*leave)(struct connection *connection, int fd));
 
 /* TCP over IPv4 or IPv6, as socket() was asked. */
 bool is_tcp(int family, int type, int protocol);

@@ -19,6 +19,46 @@ static bool may_lend(void)
 	return !relaxed_get(is_leaving);
 }
 
+bool loans_may_concern(int level, int option)
+{
+	return (level == SOL_SOCKET && (option == SO_SNDBUF || option == SO_SNDBUFFORCE)) ||
+	       (level == IPPROTO_TCP && (option == TCP_NOTSENT_LOWAT || option == TCP_CORK || option == TCP_NODELAY));
+}
+
+void loans_note(struct connection *connection, int level, int option, int number)
+{
+	if (level == SOL_SOCKET)
+		connection->old_sndbuf = 0; /* it takes the place of what another thread's wait replaced */
+	else if (option == TCP_NOTSENT_LOWAT)
+		connection->own_lowat = number;
+	else if (option == TCP_NODELAY)
+		connection->own_nodelay = number != 0;
+	else
+		connection->has_corked = number != 0;
+}
+
+bool loans_show(const struct connection *connection, int level, int option, bool may_wait, int *number)
+{
+	if (connection->old_sndbuf && level == SOL_SOCKET && option == SO_SNDBUF)
+		*number = connection->old_sndbuf;
+	else if (connection->lent & LENT_CORK && level == IPPROTO_TCP && option == TCP_CORK)
+		*number = 0;
+	else if (connection->lent & LENT_LOWAT && level == IPPROTO_TCP && option == TCP_NOTSENT_LOWAT)
+		*number = connection->own_lowat;
+	else if (may_wait && connection->own_nodelay == 0 && level == IPPROTO_TCP && option == TCP_NODELAY)
+		*number = 0;
+	else
+		return false;
+	return true;
+}
+
+void loans_inherit(struct connection *connection, const struct connection *listener)
+{
+	connection->own_lowat = listener->own_lowat;
+	connection->own_nodelay = listener->own_nodelay;
+	connection->has_corked = listener->has_corked;
+}
+
 void push(struct connection *connection, int fd)
 {
 	const int saved = errno;

@@ -23,6 +23,15 @@ enum {
  */
 #define HELD_BYTES 1420
 
+/* What the application may set and a wait borrows. */
+bool loans_may_concern(int level, int option);
+/* It has set it. */
+void loans_note(struct connection *connection, int level, int option, int number);
+/* What it finds there: false: what the kernel says. `may_wait`: another thread is in a write. */
+bool loans_show(const struct connection *connection, int level, int option, bool may_wait, int *number);
+/* As the listener that it was accepted from. */
+void loans_inherit(struct connection *connection, const struct connection *listener);
+
 /* A last segment that is not full waits for ACKs (Nagle): sends it, for the wait is for it, too. */
 void push(struct connection *connection, int fd);
 

@@ -4,6 +4,8 @@
 #include <qclimb/wire.h>
 #include <string.h>
 
+#include "socket/tagger.h"
+#include "socket/written.h"
 #include "tell/log.h"
 
 /* All packets of this connection are IPv6: its peer is known, and no v4-mapped one. */
@@ -46,7 +48,7 @@ static bool mark_as(struct connection *connection, int fd, uint32_t priority, ui
 		 connection->own_so_priority >= 0 ? connection->own_so_priority : (int)qclimb_so_priority(priority),
 		 is_all_ipv6(connection)))
 		return false;
-	LOG("fd=%d priority=%u dscp=%u at=%llu", fd, priority, dscp, (unsigned long long)connection->sent_bytes);
+	LOG("fd=%d priority=%u dscp=%u at=%llu", fd, priority, dscp, (unsigned long long)flow_bytes(connection));
 	connection->dscp = dscp;
 	return true;
 }
@@ -77,4 +79,12 @@ void mark_nothing(struct connection *connection, int fd)
 		return;
 	(void)set(connection, fd, 0, connection->own_so_priority >= 0 ? connection->own_so_priority : 0, false);
 	connection->dscp = DSCP_NOT_SET;
+}
+
+void mark_release(struct connection *connection, int fd)
+{
+	connection->is_released = true;
+	tagger_forget(connection, fd);
+	mark_nothing(connection, fd);
+	quiet_no_more(connection);
 }

@@ -31,4 +31,31 @@ void mark_end(struct connection *connection, int fd, const struct qclimb_policy 
 /* Gives back what the application would have without us. */
 void mark_nothing(struct connection *connection, int fd);
 
+/* The same, and for good: nothing but records from here on. */
+void mark_release(struct connection *connection, int fd);
+
+/* The application's own SO_PRIORITY. */
+static inline void mark_prefers(struct connection *connection, int so_priority)
+{
+	connection->own_so_priority = so_priority;
+}
+
+static inline void mark_listens(struct connection *connection)
+{
+	if (!connection->is_listener)
+		connection->listened_dscp = connection->dscp;
+	connection->is_listener = true;
+}
+
+/*
+ * An accepted socket has what the listener had when its handshake ended. One that waited to be accepted may have an
+ * older policy's DSCP: once the listener's has changed, none is believed.
+ */
+static inline void mark_inherit(struct connection *connection, const struct connection *listener)
+{
+	connection->dscp = listener->dscp == listener->listened_dscp ? listener->dscp : DSCP_UNKNOWN;
+	connection->is_released = listener->is_released;
+	connection->own_so_priority = listener->own_so_priority;
+}
+
 #endif

@@ -8,6 +8,7 @@
 
 #include "socket/drain.h"
 #include "socket/locals.h"
+#include "socket/written.h"
 #include "tell/log.h"
 #include "base/own_fd.h"
 #include "base/process.h"
@@ -138,8 +139,8 @@ static bool start_of(const struct connection *connection, int fd, uint64_t *star
 		if (!accepted_bytes(fd, &again))
 			return false;
 	}
-	*start = accepted - connection->sent_bytes;
-	*has_earlier = (uint64_t)unacked > connection->sent_bytes;
+	*start = accepted - flow_bytes(connection);
+	*has_earlier = (uint64_t)unacked > flow_bytes(connection);
 	return true;
 }
 

@@ -78,7 +78,7 @@ uint64_t climb_pays_bytes(struct connection *connection, int fd, uint64_t now)
 	if (rests(connection, now) || !tcp_info_of(fd, &info) || info.tcpi_rtt <= info.tcpi_min_rtt || is_corked(fd))
 		return UINT64_MAX;
 	/* After a drain of ours it was not the application that filled the path too little. */
-	rate = connection->record.promotions && info.tcpi_delivery_rate ? info.tcpi_delivery_rate : rate_of(&info);
+	rate = connection->facts.promotions && info.tcpi_delivery_rate ? info.tcpi_delivery_rate : rate_of(&info);
 	queued = rate * cost_us(&info) / 1000000 * info.tcpi_rtt / (info.tcpi_rtt - info.tcpi_min_rtt);
 	return DRAIN_PAYS * at_least(queued, &info);
 }
@@ -97,7 +97,7 @@ bool climb_may_pay(struct connection *connection, int fd, uint64_t bytes)
 	return false;
 }
 
-void climb_begins(struct connection *connection, int fd, uint64_t now)
+uint32_t climb_begins(int fd, uint64_t now)
 {
 	const int unsent = unsent_bytes(fd);
 	struct tcp_info info;
@@ -105,7 +105,7 @@ void climb_begins(struct connection *connection, int fd, uint64_t now)
 
 	if (unsent > 0 && tcp_info_of(fd, &info) && rate_of(&info))
 		sent_ns = (uint64_t)unsent * UINT64_C(1000000000) / rate_of(&info);
-	connection->wait_since_tick = tick_of(now + (sent_ns < SEND_MOST_NS ? sent_ns : SEND_MOST_NS));
+	return tick_of(now + (sent_ns < SEND_MOST_NS ? sent_ns : SEND_MOST_NS));
 }
 
 void climb_took(struct connection *connection, int fd, uint64_t now)

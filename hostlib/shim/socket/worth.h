@@ -22,8 +22,11 @@ uint64_t climb_pays_bytes(struct connection *connection, int fd, uint64_t now);
  */
 bool climb_may_pay(struct connection *connection, int fd, uint64_t bytes);
 
-/* A drain begins, and has ended: whether another is to be made soon. Its clock is connection->wait_since_tick. */
-void climb_begins(struct connection *connection, int fd, uint64_t now);
+/*
+ * A drain begins: the tick from which it counts. And it has ended: whether another is to be made soon, by
+ * connection->wait_since_tick.
+ */
+uint32_t climb_begins(int fd, uint64_t now);
 void climb_took(struct connection *connection, int fd, uint64_t now);
 
 #endif
