@@ -60,7 +60,7 @@ def forests(results: Iterable[PassResult]) -> list[str]:
     reports = [json.dumps(result.settings["model"], sort_keys=True) for result in results if "model" in result.settings]
     several = len(set(reports))
     return (
-        [f"{len(reports)} passes used {several} forests, one for each time the run was resumed"] if several > 1 else []
+        [f"{len(reports)} passes used {several} forests, one each time hosts were started anew"] if several > 1 else []
     )
 
 

@@ -30,6 +30,7 @@ def _shown(comparison: Comparison) -> dict[str, Any]:
     return {
         "load": f"{comparison.load:g}",
         "seeds": ", ".join(str(result.seed) for result in next(iter(comparison.results.values()))),
+        "base": title_of(comparison.base),
         "columns": tables.COLUMNS,
         "classes": [
             (

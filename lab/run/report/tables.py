@@ -21,7 +21,7 @@ CLASS_TITLE = {
     "large": "large",
     "all": "all",
 }
-COLUMNS = ("flows", "scheme", "n", "mean FCT ms", "p99 FCT ms", "slowdown", "p99 slowdown", "mean / TCP", "p99 / TCP")
+COLUMNS = ("flows", "scheme", "n", "mean FCT ms", "p99 FCT ms", "slowdown", "p99 slowdown", "mean ratio", "p99 ratio")
 FULL_WIDTH = 148
 """Columns of a terminal that hold the table with intervals; without them it needs 120."""
 PACKET_COLUMNS = (
@@ -97,7 +97,8 @@ def print_comparison(console: Console, comparison: Comparison, found: Sequence[V
     """The whole comparison to a terminal."""
     seeds = ", ".join(str(result.seed) for result in next(iter(comparison.results.values())))
     table = Table(
-        title=f"load {comparison.load:g}, seed {seeds}; ratios to plain TCP with 95 % intervals", title_justify="left"
+        title=f"load {comparison.load:g}, seed {seeds}; ratios to {title_of(comparison.base)} with 95 % intervals",
+        title_justify="left",
     )
     for name in COLUMNS:
         table.add_column(name, justify="left" if name in ("flows", "scheme") else "right", no_wrap=True)
@@ -136,7 +137,7 @@ def markdown(comparison: Comparison, found: Sequence[Verdict]) -> str:
     lines = [[CLASS_TITLE[row.size_class], *cells(row, comparison.base)] for row in comparison.rows]
     parts = [
         f"Load {comparison.load:g}, seeds {', '.join(str(r.seed) for r in next(iter(comparison.results.values())))}; "
-        "ratios to plain TCP with 95 % bootstrap intervals.",
+        f"ratios to {title_of(comparison.base)} with 95 % bootstrap intervals.",
         page.table(head, lines),
         page.table(PACKET_COLUMNS, packet_cells(comparison)),
     ]

@@ -113,6 +113,18 @@ def test_tables_name_every_scheme_and_class(compared):
     assert "| small (to 5 KB) | PIAS | 500 |" in markdown(comparison, verdicts(comparison))
 
 
+def test_ratios_are_said_to_be_to_what_they_are_to(compared, tmp_path):
+    both = compared(pias=0.5, qclimb=0.4)
+    without = replace(both, results={name: passes for name, passes in both.results.items() if name != "tcp"})
+    for comparison, base in ((both, "plain TCP"), (without, "PIAS")):
+        console = Console(width=160, record=True, file=io.StringIO())
+        print_comparison(console, comparison, [])
+        write_html(tmp_path / "report.html", "a title", [comparison], [], {})
+        assert f"ratios to {base} with" in console.export_text()
+        assert f"ratios to {base} with" in markdown(comparison, [])
+        assert f"Ratios to {base} over" in (tmp_path / "report.html").read_text()
+
+
 def test_numbers_are_valid_json_without_nan(compared, make_result):
     comparison = compared(pias=0.5)
     no_large = Comparison(0.6, {"tcp": [make_result("tcp", [100], [1e3])]})
