@@ -109,7 +109,7 @@ class KernelMode:
             self._tell(policy)
             self.status, self.problem = self._describe(), ""
         except (HostdError, OSError) as error:
-            self.problem = str(error)
+            self.problem, self.unmarked = str(error), ()
             self.status = f"off: {error}"
 
     def close(self) -> None:

@@ -34,7 +34,7 @@ def unmarked(program: Path, cgroups: Iterable[Path]) -> tuple[str, ...]:
     try:
         found = Counter(why for cgroup, why in SOCKET.iter_unpack(b"".join(_told(program, cgroups))) if cgroup in ours)
     except HostdError as error:
-        return (f"what else can't be told ({error})",)
+        return (f"can't be told ({error})",)
     return tuple(f"{words} ({found[why]})" for why, words in WHY.items() if found[why])
 
 

@@ -102,3 +102,10 @@ def test_where_devices_have_the_tagger_there_is_nothing_to_name(pair):
         other = listener(a)
         assert now(a) == ()
         other.communicate("\n")
+
+
+def test_where_sockets_cannot_be_asked_it_says_so_and_goes_on(kernel):
+    a, _ = kernel
+    [pin] = (a.host.run_dir / "bpf").glob("kernel-*/unmarked")
+    pin.unlink()  # as where the kernel refused the program
+    assert now(a) == (f"can't be told ({pin}: No such file or directory)",)
