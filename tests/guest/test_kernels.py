@@ -63,6 +63,12 @@ SOCKETS = (
     "test_sockets_go_back_to_what_the_application_had_as_the_mode_goes[own1-fd00:250::2]",
     "test_ecn_bits_and_checksums_stay_right[198.19.250.2]",
 )
+UNMARKED = ("test_it_names_ipv6_sockets_to_ipv4_peers_where_the_kernel_leaves_them_unmarked",)
+WINDOWS = (
+    "test_a_later_task_has_the_least_window_until_the_first_one_is_done",
+    "test_windows_are_the_kernels_again_once_the_policy_no_longer_asks",
+    "test_windows_are_the_kernels_again_once_the_mode_is_taken_away",
+)
 DCTCP = ("test_with_marks_the_queue_stays_near_the_mark_and_without_it_fills",)
 FABRIC = (
     "test_every_host_reaches_every_other",
@@ -79,6 +85,8 @@ TESTS = {
         ("tagger/test_kernel_life.py", LIFE),
         ("tagger/test_kernel_end.py", END),
         ("tagger/test_kernel_sockets.py", SOCKETS),
+        ("tagger/test_kernel_unmarked.py", UNMARKED),
+        ("tagger/test_kernel_windows.py", WINDOWS),
     ),
     "lab": (("lab/fabric/test_fabric.py", FABRIC), ("lab/fabric/test_dctcp.py", DCTCP)),
 }

@@ -24,15 +24,15 @@ def built():
 
 
 @pytest.fixture
-def pair(tmp_path) -> tuple[Host, Host]:
-    """(sender, receiver), each with a run directory of its own in which nothing is yet."""
+def pair(request, tmp_path) -> tuple[Host, Host]:
+    """(sender, receiver), each with a run directory of its own in which nothing is yet. A module's BENCH: its link."""
     if os.geteuid() != 0:
         pytest.skip("needs root: makes network namespaces")
     for tool in ("ip", "tc", "tcpdump", "clang", "bpftool", "nsenter"):
         if not shutil.which(tool):
             pytest.skip(f"needs {tool}")
     try:
-        with hosts(tmp_path) as made:
+        with hosts(tmp_path, **getattr(request.module, "BENCH", {})) as made:
             yield made
     except subprocess.CalledProcessError as error:
         if error.cmd[0] in ("ip", "tc", "mount"):

@@ -1,16 +1,28 @@
-"""give ADDRESS PORT BYTES: sends so many to whoever connects, until it is ended."""
+"""give ADDRESS PORT: sends to whoever connects until that one says enough, by a byte; tells how many bytes each got."""
 
 import socket
 import socketserver
 import sys
 
-size = int(sys.argv[3])
+PIECE = bytes(1 << 16)
 
 
 class Giver(socketserver.BaseRequestHandler):
     def handle(self) -> None:
         self.request.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"cubic")  # fills a queue
-        self.request.sendall(bytes(size))
+        self.request.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, len(PIECE))  # what still comes after enough
+        given = 0
+        while not self.has_enough():
+            self.request.sendall(PIECE)
+            given += len(PIECE)
+        sys.stdout.write(f"{given}\n")  # in one piece, for threads
+        sys.stdout.flush()
+
+    def has_enough(self) -> bool:
+        try:
+            return bool(self.request.recv(1, socket.MSG_DONTWAIT))
+        except BlockingIOError:
+            return False
 
 
 class Server(socketserver.ThreadingTCPServer):
