@@ -31,8 +31,9 @@ class Host:
         self.log = path / "log"
         self.running = []
 
-    def start(self, role, optax=None, library=True, run="absent", log=None, loopback="on", **words):
+    def start(self, role, optax=None, library=True, run="absent", log=None, loopback="on", task="", **words):
         settings = {"QCLIMB_MODE": "observe", "QCLIMB_LOG": str(log or self.log), "QCLIMB_OPTAX_LOOPBACK": loopback}
+        settings["QCLIMB_TASK"] = task
         if optax is not None:
             settings["QCLIMB_OPTAX"] = optax
         env = environment(self.path / run, **settings) if library else dict(os.environ)
@@ -316,6 +317,30 @@ def test_short_answers_on_a_kept_connection_are_not_withheld(host, tmp_path):
     else:
         pytest.fail(f"reads withheld: {found}")
     assert held[2] < 10, found  # those of the first answer; each read of all would be 60
+
+
+def beside_one_held_back(host, tmp_path, task):
+    """What a process of `task` logs of reads withheld, once one of no task's had some behind the same head."""
+    words = {"port": PORT, "mode": "threads", "flows": 2, "size": 20_000}
+    for n in range(TRIES):
+        logs = tmp_path / f"own{n}", tmp_path / f"other{n}"
+        assert host.says(host.start("fetch", SLOW, log=logs[0], task=task, **words)) == {"whole": [True] * 2}
+        assert host.says(host.start("fetch", SLOW, log=logs[1], **words)) == {"whole": [True] * 2}
+        own, other = (log.read_text().count("withheld") for log in logs)
+        if other:
+            return own
+    pytest.fail(f"{TRIES} tasks behind a head, and none was held back")
+
+
+def test_processes_of_one_task_stand_in_one_place(host, tmp_path):
+    host.ready("head", SLOW, port=PORT, task="job")
+    assert beside_one_held_back(host, tmp_path, "job") == 0
+
+
+def test_no_process_of_a_task_that_has_a_large_flow_is_held_back(host, tmp_path):
+    host.ready("beside", SLOW, port=PORT, task="job", go=str(tmp_path / "never"), pause=0.01)
+    host.ready("head", SLOW, port=PORT)
+    assert beside_one_held_back(host, tmp_path, "job") == 0
 
 
 def test_a_head_that_is_stopped_is_passed_over(host):

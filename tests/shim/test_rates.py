@@ -8,18 +8,22 @@ PREEMPTED = """
 #include "optax/rates.h"
 #include <stdio.h>
 
+static struct rates rates;
+
+static void sample(uint64_t now)
+{
+	rates_sample(&rates, 0, 1, rates_due(&rates, now), now);
+}
+
 int main(void)
 {
-	static struct rates rates;
-
 	rates_received(&rates, LINE_OTHERS, 6000);
-	rates_sample(&rates, 0, 1000000000); /* the first of all begins */
+	sample(1000000000); /* the first of all begins */
 	rates_received(&rates, LINE_OTHERS, 6000);
-	rates_sample(&rates, 0, 1006000000);
+	sample(1006000000);
 	/* Who counted 12,000 bytes comes to write them down after another one with 18,000. */
-	atomic_store(&rates.sampled_before, 18000);
-	atomic_store(&rates.sampled_sum, 18000);
-	rates_sample(&rates, 0, 1012000000);
+	atomic_store(&rates.sampled[LINE_OTHERS], 18000);
+	sample(1012000000);
 	printf("%llu\\n", (unsigned long long)atomic_load(&rates.peak));
 }
 """

@@ -30,6 +30,7 @@
 
 #define QCLIMB_NS_PER_US UINT64_C(1000)
 #define QCLIMB_NS_PER_MS UINT64_C(1000000)
+#define QCLIMB_NS_PER_S UINT64_C(1000000000)
 
 /*
  * Of a field that others read or change meanwhile; plain C would order it with all others, which costs as much as a
@@ -52,7 +53,7 @@ static inline uint64_t now_ns(void)
 	struct timespec now;
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+	return (uint64_t)now.tv_sec * QCLIMB_NS_PER_S + (uint64_t)now.tv_nsec;
 }
 
 /*

@@ -18,6 +18,6 @@ QCLIMB_EXPORT int ioctl_of_the_application(int fd, unsigned long request, void *
 	struct connection *connection;
 
 	if (optax_is_on() && (unsigned int)request == FIONREAD && !result && (connection = connection_of(fd)))
-		optax_told_unread(connection, fd, *(const int *)argument);
+		optax_read(connection, fd, 0, (size_t) * (const int *)argument, MSG_PEEK);
 	return result;
 }

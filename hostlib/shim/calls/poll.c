@@ -16,50 +16,26 @@
 #define FEW 16 /* descriptors whose copy is 128 bytes of stack, not 4 KB: a thread's may be small */
 #define READS (POLLIN | POLLRDNORM)
 #define GONE (POLLERR | POLLHUP | POLLNVAL)
-#define NS_PER_S UINT64_C(1000000000)
 
-static bool has_line(void)
+/* Until then, or for a slice where something is withheld; NULL: for ever. */
+static struct timespec *slice_of(struct timespec *time, uint64_t end_ns, uint64_t now, bool is_withheld)
 {
-	return optax_is_on() && line_has_place();
-}
+	const uint64_t left_ns = withheld_left_of(end_ns, now);
+	const uint64_t ns = is_withheld && left_ns > WITHHELD_SLICE_NS ? WITHHELD_SLICE_NS : left_ns;
 
-static uint64_t end_of(const struct timespec *timeout, uint64_t now)
-{
-	if (!timeout || timeout->tv_sec < 0 || (uint64_t)timeout->tv_sec > (UINT64_MAX - now) / NS_PER_S - 1)
-		return UINT64_MAX;
-	return now + (uint64_t)timeout->tv_sec * NS_PER_S + (uint64_t)timeout->tv_nsec;
-}
-
-static uint64_t left_of(uint64_t end_ns, uint64_t now)
-{
-	return end_ns == UINT64_MAX ? UINT64_MAX : end_ns > now ? end_ns - now : 0;
-}
-
-/* NULL: for ever. */
-static struct timespec *slice_of(struct timespec *time, uint64_t left_ns, uint64_t slice_ns)
-{
-	const uint64_t ns = left_ns < slice_ns ? left_ns : slice_ns;
-
-	if (ns == UINT64_MAX)
+	if (ns == WITHHELD_FOREVER)
 		return NULL;
-	*time = (struct timespec){ (time_t)(ns / NS_PER_S), (long)(ns % NS_PER_S) };
+	*time = (struct timespec){ (time_t)(ns / QCLIMB_NS_PER_S), (long)(ns % QCLIMB_NS_PER_S) };
 	return time;
 }
 
-/* Of those found ready, the withheld ones are not. */
-static int without_withheld(struct pollfd *fds, const struct pollfd *found, nfds_t count)
+/* Takes reads of withheld sockets out of `events`; whether there were any. */
+static bool take_reads(int fd, short *events, uint64_t now)
 {
-	const uint64_t now = now_ns();
-	uint64_t slice_ns = UINT64_MAX;
-	int ready = 0;
-
-	for (nfds_t i = 0; i < count; i++) {
-		fds[i].revents = found[i].revents;
-		if (fds[i].revents & READS && !(fds[i].revents & GONE) && withheld_from_poll(fds[i].fd, now, &slice_ns))
-			fds[i].revents &= (short)~READS;
-		ready += fds[i].revents != 0;
-	}
-	return ready;
+	if (!(*events & READS) || !withheld_from_poll(fd, now))
+		return false;
+	*events &= (short)~READS;
+	return true;
 }
 
 /* `asked` is room for as many descriptors. */
@@ -68,25 +44,30 @@ static int poll_by_copy(struct pollfd *asked, struct pollfd *fds, nfds_t count, 
 {
 	struct timespec time;
 	uint64_t now = now_ns();
-	const uint64_t end_ns = end_of(timeout, now);
+	const uint64_t end_ns = withheld_end_of(timeout, now);
 	const int saved = errno;
-	int found;
 
-	for (;; now = now_ns()) {
-		uint64_t slice_ns = UINT64_MAX;
+	for (;;) {
+		bool is_withheld = false;
+		int found, ready = 0;
 
 		for (nfds_t i = 0; i < count; i++) {
 			asked[i] = fds[i];
-			if (fds[i].fd >= 0 && fds[i].events & READS && withheld_from_poll(fds[i].fd, now, &slice_ns))
-				asked[i].events &= (short)~READS;
+			is_withheld |= take_reads(fds[i].fd, &asked[i].events, now);
 		}
-		found = real()->ppoll(asked, count, slice_of(&time, left_of(end_ns, now), slice_ns), mask);
+		found = real()->ppoll(asked, count, slice_of(&time, end_ns, now, is_withheld), mask);
 		if (found < 0)
 			return found;
-		found = without_withheld(fds, asked, count);
-		if (found || now_ns() >= end_ns) {
+		now = now_ns();
+		for (nfds_t i = 0; i < count; i++) { /* of those found ready, the withheld ones are not */
+			if (!(asked[i].revents & GONE))
+				take_reads(fds[i].fd, &asked[i].revents, now);
+			fds[i].revents = asked[i].revents;
+			ready += asked[i].revents != 0;
+		}
+		if (ready || now >= end_ns) {
 			errno = saved;
-			return found;
+			return ready;
 		}
 	}
 }
@@ -103,6 +84,8 @@ static int poll_others(struct pollfd *fds, nfds_t count, const struct timespec *
 {
 	struct pollfd asked[FEW];
 
+	if (!fds || count > POLLS)
+		return real()->ppoll(fds, count, timeout, mask);
 	return count > FEW ? poll_many(fds, count, timeout, mask) : poll_by_copy(asked, fds, count, timeout, mask);
 }
 
@@ -113,24 +96,25 @@ static int poll_for(struct pollfd *fds, nfds_t count, int timeout_ms)
 	return poll_others(fds, count, timeout_ms < 0 ? NULL : &time, NULL);
 }
 
+static bool has_line(void)
+{
+	return optax_is_on() && line_has_place();
+}
+
 QCLIMB_EXPORT int poll(struct pollfd *fds, nfds_t count, int timeout_ms)
 {
-	if (!has_line() || !fds || count > POLLS)
-		return real()->poll(fds, count, timeout_ms);
-	return poll_for(fds, count, timeout_ms);
+	return has_line() ? poll_for(fds, count, timeout_ms) : real()->poll(fds, count, timeout_ms);
 }
 
 QCLIMB_EXPORT int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout, const sigset_t *mask)
 {
-	if (!has_line() || !fds || count > POLLS)
-		return real()->ppoll(fds, count, timeout, mask);
-	return poll_others(fds, count, timeout, mask);
+	return has_line() ? poll_others(fds, count, timeout, mask) : real()->ppoll(fds, count, timeout, mask);
 }
 
 QCLIMB_EXPORT int __poll_chk(struct pollfd *fds, nfds_t count, int timeout_ms, size_t room);
 QCLIMB_EXPORT int __poll_chk(struct pollfd *fds, nfds_t count, int timeout_ms, size_t room)
 {
-	if (!has_line() || !fds || count > POLLS || count > room / sizeof(*fds))
+	if (!has_line() || count > room / sizeof(*fds))
 		return real()->__poll_chk(fds, count, timeout_ms, room);
 	return poll_for(fds, count, timeout_ms);
 }
@@ -140,7 +124,7 @@ QCLIMB_EXPORT int __ppoll_chk(struct pollfd *fds, nfds_t count, const struct tim
 QCLIMB_EXPORT int __ppoll_chk(struct pollfd *fds, nfds_t count, const struct timespec *timeout, const sigset_t *mask,
 			      size_t room)
 {
-	if (!has_line() || !fds || count > POLLS || count > room / sizeof(*fds))
+	if (!has_line() || count > room / sizeof(*fds))
 		return real()->__ppoll_chk(fds, count, timeout, mask, room);
 	return poll_others(fds, count, timeout, mask);
 }
@@ -156,13 +140,13 @@ static void copy_set(fd_set *to, const fd_set *from, int count)
 }
 
 /* Takes withheld sockets out of a set of those to read; how many. */
-static int take_withheld(fd_set *reads, int count, uint64_t *slice_ns)
+static int take_withheld(fd_set *reads, int count)
 {
 	const uint64_t now = now_ns();
 	int taken = 0;
 
 	for (int fd = 0; fd < count; fd++) {
-		if (FD_ISSET(fd, reads) && withheld_from_poll(fd, now, slice_ns)) {
+		if (FD_ISSET(fd, reads) && withheld_from_poll(fd, now)) {
 			FD_CLR(fd, reads);
 			taken++;
 		}
@@ -178,18 +162,18 @@ static int select_others(int count, fd_set *reads, fd_set *writes, fd_set *other
 	const int saved = errno;
 
 	for (;;) {
-		uint64_t slice_ns = UINT64_MAX;
+		bool is_withheld;
 		int found;
 
 		copy_set(&asked[0], reads, count);
 		copy_set(&asked[1], writes, count);
 		copy_set(&asked[2], others, count);
-		take_withheld(&asked[0], count, &slice_ns);
+		is_withheld = take_withheld(&asked[0], count) > 0;
 		found = real()->pselect(count, &asked[0], writes ? &asked[1] : NULL, others ? &asked[2] : NULL,
-					slice_of(&time, left_of(end_ns, now_ns()), slice_ns), mask);
+					slice_of(&time, end_ns, now_ns(), is_withheld), mask);
 		if (found < 0)
 			return found;
-		found -= take_withheld(&asked[0], count, &slice_ns);
+		found -= take_withheld(&asked[0], count);
 		if (found || now_ns() >= end_ns) {
 			copy_set(reads, &asked[0], count);
 			copy_set(writes, &asked[1], count);
@@ -215,12 +199,12 @@ QCLIMB_EXPORT int select(int count, fd_set *reads, fd_set *writes, fd_set *other
 		return real()->select(count, reads, writes, others, timeout);
 	if (timeout)
 		time = (struct timespec){ timeout->tv_sec, timeout->tv_usec * 1000 };
-	end_ns = end_of(timeout ? &time : NULL, now_ns());
+	end_ns = withheld_end_of(timeout ? &time : NULL, now_ns());
 	found = select_others(count, reads, writes, others, end_ns, NULL);
 	if (timeout) { /* as Linux does */
-		left_ns = left_of(end_ns, now_ns());
-		timeout->tv_sec = (time_t)(left_ns / NS_PER_S);
-		timeout->tv_usec = (suseconds_t)(left_ns % NS_PER_S / 1000);
+		left_ns = withheld_left_of(end_ns, now_ns());
+		timeout->tv_sec = (time_t)(left_ns / QCLIMB_NS_PER_S);
+		timeout->tv_usec = (suseconds_t)(left_ns % QCLIMB_NS_PER_S / 1000);
 	}
 	return found;
 }
@@ -230,5 +214,5 @@ QCLIMB_EXPORT int pselect(int count, fd_set *reads, fd_set *writes, fd_set *othe
 {
 	if (!can_be_withheld(count, reads) || (timeout && (timeout->tv_sec < 0 || timeout->tv_nsec < 0)))
 		return real()->pselect(count, reads, writes, others, timeout, mask);
-	return select_others(count, reads, writes, others, end_of(timeout, now_ns()), mask);
+	return select_others(count, reads, writes, others, withheld_end_of(timeout, now_ns()), mask);
 }

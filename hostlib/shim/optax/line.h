@@ -20,6 +20,7 @@
 
 #include <qclimb/coflow.h>
 
+#define LINE_DELAY_MOST_NS (200 * QCLIMB_NS_PER_MS) /* from one read of a flow to the next, Algorithm 3's bound */
 #define LINE_PATIENCE_NS (20 * QCLIMB_NS_PER_MS)
 #define LINE_LOSES_PLACE_NS (250 * QCLIMB_NS_PER_MS) /* quiet for so long: it arrives anew */
 #define LINE_FORGET_NS (1000 * QCLIMB_NS_PER_MS)
@@ -31,12 +32,10 @@
 
 struct line_view {
 	bool is_free; /* nobody is held back, and windows are the kernel's */
-	uint32_t rank; /* active tasks before this process's; 0: it is the head, joins it, or nobody is held back */
+	bool is_behind; /* this process's task is held back; else it is the head, or joins it */
 	uint32_t window; /* of the head's flows, segments */
-	uint32_t behind_flows; /* of the tasks that are held back */
-	uint64_t capacity, rate_before; /* of the link, and of what is received before those behind; bytes a second */
-	uint32_t turn; /* for line_wait() */
 	uint32_t large_window; /* of large flows, segments; 0: the kernel's own */
+	uint64_t delay_ns; /* Algorithm 3's, between two reads of a flow of a task that is held back */
 };
 
 /*
@@ -53,14 +52,11 @@ void line_end(void);
  */
 void line_count(int small, int large, uint64_t now);
 
-/* Bytes that this process received, and by which flow of its: also says that the task is active. */
-void line_received(uint64_t bytes, enum line_flow flow, uint64_t now);
-
-/* Bytes that came by the link to a socket that is left alone. */
-void line_hears(uint64_t bytes, uint64_t now);
-
-/* A large flow is read. counted: as rates_count_large() has it. */
-void line_counts_large(_Atomic uint32_t *counted, uint64_t now);
+/*
+ * Bytes that this process received, and by which flow of its: also says that the task is active. counted: the flow's,
+ * as rates_count_large() has it; NULL: of a socket that is left alone, which says nothing of the task.
+ */
+void line_received(uint64_t bytes, enum line_flow flow, _Atomic uint32_t *counted, uint64_t now);
 
 /*
  * A connection begins. Whether one flow more, beside those that began just now, would be held back by nobody: few stand
@@ -71,13 +67,13 @@ bool line_begins_free(uint64_t now);
 /* Whether this process's task stands in line. */
 bool line_has_place(void);
 
-/* The task waits for its turn. */
-void line_waits(uint64_t now);
+/*
+ * Where the process stands; who is held back waits for its turn, and is active. Cheap: looked at anew when the line
+ * changed or LOOK_NS passed.
+ */
+struct line_view line_look(uint64_t now);
 
-/* Where the process stands. Cheap: looked at anew when the line changed or LOOK_NS passed. */
-const struct line_view *line_look(uint64_t now, struct line_view *view);
-
-/* Sleeps until the order of the line changes or the time passes; true: until a signal came. */
-bool line_wait(uint32_t turn, uint64_t timeout_ns);
+/* Sleeps until the order that the thread looked at last changes, or the time passes; true: until a signal came. */
+bool line_wait(uint64_t timeout_ns);
 
 #endif

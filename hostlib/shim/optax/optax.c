@@ -8,10 +8,8 @@
 #include "optax/line.h"
 #include "tell/log.h"
 #include "rules/rules.h"
-#include "optax/turn.h"
 #include "optax/window.h"
 #include "optax/withheld.h"
-#include "optax/within.h"
 
 #define FREE_BYTES 2048u /* of a flow, never withheld: no more than the smallest window lets in at first */
 #define SHORT_BYTES 16384u /* a kept connection's flow of so many: nor the one after it */
@@ -20,7 +18,6 @@
 #define WAIT_NS (5 * QCLIMB_NS_PER_MS) /* the rates may have changed */
 
 atomic_bool qclimb_optax_on;
-static _Atomic uint64_t small_bytes = 1 << 20;
 static bool takes_loopback; /* set at the start */
 
 /* --- start */
@@ -78,37 +75,7 @@ void optax_end(void)
 		line_end();
 }
 
-/* --- the window */
-
-/*
- * A large flow's: the kernel's, with a bound where the line says so, after the window was the kernel's own. The kernel
- * lifts it as it tunes the buffer, and so it is set again.
- */
-static void set_larges_window(struct received *flow, int fd, uint64_t now)
-{
-	struct line_view view;
-
-	line_counts_large(&flow->counted, now);
-	if (line_look(now, &view)->large_window && (flow->window == WINDOW_KERNELS || flow->window == WINDOW_LARGE))
-		window_large(flow, fd, view.large_window, now);
-	else
-		window_kernels(flow, fd);
-}
-
-/* A small flow's, by where its task stands. */
-static void set_smalls_window(struct received *flow, int fd, uint64_t now)
-{
-	struct line_view view;
-
-	if (!line_has_place()) /* the line is full, or a large flow has its task leave */
-		window_kernels(flow, fd);
-	else if (line_look(now, &view)->is_free)
-		window_free(flow, fd);
-	else if (view.rank)
-		window_least(flow, fd);
-	else
-		window_heads(flow, fd, view.window);
-}
+/* --- the first window */
 
 void optax_prepare(struct connection *connection, int fd)
 {
@@ -117,7 +84,7 @@ void optax_prepare(struct connection *connection, int fd)
 
 	if (!flow || flow->window != WINDOW_KERNELS)
 		return;
-	atomic_store_explicit(&flow->where, WHERE_NOT_ASKED, memory_order_relaxed);
+	relaxed_set(flow->where, WHERE_NOT_ASKED);
 	if (window_begin(flow, fd, line_begins_free(now_ns())))
 		atomic_store(&flow->kind, KIND_FREE);
 	errno = saved;
@@ -137,14 +104,15 @@ void optax_accepted(struct connection *connection, struct connection *listener)
 
 /* --- reads */
 
-/* SO_RCVTIMEO, UINT64_MAX if none. */
-static uint64_t timeout_of(int fd)
+/* How long a read may wait in all: SO_RCVTIMEO at most. */
+static uint64_t longest_wait(int fd)
 {
 	struct timeval time = { 0, 0 };
+	uint64_t timeout_ns;
 
-	if (sys_getsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof(time)) || (!time.tv_sec && !time.tv_usec))
-		return UINT64_MAX;
-	return (uint64_t)time.tv_sec * UINT64_C(1000000000) + (uint64_t)time.tv_usec * QCLIMB_NS_PER_US;
+	(void)sys_getsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof(time));
+	timeout_ns = (uint64_t)time.tv_sec * QCLIMB_NS_PER_S + (uint64_t)time.tv_usec * QCLIMB_NS_PER_US;
+	return timeout_ns && timeout_ns < LINE_DELAY_MOST_NS ? timeout_ns : LINE_DELAY_MOST_NS;
 }
 
 bool optax_withholds(int fd, int flags)
@@ -152,61 +120,64 @@ bool optax_withholds(int fd, int flags)
 	const struct connection *connection = connection_of(fd);
 	const int saved = errno;
 	uint64_t now, due_ns, end_ns = 0;
-	struct line_view view;
 
 	if (!connection || flags & (MSG_PEEK | MSG_ERRQUEUE | MSG_OOB))
 		return false;
-	for (;;) {
-		now = now_ns();
-		if (!turn_is_later(connection, now, &due_ns))
-			break;
+	while (withheld_now(connection, now = now_ns(), &due_ns)) {
 		if (!end_ns) {
-			const uint64_t timeout_ns = timeout_of(fd);
-
 			LOG("optax: fd=%d withheld us=%llu", fd,
 			    (unsigned long long)((due_ns - now) / QCLIMB_NS_PER_US));
-
 			if (!is_blocking(fd, flags)) {
+				if (!withheld_event_is_sure(connection))
+					break;
 				errno = EAGAIN;
-				return withheld_event_is_sure(connection);
+				return true;
 			}
-			end_ns = timeout_ns < DELAY_MOST_NS ? now + timeout_ns : now + DELAY_MOST_NS;
+			end_ns = now + longest_wait(fd);
 		}
 		if (now >= end_ns)
 			break;
 		due_ns = due_ns < end_ns ? due_ns : end_ns;
-		line_look(now, &view);
-		if (line_wait(view.turn, due_ns - now < WAIT_NS ? due_ns - now : WAIT_NS))
+		if (line_wait(due_ns - now < WAIT_NS ? due_ns - now : WAIT_NS))
 			break; /* a signal: libc's read finds what it would have found */
 	}
 	errno = saved;
 	return false;
 }
 
-/* The flow under way is over. */
-static void end_flow(struct connection *connection, struct received *flow, uint64_t now, bool is_open)
+/* The policy's word on what is small. */
+static bool is_small(uint64_t bytes, uint64_t now)
 {
-	uint32_t kind = atomic_load(&flow->kind);
+	struct rules *rules = rules_acquire(now);
+	const bool is_it = qclimb_task_is_small(bytes, rules->policy.small_coflow_bytes);
+
+	rules_release(rules);
+	return is_it;
+}
+
+/* From one kind to another; the one that it has then, another thread's if that was first. */
+static uint32_t become(struct connection *connection, uint32_t was, uint32_t kind, uint64_t now, bool is_open)
+{
+	if (was == kind || !atomic_compare_exchange_strong(&received_of(connection)->kind, &was, kind))
+		return was;
+	if (was == KIND_SMALL)
+		withheld_end(connection, is_open);
+	line_count((kind == KIND_SMALL) - (was == KIND_SMALL), (kind == KIND_LARGE) - (was == KIND_LARGE), now);
+	if (kind == KIND_SMALL)
+		withheld_begin(connection);
+	return kind;
+}
+
+/* The flow under way is over; `kind`: what comes after it. */
+static void end_flow(struct connection *connection, uint32_t kind, uint64_t now, bool is_open)
+{
+	struct received *flow = received_of(connection);
+	uint32_t was = atomic_load(&flow->kind);
 
 	if (atomic_load(&flow->got_bytes))
 		atomic_store(&flow->last_bytes, atomic_exchange(&flow->got_bytes, 0));
-	if (kind == KIND_KERNELS || !atomic_compare_exchange_strong(&flow->kind, &kind, KIND_FREE))
-		return;
-	withheld_end(connection, is_open);
-	if (kind == KIND_SMALL)
-		line_count(-1, 0, now);
-	else if (kind == KIND_LARGE)
-		line_count(0, -1, now);
-}
-
-/* The policy's word on what is small. */
-static uint64_t small_coflow_bytes(uint64_t now)
-{
-	struct rules *rules = rules_acquire(now);
-	const uint64_t bytes = rules->policy.small_coflow_bytes;
-
-	rules_release(rules);
-	return bytes;
+	while (was != KIND_KERNELS && was != kind)
+		was = become(connection, was, kind, now, is_open);
 }
 
 /*
@@ -215,46 +186,58 @@ static uint64_t small_coflow_bytes(uint64_t now)
  */
 static uint64_t free_bytes(const struct received *flow)
 {
-	const uint64_t last = atomic_load_explicit(&flow->last_bytes, memory_order_relaxed);
+	const uint64_t last = relaxed_get(flow->last_bytes);
 
 	return last > SHORT_BYTES || 2 * last < FREE_BYTES ? FREE_BYTES : 2 * last;
 }
 
-static void grow(struct connection *connection, struct received *flow, uint64_t got, uint64_t now)
+/* The flow received more: its kind now. */
+static uint32_t grow(struct connection *connection, struct received *flow, uint64_t got, uint64_t now)
 {
 	const uint64_t bytes = atomic_fetch_add(&flow->got_bytes, got) + got;
 	uint32_t kind = atomic_load(&flow->kind);
 
-	if (kind == KIND_FREE && bytes > free_bytes(flow)) {
-		const uint64_t small = small_coflow_bytes(now);
-		const bool is_small = qclimb_task_is_small(atomic_load(&flow->last_bytes), small);
-
-		atomic_store_explicit(&small_bytes, small, memory_order_relaxed);
-		if (atomic_compare_exchange_strong(&flow->kind, &kind, is_small ? KIND_SMALL : KIND_LARGE)) {
-			kind = is_small ? KIND_SMALL : KIND_LARGE;
-			line_count(is_small, !is_small, now);
-			if (is_small)
-				withheld_begin(connection);
-		}
-	}
-	if (kind == KIND_SMALL &&
-	    !qclimb_task_is_small(bytes, atomic_load_explicit(&small_bytes, memory_order_relaxed)) &&
-	    atomic_compare_exchange_strong(&flow->kind, &kind, KIND_LARGE)) {
-		withheld_end(connection, true);
-		line_count(-1, 1, now);
-	}
+	if (kind == KIND_FREE && bytes > free_bytes(flow))
+		kind = become(connection, kind, is_small(relaxed_get(flow->last_bytes), now) ? KIND_SMALL : KIND_LARGE,
+			      now, true);
+	if (kind == KIND_SMALL && !is_small(bytes, now))
+		kind = become(connection, kind, KIND_LARGE, now, true);
+	return kind;
 }
 
-/* Asked once a connection. */
+/* As whose the bytes of a flow of this kind count, if it is not large. */
+static enum line_flow flow_of(uint32_t kind, uint64_t now)
+{
+	if (kind != KIND_SMALL || !line_has_place())
+		return LINE_OTHERS;
+	return line_look(now).is_behind ? LINE_BEHIND : LINE_HEADS;
+}
+
+/* The window that a flow of this kind has, by where its task stands. */
+static void set_window(struct received *flow, int fd, uint32_t kind, uint64_t now)
+{
+	struct line_view view;
+
+	if (kind == KIND_FREE && free_bytes(flow) > FREE_BYTES)
+		window_kernels(flow, fd);
+	if (kind != KIND_SMALL && kind != KIND_LARGE)
+		return;
+	view = line_look(now);
+	if (kind == KIND_LARGE && view.large_window)
+		window_large(flow, fd, view.large_window, now);
+	else if (kind == KIND_LARGE)
+		window_kernels(flow, fd);
+	else if (view.is_free)
+		window_free(flow, fd);
+	else if (view.is_behind)
+		window_least(flow, fd);
+	else
+		window_heads(flow, fd, view.window);
+}
+
 static bool is_here(struct received *flow, int fd)
 {
-	uint32_t where = atomic_load_explicit(&flow->where, memory_order_relaxed);
-
-	if (where == WHERE_NOT_ASKED) {
-		where = !takes_loopback && is_within_host(fd) ? WHERE_HOST : WHERE_LINK;
-		atomic_store_explicit(&flow->where, where, memory_order_relaxed);
-	}
-	return where == WHERE_HOST;
+	return !takes_loopback && received_is_within_host(flow, fd);
 }
 
 void optax_read(struct connection *connection, int fd, ssize_t got, size_t asked, int flags)
@@ -262,72 +245,46 @@ void optax_read(struct connection *connection, int fd, ssize_t got, size_t asked
 	struct received *flow = received_of(connection);
 	const int saved = errno;
 	const uint64_t now = now_ns();
-	struct line_view view;
-	enum line_flow place = LINE_OTHERS;
+	enum line_flow place;
+	uint32_t kind;
 
 	if (!flow || flags & MSG_ERRQUEUE)
 		return;
-	if (connection->is_foreign || atomic_load_explicit(&flow->kind, memory_order_relaxed) == KIND_KERNELS) {
+	kind = relaxed_get(flow->kind);
+	if (connection->is_foreign || kind == KIND_KERNELS) {
 		if (flow->window != WINDOW_KERNELS)
 			optax_release(connection, fd); /* another process reads it too, or ours did before a fork */
 		if (got > 0 && !(flags & MSG_PEEK) && !is_here(flow, fd))
-			line_hears((uint64_t)got, now);
-		return;
-	}
-	if (flags & MSG_PEEK) {
+			line_received((uint64_t)got, LINE_OTHERS, NULL, now);
+	} else if (flags & MSG_PEEK) {
 		if (asked > PEEK_BYTES)
 			optax_release(connection, fd); /* it may wait for more than a small buffer holds */
-		return;
-	}
-	if (got <= 0) {
+	} else if (got <= 0) {
 		if (got == 0 && asked)
-			end_flow(connection, flow, now, true);
-		errno = saved;
-		return;
-	}
-	if (is_here(flow, fd)) {
+			end_flow(connection, KIND_FREE, now, true);
+	} else if (is_here(flow, fd)) {
 		optax_release(connection, fd);
-		return;
-	}
-	if (connection->last_write_ns != flow->written_ns ||
-	    now - atomic_load_explicit(&flow->read_ns, memory_order_relaxed) > QUIET_NS) {
-		flow->written_ns = connection->last_write_ns;
-		end_flow(connection, flow, now, true);
-	}
-	if (atomic_load(&flow->kind) == KIND_SMALL && line_has_place())
-		place = line_look(now, &view)->rank ? LINE_BEHIND : LINE_HEADS;
-	grow(connection, flow, (uint64_t)got, now);
-	if (atomic_load(&flow->kind) == KIND_LARGE)
-		place = LINE_LARGE;
-	atomic_store_explicit(&flow->read_ns, now, memory_order_relaxed);
-	line_received((uint64_t)got, place, now);
-	window_read(flow, (uint64_t)got);
-	switch (atomic_load(&flow->kind)) {
-	case KIND_LARGE:
-		set_larges_window(flow, fd, now);
-		break;
-	case KIND_SMALL:
-		set_smalls_window(flow, fd, now);
-		break;
-	case KIND_FREE:
-		if (free_bytes(flow) > FREE_BYTES)
-			window_kernels(flow, fd);
-		break;
-	default:
-		break;
+	} else {
+		if (connection->last_write_ns != flow->written_ns || now - relaxed_get(flow->read_ns) > QUIET_NS) {
+			flow->written_ns = connection->last_write_ns;
+			end_flow(connection, KIND_FREE, now, true);
+		}
+		place = flow_of(atomic_load(&flow->kind), now);
+		kind = grow(connection, flow, (uint64_t)got, now);
+		relaxed_set(flow->read_ns, now);
+		line_received((uint64_t)got, kind == KIND_LARGE ? LINE_LARGE : place, &flow->counted, now);
+		window_read(flow, (uint64_t)got);
+		set_window(flow, fd, kind, now);
 	}
 	errno = saved;
 }
 
 void optax_closed(struct connection *connection)
 {
-	struct received *flow = received_of(connection);
 	const int saved = errno;
 
-	if (!flow)
-		return;
-	end_flow(connection, flow, now_ns(), false);
-	atomic_store(&flow->kind, KIND_KERNELS);
+	if (received_of(connection))
+		end_flow(connection, KIND_KERNELS, now_ns(), false);
 	errno = saved;
 }
 
@@ -338,19 +295,9 @@ void optax_release(struct connection *connection, int fd)
 
 	if (!flow)
 		return;
-	end_flow(connection, flow, now_ns(), true);
-	atomic_store(&flow->kind, KIND_KERNELS);
+	end_flow(connection, KIND_KERNELS, now_ns(), true);
 	window_kernels(flow, fd);
 	errno = saved;
-}
-
-/* As after a peek: it may wait for more than a small buffer holds. */
-void optax_told_unread(struct connection *connection, int fd, int bytes)
-{
-	const struct received *flow = received_of(connection);
-
-	if (flow && bytes > (int)PEEK_BYTES && atomic_load_explicit(&flow->kind, memory_order_relaxed) != KIND_KERNELS)
-		optax_release(connection, fd);
 }
 
 bool optax_shows_rcvbuf(const struct connection *connection, int *bytes)

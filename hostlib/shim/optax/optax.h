@@ -9,8 +9,8 @@
  * tuning. A kept connection's next flow is expected to be like its last one: large from its start, or short and not
  * withheld.
  * Off unless the policy says otherwise when the process starts, or the environment does on a host that nobody manages;
- * while off nothing here is called. Invariant: no read waits longer than DELAY_MOST_NS after the one before, whatever
- * the other processes do, and no event is taken from an application that nobody would give back.
+ * while off nothing here is called. Invariant: no read waits longer than LINE_DELAY_MOST_NS after the one before,
+ * whatever the other processes do, and no event is taken from an application that nobody would give back.
  */
 #ifndef QCLIMB_OPTAX_H
 #define QCLIMB_OPTAX_H
@@ -37,7 +37,10 @@ void optax_accepted(struct connection *connection, struct connection *listener);
 
 /* Before a read: waits, or is true: a caller that does not wait gets EAGAIN, and an event is sure to come. */
 bool optax_withholds(int fd, int flags);
-/* After it: `got` of `asked` bytes, as libc returned it. */
+/*
+ * After it: `got` of `asked` bytes, as libc returned it. Who asked (FIONREAD) how many bytes it could read did as if it
+ * had peeked at so many.
+ */
 void optax_read(struct connection *connection, int fd, ssize_t got, size_t asked, int flags);
 
 /* The last descriptor is closed. */
@@ -45,8 +48,6 @@ void optax_closed(struct connection *connection);
 
 /* The application chooses its own receive buffer: its socket is left alone from here on. */
 void optax_release(struct connection *connection, int fd);
-/* It asked how many bytes it could read, and was told so. */
-void optax_told_unread(struct connection *connection, int fd, int bytes);
 /* What SO_RCVBUF would be without us; false: what the kernel says is right. */
 bool optax_shows_rcvbuf(const struct connection *connection, int *bytes);
 

@@ -4,7 +4,6 @@
 #define WINDOW_MOST 64u
 #define SMOOTH 8
 #define ASLEEP_NS (100 * RATES_SAMPLE_NS)
-#define SEEN_SAMPLES 2u /* one after another: an application's burst is over after the first */
 #define STEADY_SAMPLES 8u
 #define STEADY_PARTS 32
 #define PEAK_DECAY 256 /* a learned capacity sinks by a 256th a sample below alpha C: a link may have become slower */
@@ -17,12 +16,6 @@ static uint64_t smooth(_Atomic uint64_t *rate, uint64_t found)
 
 	atomic_store(rate, now);
 	return now;
-}
-
-/* Of a time that is 0 where it never was. */
-static bool is_within(uint64_t now, uint64_t then, uint64_t ns)
-{
-	return then && (then >= now || now - then <= ns);
 }
 
 static void count_sample(_Atomic uint32_t *samples, bool is_one)
@@ -42,6 +35,7 @@ static void begin(struct rates *rates, uint64_t capacity, uint64_t now)
 	atomic_store(&rates->full_samples, 0);
 	atomic_store(&rates->slack_samples, 0);
 	atomic_store(&rates->window, RATES_FIRST_WINDOW);
+	atomic_store(&rates->large_window, 0);
 	atomic_store(&rates->smooth_head, capacity);
 	atomic_store(&rates->smooth_large, 0);
 	atomic_store(&rates->smooth_before, 0);
@@ -81,21 +75,43 @@ static enum qclimb_link link_after(struct rates *rates, uint64_t sum, uint64_t s
 
 	count_sample(&rates->slack_samples, sum < capacity / 2 && smoothed < capacity / 2);
 	count_sample(&rates->full_samples, sum >= congested);
-	if (atomic_load(&rates->slack_samples) >= SEEN_SAMPLES)
+	if (atomic_load(&rates->slack_samples) >= RATES_SEEN_SAMPLES)
 		return QCLIMB_LINK_SLACK;
 	if (!is_told && atomic_load(&rates->steady_samples) < STEADY_SAMPLES)
 		return QCLIMB_LINK_UNKNOWN;
-	if (atomic_load(&rates->full_samples) >= SEEN_SAMPLES || smoothed >= (capacity + congested) / 2)
+	if (atomic_load(&rates->full_samples) >= RATES_SEEN_SAMPLES || smoothed >= (capacity + congested) / 2)
 		return QCLIMB_LINK_FULL;
 	return QCLIMB_LINK_UNKNOWN;
 }
 
-/* What came since the last sample; nothing for who was kept from its turn until somebody had taken the next one. */
-static uint64_t came_since(_Atomic uint64_t *sampled, uint64_t bytes)
+/*
+ * Bytes a second since the last sample; nothing for who was kept from its turn until somebody had taken the next one.
+ */
+static uint64_t rate_of(struct rates *rates, enum line_flow flow, uint64_t interval_ns)
 {
-	const uint64_t then = atomic_exchange(sampled, bytes);
+	const uint64_t bytes = atomic_load(&rates->bytes[flow]);
+	const uint64_t then = atomic_exchange(&rates->sampled[flow], bytes);
 
-	return bytes > then ? bytes - then : 0;
+	return bytes > then ? (bytes - then) * QCLIMB_NS_PER_S / interval_ns : 0;
+}
+
+/* The link has slack while `flows` stand in line; that it had it with more is forgotten slowly. */
+static void note_slack(struct rates *rates, uint32_t flows, uint64_t now)
+{
+	uint32_t most = atomic_load(&rates->slack_flows);
+
+	most -= (most + SMOOTH - 1) / SMOOTH;
+	atomic_store(&rates->slack_flows, flows > most ? flows : most);
+	atomic_store(&rates->slack_ns, now);
+}
+
+uint64_t rates_due(struct rates *rates, uint64_t now)
+{
+	uint64_t then = relaxed_get(rates->sampled_ns);
+
+	return is_past(now, then, RATES_SAMPLE_NS) && atomic_compare_exchange_strong(&rates->sampled_ns, &then, now)
+		       ? now - then
+		       : 0;
 }
 
 /*
@@ -105,82 +121,57 @@ static uint64_t came_since(_Atomic uint64_t *sampled, uint64_t bytes)
  * are more than half of what the link carries in 30 ms. The head's window goes by what the head receives: a large flow
  * that fills the link beside it would else take its window away.
  */
-bool rates_sample(struct rates *rates, uint64_t told, uint64_t now)
+bool rates_sample(struct rates *rates, uint64_t told, uint32_t flows, uint64_t interval_ns, uint64_t now)
 {
-	uint64_t then = atomic_load_explicit(&rates->sampled_ns, memory_order_relaxed);
-	uint64_t head, large, before, sum, capacity;
+	uint64_t head = rate_of(rates, LINE_HEADS, interval_ns), large = rate_of(rates, LINE_LARGE, interval_ns);
+	uint64_t before = head + large + rate_of(rates, LINE_OTHERS, interval_ns);
+	const uint64_t came = before + rate_of(rates, LINE_BEHIND, interval_ns);
+	const uint64_t capacity = rates_capacity(rates, told);
+	uint64_t sum;
 	enum qclimb_link link;
-	uint64_t came;
 
-	if (now <= then || now - then <= RATES_SAMPLE_NS ||
-	    !atomic_compare_exchange_strong(&rates->sampled_ns, &then, now))
-		return false;
-	head = atomic_load(&rates->bytes[LINE_HEADS]);
-	large = atomic_load(&rates->bytes[LINE_LARGE]);
-	before = head + large + atomic_load(&rates->bytes[LINE_OTHERS]);
-	sum = before + atomic_load(&rates->bytes[LINE_BEHIND]);
-	head = came_since(&rates->sampled_head, head);
-	large = came_since(&rates->sampled_large, large);
-	before = came_since(&rates->sampled_before, before);
-	sum = came_since(&rates->sampled_sum, sum);
-	capacity = rates_capacity(rates, told);
-	if (now - then > ASLEEP_NS) {
+	if (interval_ns > ASLEEP_NS) {
 		begin(rates, capacity, now);
-		return true;
+		return false;
 	}
-	head = smooth(&rates->smooth_head, head * QCLIMB_NS_PER_MS * 1000 / (now - then));
-	smooth(&rates->smooth_large, large * QCLIMB_NS_PER_MS * 1000 / (now - then));
-	before = smooth(&rates->smooth_before, before * QCLIMB_NS_PER_MS * 1000 / (now - then));
-	came = sum * QCLIMB_NS_PER_MS * 1000 / (now - then);
+	head = smooth(&rates->smooth_head, head);
+	large = smooth(&rates->smooth_large, large);
+	before = smooth(&rates->smooth_before, before);
 	sum = smooth(&rates->smooth_sum, came);
 	learn(rates, sum);
 	link = link_after(rates, came, sum, capacity, told);
 	if (link == QCLIMB_LINK_FULL) {
 		atomic_store(&rates->full_ns, now);
 		atomic_store(&rates->room_ns, now);
+	} else if (link == QCLIMB_LINK_SLACK) {
+		note_slack(rates, flows, now);
 	}
 	atomic_store(&rates->before, qclimb_rate_before_next(atomic_load(&rates->before), before, capacity, link));
 	atomic_store(&rates->window,
 		     qclimb_window_next(atomic_load(&rates->window), head, capacity, WINDOW_LEAST, WINDOW_MOST));
-	return true;
+	atomic_store(&rates->large_window,
+		     qclimb_large_window_next(atomic_load(&rates->large_window), large, capacity,
+					      atomic_load(&rates->larges),
+					      is_past(now, atomic_load(&rates->full_ns), RATES_LARGE_NS) ? 0 : flows,
+					      WINDOW_LEAST, WINDOW_MOST));
+	return atomic_load(&rates->slack_samples) == RATES_SEEN_SAMPLES;
 }
 
-bool rates_note_slack(struct rates *rates, uint32_t flows, uint64_t now)
+enum qclimb_link rates_link(const struct rates *rates, uint64_t now)
 {
-	const uint32_t samples = atomic_load(&rates->slack_samples);
-	uint32_t most = atomic_load(&rates->slack_flows);
+	const uint64_t full_ns = relaxed_get(rates->full_ns), slack_ns = relaxed_get(rates->slack_ns);
+	const bool is_full = full_ns > slack_ns;
 
-	if (samples < SEEN_SAMPLES)
-		return false;
-	most -= (most + SMOOTH - 1) / SMOOTH;
-	atomic_store(&rates->slack_flows, flows > most ? flows : most);
-	atomic_store(&rates->slack_ns, now);
-	return samples == SEEN_SAMPLES;
-}
-
-bool rates_have_slack(const struct rates *rates)
-{
-	return atomic_load_explicit(&rates->slack_samples, memory_order_relaxed) >= SEEN_SAMPLES;
-}
-
-enum qclimb_link rates_link(const struct rates *rates, uint64_t now, uint32_t *slack_flows)
-{
-	const uint64_t full_ns = atomic_load_explicit(&rates->full_ns, memory_order_relaxed);
-	const uint64_t slack_ns = atomic_load_explicit(&rates->slack_ns, memory_order_relaxed);
-
-	*slack_flows = 0;
-	if (slack_ns >= full_ns && is_within(now, slack_ns, RATES_SLACK_NS)) {
-		*slack_flows = atomic_load_explicit(&rates->slack_flows, memory_order_relaxed);
-		return QCLIMB_LINK_SLACK;
-	}
-	return slack_ns < full_ns && is_within(now, full_ns, RATES_LINK_NS) ? QCLIMB_LINK_FULL : QCLIMB_LINK_UNKNOWN;
+	if (is_past(now, is_full ? full_ns : slack_ns, is_full ? RATES_FULL_NS : RATES_SLACK_NS))
+		return QCLIMB_LINK_UNKNOWN;
+	return is_full ? QCLIMB_LINK_FULL : QCLIMB_LINK_SLACK;
 }
 
 /* Counted anew in each period rather than up and down: who is killed takes its count along. */
 void rates_count_large(struct rates *rates, _Atomic uint32_t *counted, uint64_t now)
 {
 	const uint32_t period = (uint32_t)(now / RATES_COUNT_NS) + 1; /* a flow's first: 0 */
-	uint32_t then = atomic_load_explicit(&rates->counted, memory_order_relaxed);
+	uint32_t then = relaxed_get(rates->counted);
 
 	if (then != period && atomic_compare_exchange_strong(&rates->counted, &then, period)) {
 		const uint32_t found = atomic_exchange(&rates->larges_now, 0);
@@ -189,14 +180,4 @@ void rates_count_large(struct rates *rates, _Atomic uint32_t *counted, uint64_t 
 	}
 	if (atomic_exchange_explicit(counted, period, memory_order_relaxed) != period)
 		atomic_fetch_add(&rates->larges_now, 1);
-}
-
-void rates_bound_large(struct rates *rates, uint64_t told, uint32_t smalls, uint64_t now)
-{
-	const bool is_full = is_within(now, atomic_load(&rates->full_ns), RATES_FULL_NS);
-
-	atomic_store(&rates->large_window,
-		     qclimb_large_window_next(atomic_load(&rates->large_window), atomic_load(&rates->smooth_large),
-					      rates_capacity(rates, told), atomic_load(&rates->larges),
-					      is_full ? smalls : 0, WINDOW_LEAST, WINDOW_MOST));
 }

@@ -1,5 +1,6 @@
 #include "optax/received.h"
 
+#include <netinet/in.h>
 #include <sys/mman.h>
 
 _Atomic(struct received *) qclimb_received_chunks[RECEIVED_CHUNKS];
@@ -21,6 +22,36 @@ void received_begin(struct connection *connection)
 	if (atomic_load(place))
 		*received_of(connection) = (struct received){ 0 };
 	errno = saved;
+}
+
+static bool is_within_host(int fd)
+{
+	union {
+		struct sockaddr any;
+		struct sockaddr_in v4;
+		struct sockaddr_in6 v6;
+	} peer, own;
+	socklen_t peer_len = sizeof(peer), own_len = sizeof(own);
+
+	if (qclimb_syscall(SYS_getpeername, fd, &peer, &peer_len) ||
+	    qclimb_syscall(SYS_getsockname, fd, &own, &own_len))
+		return false;
+	if (peer.any.sa_family == AF_INET)
+		return peer.v4.sin_addr.s_addr == own.v4.sin_addr.s_addr ||
+		       ntohl(peer.v4.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+	return IN6_ARE_ADDR_EQUAL(&peer.v6.sin6_addr, &own.v6.sin6_addr) ||
+	       (IN6_IS_ADDR_V4MAPPED(&peer.v6.sin6_addr) && peer.v6.sin6_addr.s6_addr[12] == IN_LOOPBACKNET);
+}
+
+bool received_is_within_host(struct received *flow, int fd)
+{
+	uint32_t where = relaxed_get(flow->where);
+
+	if (where == WHERE_NOT_ASKED) {
+		where = is_within_host(fd) ? WHERE_HOST : WHERE_LINK;
+		relaxed_set(flow->where, where);
+	}
+	return where == WHERE_HOST;
 }
 
 void received_after_fork(void)

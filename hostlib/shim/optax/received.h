@@ -19,7 +19,7 @@ enum received_kind {
 enum received_where {
 	WHERE_NOT_ASKED,
 	WHERE_LINK,
-	WHERE_HOST, /* both ends are on this host: left alone, and nothing of it is counted */
+	WHERE_HOST, /* left alone, and nothing of it is counted */
 };
 
 enum received_window {
@@ -48,7 +48,7 @@ struct received {
 
 	/* The window. */
 	uint32_t window; /* enum received_window */
-	uint32_t segments; /* of WINDOW_HEADS, WINDOW_LARGE */
+	uint32_t segments; /* of WINDOW_HEADS, WINDOW_LARGE, WINDOW_CLOSING */
 	uint64_t set_ns; /* WINDOW_LARGE */
 	uint64_t offered; /* WINDOW_CLOSING: bytes that may still come from before */
 	int old_rcvbuf; /* as getsockopt gave it */
@@ -79,6 +79,12 @@ static inline struct received *received_of(const struct connection *connection)
 				     memory_order_acquire);
 	return chunk ? &chunk[connection->slot % RECEIVED_CHUNK] : NULL;
 }
+
+/*
+ * Whether both ends of the socket are on this host: what they exchange takes nothing of a link. The kernel is asked
+ * once a connection; false also where there is no peer.
+ */
+bool received_is_within_host(struct received *flow, int fd);
 
 /* A new connection: its place, made where there is memory, knows nothing. */
 void received_begin(struct connection *connection);

@@ -22,22 +22,17 @@ static void set(int fd, int level, int option, int value)
 	(void)sys_setsockopt(fd, level, option, value);
 }
 
-static int get(int fd, int option)
-{
-	int value = 0;
-
-	return sys_getsockopt(fd, SOL_SOCKET, option, &value, sizeof(value)) ? 0 : value;
-}
-
-static void set_clamp(int fd, uint32_t segments)
+static void clamp(struct received *flow, int fd, enum received_window window, uint32_t segments)
 {
 	set(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, (int)(segments * SEGMENT_BYTES));
+	flow->window = window;
+	flow->segments = segments;
 }
 
 /* Whether the kernel leaves the buffer as it is; the lock of the other buffer is somebody else's. */
 static void lock_buffer(int fd, bool is_locked)
 {
-	const int lock = get(fd, SO_BUF_LOCK);
+	const int lock = sys_option(fd, SOL_SOCKET, SO_BUF_LOCK);
 
 	set(fd, SOL_SOCKET, SO_BUF_LOCK, is_locked ? lock | RCVBUF_LOCK : lock & ~RCVBUF_LOCK);
 }
@@ -45,7 +40,7 @@ static void lock_buffer(int fd, bool is_locked)
 /* At least so much, as getsockopt has it; never less than before. */
 static void widen_buffer(int fd, int bytes)
 {
-	if (get(fd, SO_RCVBUF) < bytes)
+	if (sys_option(fd, SOL_SOCKET, SO_RCVBUF) < bytes)
 		set(fd, SOL_SOCKET, SO_RCVBUF, bytes / 2);
 	else
 		lock_buffer(fd, true);
@@ -85,7 +80,7 @@ void window_least(struct received *flow, int fd)
 
 	if (flow->window == WINDOW_LEAST || (flow->window == WINDOW_CLOSING && flow->offered))
 		return;
-	buffer = flow->window == WINDOW_CLOSING ? 0 : get(fd, SO_RCVBUF);
+	buffer = flow->window == WINDOW_CLOSING ? 0 : sys_option(fd, SOL_SOCKET, SO_RCVBUF);
 	if (buffer <= 2 * LEAST_RCVBUF) {
 		set(fd, SOL_SOCKET, SO_RCVBUF, LEAST_RCVBUF);
 		flow->window = WINDOW_LEAST;
@@ -93,8 +88,7 @@ void window_least(struct received *flow, int fd)
 	}
 	flow->offered = offered(fd, buffer);
 	lock_buffer(fd, true);
-	set_clamp(fd, LEAST_SEGMENTS);
-	flow->window = WINDOW_CLOSING;
+	clamp(flow, fd, WINDOW_CLOSING, LEAST_SEGMENTS);
 }
 
 /* Where it differs from the one in force by an eighth: each change is two system calls. */
@@ -106,21 +100,17 @@ void window_heads(struct received *flow, int fd, uint32_t segments)
 	/* A larger buffer first: the clamp lies within. */
 	if (flow->window != WINDOW_HEADS || flow->segments < segments)
 		widen_buffer(fd, (int)(4 * segments * SEGMENT_BYTES));
-	set_clamp(fd, segments);
-	flow->window = WINDOW_HEADS;
-	flow->segments = segments;
+	clamp(flow, fd, WINDOW_HEADS, segments);
 }
 
 void window_large(struct received *flow, int fd, uint32_t segments, uint64_t now)
 {
-	if (flow->window != WINDOW_KERNELS && flow->window != WINDOW_LARGE)
-		return;
 	if (flow->window == WINDOW_LARGE && flow->segments == segments && now - flow->set_ns < RATES_SAMPLE_NS)
 		return;
+	if (flow->window != WINDOW_LARGE)
+		window_kernels(flow, fd);
 	flow->set_ns = now;
-	set_clamp(fd, segments);
-	flow->window = WINDOW_LARGE;
-	flow->segments = segments;
+	clamp(flow, fd, WINDOW_LARGE, segments);
 }
 
 void window_free(struct received *flow, int fd)
@@ -131,12 +121,9 @@ void window_free(struct received *flow, int fd)
 
 void window_kernels(struct received *flow, int fd)
 {
-	switch (flow->window) {
-	case WINDOW_KERNELS:
+	if (flow->window == WINDOW_KERNELS)
 		return;
-	case WINDOW_LARGE: /* nothing else was changed */
-		break;
-	default:
+	if (flow->window != WINDOW_LARGE) { /* which has the kernel's buffer */
 		widen_buffer(fd, flow->old_rcvbuf);
 		lock_buffer(fd, false);
 	}

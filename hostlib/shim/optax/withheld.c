@@ -1,7 +1,7 @@
 #include "optax/withheld.h"
 
 #include "tell/log.h"
-#include "optax/turn.h"
+#include "optax/line.h"
 
 #define LOOPS 4096 /* epoll descriptors; with larger numbers reads go through */
 #define SMALLS 512 /* flows in line of one process; more are withheld only from callers that wait */
@@ -21,16 +21,6 @@ static struct loop {
 static _Atomic(struct connection *) smalls[SMALLS];
 static _Atomic uint32_t smalls_used; /* places below were ever taken */
 
-static bool try_busy(struct received *flow)
-{
-	return !atomic_exchange(&flow->is_busy, true);
-}
-
-static void give_busy(struct received *flow)
-{
-	atomic_store(&flow->is_busy, false);
-}
-
 static struct loop *loop_of(const struct received *flow)
 {
 	const int loop = atomic_load(&flow->loop);
@@ -38,10 +28,16 @@ static struct loop *loop_of(const struct received *flow)
 	return loop > 0 && loop <= LOOPS ? &loops[loop - 1] : NULL;
 }
 
-static bool can_be_masked(const struct received *flow, struct loop *loop)
+bool withheld_now(const struct connection *connection, uint64_t now, uint64_t *due_ns)
 {
-	return loop && atomic_load(&loop->is_ours) && flow->event.events & READS &&
-	       !(flow->event.events & (EPOLLONESHOT | EPOLLEXCLUSIVE));
+	const struct received *flow = received_of(connection);
+	struct line_view view;
+
+	if (!flow || relaxed_get(flow->kind) != KIND_SMALL || connection->is_foreign)
+		return false;
+	view = line_look(now);
+	*due_ns = relaxed_get(flow->read_ns) + view.delay_ns;
+	return view.is_behind && now < *due_ns;
 }
 
 static int tell_kernel(const struct received *flow, bool is_masked)
@@ -53,9 +49,11 @@ static int tell_kernel(const struct received *flow, bool is_masked)
 	return (int)qclimb_syscall(SYS_epoll_ctl, atomic_load(&flow->loop) - 1, EPOLL_CTL_MOD, flow->loop_fd, &event);
 }
 
-/* The registration is as the application wants it, or gone. Busy is ours. */
-static void unmasked(struct received *flow, struct loop *loop)
+/* The registration is as the application wants it, or gone. */
+static void unmasked(struct received *flow)
 {
+	struct loop *loop = loop_of(flow);
+
 	if (atomic_exchange(&flow->is_masked, false) && loop)
 		atomic_fetch_sub(&loop->masked, 1);
 }
@@ -63,37 +61,39 @@ static void unmasked(struct received *flow, struct loop *loop)
 static bool mask(struct received *flow)
 {
 	struct loop *loop = loop_of(flow);
-	bool is_done = false;
+	bool is_done;
 
-	if (!can_be_masked(flow, loop) || !try_busy(flow))
+	if (!loop || !atomic_load(&loop->is_ours) || !(flow->event.events & READS) ||
+	    flow->event.events & (EPOLLONESHOT | EPOLLEXCLUSIVE) || atomic_exchange(&flow->is_busy, true))
 		return false;
-	if (atomic_load(&flow->is_masked)) {
-		is_done = true;
-	} else {
+	if (!atomic_load(&flow->is_masked)) {
 		atomic_fetch_add(&loop->masked, 1);
-		is_done = !atomic_load(&loop->asleep) && !tell_kernel(flow, true);
-		if (is_done) {
-			atomic_store(&flow->is_masked, true);
+		atomic_store(&flow->is_masked, true);
+		/* Without a place it is no longer in line: withheld_end() sees that it is masked, or we see that. */
+		if (!atomic_load(&flow->place) || atomic_load(&loop->asleep) || tell_kernel(flow, true))
+			unmasked(flow);
+		else
 			LOG("optax: fd=%d masked", flow->loop_fd);
-			if (!atomic_load(
-				    &flow->place)) { /* withheld_end() came between: it may have seen nothing to undo */
-				(void)tell_kernel(flow, false);
-				unmasked(flow, loop);
-				is_done = false;
-			}
-		} else {
-			atomic_fetch_sub(&loop->masked, 1);
-		}
 	}
-	give_busy(flow);
+	is_done = atomic_load(&flow->is_masked);
+	atomic_store(&flow->is_busy, false);
 	return is_done;
 }
 
 /* Waits for who is busy with it, which is for a system call. */
 static void take_busy(struct received *flow)
 {
-	for (int spins = 0; !try_busy(flow) && spins < BUSY_SPINS; spins++)
+	for (int spins = 0; atomic_exchange(&flow->is_busy, true) && spins < BUSY_SPINS; spins++)
 		(void)qclimb_syscall(SYS_sched_yield);
+}
+
+/* Busy is ours. */
+static void give_back(struct received *flow)
+{
+	if (!atomic_load(&flow->is_masked))
+		return;
+	(void)tell_kernel(flow, false);
+	unmasked(flow);
 }
 
 static void unmask(struct received *flow)
@@ -101,31 +101,22 @@ static void unmask(struct received *flow)
 	if (!atomic_load(&flow->is_masked))
 		return;
 	take_busy(flow);
-	if (atomic_load(&flow->is_masked)) {
-		(void)tell_kernel(flow, false);
-		unmasked(flow, loop_of(flow));
-	}
-	give_busy(flow);
+	give_back(flow);
+	atomic_store(&flow->is_busy, false);
 }
 
 bool withheld_event_is_sure(const struct connection *connection)
 {
 	struct received *flow = received_of(connection);
-	const int saved = errno;
-	bool is_sure;
 
-	if (!flow)
-		return false;
-	is_sure = atomic_load(&flow->loop) == LOOP_NONE ? atomic_load(&flow->is_polled) : mask(flow);
-	errno = saved;
-	return is_sure;
+	return atomic_load(&flow->loop) == LOOP_NONE ? atomic_load(&flow->is_polled) : mask(flow);
 }
 
 void withheld_begin(struct connection *connection)
 {
 	struct received *flow = received_of(connection);
 
-	for (uint32_t i = 0; flow && i < SMALLS; i++) {
+	for (uint32_t i = 0; i < SMALLS; i++) {
 		struct connection *none = NULL;
 		uint32_t used = i;
 
@@ -140,32 +131,17 @@ void withheld_begin(struct connection *connection)
 void withheld_end(struct connection *connection, bool is_open)
 {
 	struct received *flow = received_of(connection);
-	const int saved = errno;
-	uint32_t place;
+	const uint32_t place = atomic_exchange(&flow->place, 0);
 
-	if (!flow)
-		return;
-	place = atomic_exchange(&flow->place, 0);
 	if (place)
 		atomic_store(&smalls[place - 1], NULL);
-	/* A thread that is masking it at this moment sees that it has no place, or we see that it is masked. */
 	if (is_open)
 		unmask(flow);
 	else
-		unmasked(flow, loop_of(flow)); /* the kernel forgets the registration with the socket */
-	errno = saved;
+		unmasked(flow); /* the kernel forgets the registration with the socket */
 }
 
-static void lower(uint64_t *slice_ns, uint64_t now, uint64_t due_ns)
-{
-	const uint64_t left_ns = due_ns > now ? due_ns - now : 0;
-	const uint64_t slice = left_ns < WITHHELD_SLICE_NS ? left_ns : WITHHELD_SLICE_NS;
-
-	if (slice < *slice_ns)
-		*slice_ns = slice;
-}
-
-bool withheld_from_poll(int fd, uint64_t now, uint64_t *slice_ns)
+bool withheld_from_poll(int fd, uint64_t now)
 {
 	const struct connection *connection = connection_of(fd);
 	struct received *flow = received_of(connection);
@@ -173,19 +149,19 @@ bool withheld_from_poll(int fd, uint64_t now, uint64_t *slice_ns)
 
 	if (!flow)
 		return false;
-	atomic_store_explicit(&flow->is_polled, true, memory_order_relaxed);
-	if (!turn_is_later(connection, now, &due_ns))
+	relaxed_set(flow->is_polled, true);
+	if (!withheld_now(connection, now, &due_ns))
 		return false;
-	lower(slice_ns, now, due_ns);
 	LOG("optax: fd=%d left out", fd);
 	return true;
 }
 
-/* Masks and unmasks; how long one may wait until something may be due. */
-static uint64_t bring_up_to_date(int loop, uint64_t now)
+/* Masks and unmasks; whether any is masked. */
+static bool bring_up_to_date(int loop, uint64_t now)
 {
 	const uint32_t used = atomic_load(&smalls_used);
-	uint64_t slice_ns = WITHHELD_FOREVER, due_ns;
+	bool is_any = false;
+	uint64_t due_ns;
 
 	for (uint32_t i = 0; i < used; i++) {
 		struct connection *connection = atomic_load(&smalls[i]);
@@ -193,27 +169,27 @@ static uint64_t bring_up_to_date(int loop, uint64_t now)
 
 		if (!flow || atomic_load(&flow->loop) != loop + 1)
 			continue;
-		if (!turn_is_later(connection, now, &due_ns))
+		if (!withheld_now(connection, now, &due_ns))
 			unmask(flow);
 		else if (mask(flow))
-			lower(&slice_ns, now, due_ns);
+			is_any = true;
 	}
-	return slice_ns;
+	return is_any;
 }
 
 uint64_t withheld_sleep(int loop, uint64_t now, bool *is_asleep)
 {
 	const int saved = errno;
-	uint64_t slice_ns;
+	bool is_any;
 
 	*is_asleep = false;
 	if (loop < 0 || loop >= LOOPS)
 		return WITHHELD_FOREVER;
-	atomic_store_explicit(&loops[loop].is_ours, true, memory_order_relaxed);
-	slice_ns = bring_up_to_date(loop, now);
+	relaxed_set(loops[loop].is_ours, true);
+	is_any = bring_up_to_date(loop, now);
 	errno = saved;
-	if (slice_ns != WITHHELD_FOREVER)
-		return slice_ns;
+	if (is_any)
+		return WITHHELD_SLICE_NS;
 	atomic_fetch_add(&loops[loop].asleep, 1);
 	if (!atomic_load(&loops[loop].masked)) {
 		*is_asleep = true;
@@ -232,38 +208,25 @@ int withheld_ctl(struct connection *connection, epoll_ctl_call *ctl, int loop, i
 		 struct epoll_event *event)
 {
 	struct received *flow = received_of(connection);
-	bool is_registered, is_masked;
+	bool is_registered;
 	int result;
 
 	if (!flow || (operation != EPOLL_CTL_DEL && !event))
 		return ctl(loop, operation, fd, event);
 	take_busy(flow);
 	is_registered = atomic_load(&flow->loop) == loop + 1 && flow->loop_fd == fd;
-	is_masked = is_registered && atomic_load(&flow->is_masked);
-	if (operation == EPOLL_CTL_MOD && is_masked && event->events & READS && !(event->events & EPOLLONESHOT)) {
-		struct epoll_event without = *event;
-
-		without.events &= ~(uint32_t)READS;
-		result = ctl(loop, operation, fd, &without);
-	} else {
-		result = ctl(loop, operation, fd, event);
-		if (!result && is_masked)
-			unmasked(flow, loop_of(flow));
-	}
-	if (!result && operation == EPOLL_CTL_DEL && is_registered) {
-		atomic_store(&flow->loop, LOOP_NONE);
-	} else if (!result && operation == EPOLL_CTL_ADD && atomic_load(&flow->loop) != LOOP_NONE) {
-		if (atomic_load(&flow->is_masked)) {
-			(void)tell_kernel(flow, false);
-			unmasked(flow, loop_of(flow));
-		}
+	result = ctl(loop, operation, fd, event);
+	if (!result && operation == EPOLL_CTL_ADD && atomic_load(&flow->loop) != LOOP_NONE) {
+		give_back(flow);
 		atomic_store(&flow->loop, LOOP_SEVERAL);
-	} else if (!result && operation != EPOLL_CTL_DEL && (is_registered || operation == EPOLL_CTL_ADD)) {
-		flow->event = *event;
+	} else if (!result && (is_registered || operation == EPOLL_CTL_ADD)) {
+		unmasked(flow); /* the kernel knows what the application wants */
+		if (operation != EPOLL_CTL_DEL)
+			flow->event = *event;
 		flow->loop_fd = fd;
-		atomic_store(&flow->loop, loop + 1);
+		atomic_store(&flow->loop, operation == EPOLL_CTL_DEL ? LOOP_NONE : loop + 1);
 	}
-	give_busy(flow);
+	atomic_store(&flow->is_busy, false);
 	return result;
 }
 
@@ -276,7 +239,7 @@ void withheld_loop_closed(int loop)
 		struct received *flow = received_of(atomic_load(&smalls[i]));
 
 		if (flow && atomic_load(&flow->loop) == loop + 1) {
-			unmasked(flow, &loops[loop]);
+			unmasked(flow);
 			atomic_store(&flow->loop, LOOP_NONE);
 		}
 	}

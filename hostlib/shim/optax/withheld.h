@@ -1,5 +1,5 @@
 /*
- * Events of sockets whose reads are withheld (optax.c): poll, select and epoll must agree with read. For poll and
+ * Sockets whose reads are withheld: poll, select and epoll must agree with read (optax.c). For poll and
  * select the socket is left out of what is asked; an event loop's registration is changed (EPOLLIN taken out) until
  * reads are due again, and changing it back makes the kernel tell anew what can be read, to edge-triggered users too.
  * Waiting goes on in slices meanwhile.
@@ -12,6 +12,9 @@
 
 #include "optax/received.h"
 
+/* Whether reads of this connection wait now, and until when unless the line moves before. */
+bool withheld_now(const struct connection *connection, uint64_t now, uint64_t *due_ns);
+
 /* Whether a caller that gets EAGAIN is told, through a call of ours, when it may read. */
 bool withheld_event_is_sure(const struct connection *connection);
 
@@ -22,8 +25,22 @@ void withheld_end(struct connection *connection, bool is_open);
 #define WITHHELD_FOREVER UINT64_MAX
 #define WITHHELD_SLICE_NS QCLIMB_NS_PER_MS
 
-/* The application waits for reads of `fd` by poll or select: whether they are withheld; lowers *slice_ns. */
-bool withheld_from_poll(int fd, uint64_t now, uint64_t *slice_ns);
+/* When a wait that begins now ends; NULL, and less than nothing: never. */
+static inline uint64_t withheld_end_of(const struct timespec *timeout, uint64_t now)
+{
+	if (!timeout || timeout->tv_sec < 0 ||
+	    (uint64_t)timeout->tv_sec > (WITHHELD_FOREVER - now) / QCLIMB_NS_PER_S - 1)
+		return WITHHELD_FOREVER;
+	return now + (uint64_t)timeout->tv_sec * QCLIMB_NS_PER_S + (uint64_t)timeout->tv_nsec;
+}
+
+static inline uint64_t withheld_left_of(uint64_t end_ns, uint64_t now)
+{
+	return end_ns == WITHHELD_FOREVER ? WITHHELD_FOREVER : end_ns > now ? end_ns - now : 0;
+}
+
+/* The application waits for reads of `fd` by poll or select: whether they are withheld. */
+bool withheld_from_poll(int fd, uint64_t now);
 
 /*
  * Before waiting on an epoll descriptor: brings its registrations up to date; how long one may wait, and whether to
