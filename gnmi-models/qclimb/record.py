@@ -19,6 +19,9 @@ PARTLY_UNOBSERVED = 16
 HAD_DEADLINE = 32
 HAD_LENGTH_BOUND = 64
 CUT = 128
+FOR_MANY = 256
+MANY_FLOWS = 64
+"""That a record tells of where FOR_MANY is set."""
 
 FLAGS = {
     "CLOSED": (ENDED_BY_CLOSE, "ended by close or shutdown, not by a next flow"),
@@ -29,6 +32,7 @@ FLAGS = {
     "DEADLINE": (HAD_DEADLINE, "had the application's own deadline, honoured or not"),
     "LENGTH": (HAD_LENGTH_BOUND, "what its bytes announced was a bound of its size"),
     "CUT": (CUT, "ended amid the message that was announced; the next flow of the connection goes on with it"),
+    "FOR_MANY": (FOR_MANY, f"tells of {MANY_FLOWS} small flows, this one among them; in a sample it is one as any other"),
 }
 """The bits of `flags`: the name in C (QCLIMB_RECORD_...), the number, and what it says."""
 

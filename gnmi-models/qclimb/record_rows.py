@@ -22,7 +22,7 @@ from .hostfile import (
     encode_records,
 )
 from .layout import kinds_of
-from .record import PARTLY_UNOBSERVED, FlowRecord, RecordBatch
+from .record import FOR_MANY, MANY_FLOWS, PARTLY_UNOBSERVED, FlowRecord, RecordBatch
 
 ROW = np.dtype(RECORD.row())
 _NARROWED = {name: kind.highest for name, kind in kinds_of(FlowRecord).items() if kind.is_narrowed}
@@ -76,6 +76,11 @@ def possible(rows: Rows) -> NDArray[np.bool_]:
     for name, highest in _NARROWED.items():
         good &= rows[name] <= highest
     return np.asarray(good)
+
+
+def flows_of(rows: Rows) -> NDArray[np.uint64]:
+    """How many flows each row tells of, where it is no sample's."""
+    return np.where(rows["flags"] & FOR_MANY, np.uint64(MANY_FLOWS), np.uint64(1))
 
 
 def features(rows: Rows) -> NDArray[np.float32]:

@@ -91,6 +91,7 @@ def text() -> str:
             bits = {f"QCLIMB_{name.upper()}": bit for name, bit in bits_of(Policy).items()}
             parts += enum("qclimb_policy_flag", bits)
         if kind == "record":
+            parts.append(f"#define QCLIMB_RECORD_MANY {record.MANY_FLOWS} /* flows: QCLIMB_RECORD_FOR_MANY */\n")
             parts += enum("qclimb_record_flag", {f"QCLIMB_RECORD_{name}": bit for name, bit in record.FLAGS.items()})
             parts += enum("qclimb_announced_by", {f"QCLIMB_{name}": by for name, by in record.ANNOUNCERS.items()})
         for layout in layouts:

@@ -13,7 +13,7 @@ import numpy as np
 from qclimb.errors import QclimbError
 from qclimb.hostfile import RECORD_HEADER, decode_record_header
 from qclimb.lengthfile import decode_proposal, is_proposal
-from qclimb.record_rows import Rows, decode_rows, possible, rows_of
+from qclimb.record_rows import Rows, decode_rows, flows_of, possible, rows_of
 
 from hostlib.hostd.collected import Collected
 from hostlib.hostd.errors import PlaceError
@@ -91,9 +91,10 @@ class Inbox:
             now = time.monotonic()
             self._seen_at.update(dict.fromkeys(np.unique(rows["pid"]).tolist(), now))
         self.dropped_by_shims += dropped
-        into.add(rows, dropped)
+        flows = flows_of(rows)
+        into.add(rows, dropped, flows)
         learner.count(rows, time.monotonic())
-        self.known.add(rows)
+        self.known.add(rows, flows)
         return len(found)
 
     def recent_pids(self) -> list[int]:

@@ -10,7 +10,7 @@ import pytest
 from qclimb.delivery import MEDIA_TYPE
 from qclimb.histogram import SizeHistogram
 from qclimb.hostfile import decode_policy, encode_records
-from qclimb.record import RecordBatch
+from qclimb.record import FOR_MANY, MANY_FLOWS, RecordBatch
 
 from hostlib.hostd.collected import FIRST_RECORDS
 from hostlib.hostd.daemon import GATHER_DATAGRAMS, GATHER_FIRST_S, GATHER_LEAST_S, GATHER_S, gather_s, pause_s
@@ -30,6 +30,17 @@ def test_records_arrive_at_the_orchestrator_with_their_sizes(hostd: Hostd, stand
     assert total == SizeHistogram.of(found.size_bytes for found in sent)
     assert all(post["label"] is None for post in standin.posts)
     assert standin.content_types == {"application/json"}
+
+
+def test_a_record_that_tells_of_many_flows_counts_as_many(hostd: Hostd, standin: StandIn) -> None:
+    hostd.send(RecordBatch((record(700), record(90, flags=FOR_MANY, first_write_bytes=90))))
+    wait_for(lambda: len(standin.records) >= 2)
+    total = SizeHistogram()
+    for post in standin.posts:
+        total = total + SizeHistogram.from_json(post["histogram"])
+    assert total == SizeHistogram.of([700] + [90] * MANY_FLOWS)
+    known = wait_for(lambda: hostd.state()["records"] and hostd.state())["known"]
+    assert (known["flows"], known["first_write"]) == (1 + MANY_FLOWS, 90 * MANY_FLOWS)
 
 
 def test_garbage_on_the_records_socket_is_counted_and_named(hostd: Hostd, standin: StandIn) -> None:

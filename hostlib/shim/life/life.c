@@ -152,12 +152,23 @@ static inline void record_of(const struct connection *connection, uint64_t size_
 	memcpy(record->comm, qclimb_process.comm, sizeof(record->comm));
 }
 
+/* Served first with every byte, and nobody asked or said anything of it. */
+static inline bool is_plain(const struct connection *connection, uint64_t size_bytes)
+{
+	const struct flow_facts *facts = &connection->facts;
+
+	return size_bytes <= calm_bytes(rules_calm()) && facts->mode >= QCLIMB_PIAS &&
+	       !((facts->flags & ~QCLIMB_RECORD_CLOSED) | facts->demotions | connection->announced_by |
+		 connection->footprint.has_forest);
+}
+
 /* The flow under way, of `size_bytes`, is over: told. */
 static inline void tell(struct connection *connection, uint64_t size_bytes, uint64_t now)
 {
 	const struct flow_facts *facts = &connection->facts;
 	struct qclimb_record *record;
 	uint64_t on_trial_bytes = 0;
+	uint32_t flows = 1;
 
 	if (unlikely(connection->is_sampled))
 		on_trial_bytes = samples_end(connection, size_bytes,
@@ -169,9 +180,13 @@ static inline void tell(struct connection *connection, uint64_t size_bytes, uint
 		LOG("flow ends size=%llu priority=%u promotions=%u demotions=%u waited_us=%u",
 		    (unsigned long long)size_bytes, relaxed_get(connection->priority), facts->promotions,
 		    facts->demotions, facts->wait_us);
-		record = records_begin(now);
+		if (is_plain(connection, size_bytes) && !on_trial_bytes)
+			flows = records_flows(now);
+		record = flows ? records_begin(now) : NULL;
 		if (record) {
 			record_of(connection, size_bytes, record);
+			if (flows > 1)
+				record->flags |= QCLIMB_RECORD_FOR_MANY;
 			if (unlikely(on_trial_bytes)) {
 				record->announced_bytes = on_trial_bytes;
 				record->announced_by = QCLIMB_BY_TRIAL;

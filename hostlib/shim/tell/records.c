@@ -15,6 +15,9 @@
 	(5 *                                                                                                           \
 	 QCLIMB_NS_PER_MS) /* a full socket is left alone for: a refused datagram costs as much as one that is taken */
 
+#define STRETCH_SHIFT 26 /* of the clock: 67 ms */
+#define EACH_MOST 64 /* in a stretch of time */
+
 enum { SLOT_FREE, SLOT_FILLING, SLOT_READY };
 
 /* Apart from what they are the states of, so that records that go together lie together. */
@@ -23,6 +26,9 @@ static struct qclimb_record ring[RING];
 static _Atomic uint32_t head; /* records ever begun: each has the slot of its number */
 static _Atomic uint32_t tail; /* what was begun before is sent or dropped */
 static _Atomic uint32_t dropped;
+static _Atomic uint64_t stretch;
+static _Atomic uint32_t told_in_it; /* small flows, each by its own record */
+static _Atomic uint32_t beyond; /* others */
 static _Atomic uint64_t flushed_ns;
 static _Atomic uint64_t full_ns; /* the socket was full then; 0: it was not, last time */
 static _Atomic uint64_t failed_ns; /* nobody was there to take it then; 0: somebody was, last time */
@@ -174,6 +180,25 @@ static inline void flush_if_due(uint32_t slot, uint64_t now)
 		flush(now);
 }
 
+uint32_t records_flows(uint64_t now)
+{
+	uint32_t number;
+
+	/* Threads may lose one to each other, which then has a record more. */
+	if (relaxed_get(stretch) != now >> STRETCH_SHIFT) {
+		relaxed_set(stretch, now >> STRETCH_SHIFT);
+		relaxed_set(told_in_it, 0);
+	}
+	if (relaxed_get(told_in_it) < EACH_MOST) {
+		relaxed_set(told_in_it, relaxed_get(told_in_it) + 1);
+		return 1;
+	}
+	/* One of so many, at a place that no order of requests follows (Fibonacci hashing: Knuth, TAOCP 3, 6.4). */
+	_Static_assert(QCLIMB_RECORD_MANY == 1 << 6, "six bits are a place among them");
+	number = atomic_fetch_add_explicit(&beyond, 1, memory_order_relaxed);
+	return number % QCLIMB_RECORD_MANY == number / QCLIMB_RECORD_MANY * 2654435769u >> 26 ? QCLIMB_RECORD_MANY : 0;
+}
+
 struct qclimb_record *records_begin(uint64_t now)
 {
 	uint8_t state = SLOT_FREE;
@@ -246,5 +271,6 @@ void records_after_fork(void)
 		atomic_store(&states[i], SLOT_FREE);
 	atomic_store(&tail, atomic_load(&head));
 	atomic_store(&dropped, 0);
+	atomic_store(&beyond, 0);
 	atomic_flag_clear(&is_flushing);
 }

@@ -11,6 +11,12 @@
 #include <qclimb/record.h>
 
 /*
+ * Of how many small flows, on which nothing else depends, a record tells that is made now: one each while there are few,
+ * QCLIMB_RECORD_MANY beyond, which are more work to tell of than to serve. 0: another one's does.
+ */
+uint32_t records_flows(uint64_t now);
+
+/*
  * Room for a record, to be filled and handed to records_end(); NULL: there is none, and the record is counted as
  * dropped.
  */

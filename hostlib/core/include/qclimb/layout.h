@@ -121,6 +121,7 @@ struct qclimb_node {
 
 #define QCLIMB_RECORD_MAGIC 0x31524351u /* "QCR1" */
 #define QCLIMB_RECORD_VERSION 2
+#define QCLIMB_RECORD_MANY 64 /* flows: QCLIMB_RECORD_FOR_MANY */
 
 enum qclimb_record_flag {
 	QCLIMB_RECORD_CLOSED = 1, /* ended by close or shutdown, not by a next flow */
@@ -132,6 +133,8 @@ enum qclimb_record_flag {
 	QCLIMB_RECORD_LENGTH = 64, /* what its bytes announced was a bound of its size */
 	/* ended amid the message that was announced; the next flow of the connection goes on with it */
 	QCLIMB_RECORD_CUT = 128,
+	/* tells of 64 small flows, this one among them; in a sample it is one as any other */
+	QCLIMB_RECORD_FOR_MANY = 256,
 };
 
 enum qclimb_announced_by {
