@@ -23,6 +23,7 @@ from qclimb.errors import QclimbError
 from qclimb.hostfile import decode_records, encode_policy
 from qclimb.lengthfile import is_proposal
 from qclimb.policy import Mode, Policy
+from qclimb.record import FOR_MANY, MANY_FLOWS
 
 CLONE_NEWNET = 0x40000000
 THRESHOLDS = (1_000, 4_000, 16_000, 64_000, 256_000)
@@ -140,11 +141,12 @@ class Records:
             except QclimbError as error:
                 raise CompatError(f"a batch of records can't be read: {error}") from error
             dropped += batch.dropped
-            flows += len(batch.records)
             for record in batch.records:
+                many = MANY_FLOWS if record.flags & FOR_MANY else 1
+                flows += many
                 demotions += record.demotions
                 promotions += record.promotions
-                size += record.size_bytes
+                size += many * record.size_bytes
         return Seen(flows, demotions, promotions, size, dropped)
 
 
