@@ -1,12 +1,12 @@
 """Servers in the kernel mode beside the same servers bare: nothing loaded, for the tracepoint hears of every socket.
 
-Two network namespaces and an unshaped link; the server in an opted-in cgroup and on the last processor, the load on the
-first. The same server process is asked bare, in kernel mode with the tagger at its device, and in kernel mode by its
-sockets' own DSCP (`--tagger-dev none`), in turns; each turn opens its connections anew. Both congestion controls, where
-the kernel has them. Then what the programs take by the kernel's own count (bpf_stats, its two clocks included): ns a
-packet out and in, ns a write, of which one begins a flow where each answer is one write, ns an event of a socket, which
-by sockets each packet is; and all of them together a request. `python -m bench kernel --loads redis,nginx-100k-bbr`
-chooses.
+Two network namespaces and an unshaped link; the server in an opted-in cgroup and on the last processor, the load on
+the first. The same server process is asked bare, in kernel mode with the tagger at its device, and in kernel mode by
+its sockets' own DSCP (`--tagger-dev none`), in turns; each turn opens its connections anew. Both congestion controls,
+where the kernel has them; bbr over a link of 5 Gb/s, too, for without a rate it takes what the processors do for one.
+Then what the programs take by the kernel's own count (bpf_stats, its two clocks included): ns a packet out and in, ns
+a write, of which one begins a flow where each answer is one write, ns an event of a socket, which by sockets each
+packet is; and all of them together a request. `python -m bench kernel --loads redis,nginx-100k-bbr` chooses.
 Needs root, cgroup v2 and clang; without, the benchmark says so and is skipped.
 """
 
@@ -47,7 +47,7 @@ from .beside import (
     two_hosts,
 )
 from .kernel_loads import NET, PORT, SERVER, Load, every_load
-from .shim_link import controlled_by
+from .shim_link import bound, controlled_by
 
 REPEATS = 10
 BPF_STATS = Path("/proc/sys/kernel/bpf_stats_enabled")
@@ -55,7 +55,9 @@ BY_DEVICE, BY_SOCKETS = "device", "sockets"
 TAGGER_DEVICES = {BY_DEVICE: ("e0",), BY_SOCKETS: (NO_DEVICE,)}
 """What carries each packet's DSCP, and hostd's option for it."""
 GOAL = ">= 0.98"
-CONTROLS = ("cubic", "bbr")
+LINK = "@5g"
+"""Behind a congestion control: over a link of that rate."""
+CONTROLS = ("cubic", "bbr", f"bbr{LINK}")
 
 
 def loads() -> list[str]:
@@ -153,7 +155,9 @@ def run(chosen: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
             wanted = [
                 load for name, load in every_load().items() if not chosen or {name, f"{name}-{control}"} & set(chosen)
             ]
-            if wanted and not controlled_by(names, control):
+            if wanted and control.endswith(LINK):
+                bound(names[0])
+            if wanted and not controlled_by(names, control.removesuffix(LINK)):
                 click.echo(f"[bench] kernel: {control} skipped: the kernel hasn't it", err=True)
                 continue
             for load in wanted:

@@ -65,10 +65,15 @@ def link() -> Iterator[tuple[str, str]]:
     with two_hosts(NET) as names:
         for name, processor in zip(names, (int(last_cpu()), 0), strict=True):
             do(*run_in(name, "sh", "-c", f"echo {1 << processor:x} > /sys/class/net/e0/queues/rx-0/rps_cpus"))
-        do("tc", "-n", names[0], "qdisc", "add", "dev", "e0", "root", "handle", "1:", "htb", "default", "1")
-        htb = f"rate {LINK_GBIT}gbit burst 256k cburst 256k quantum 65536"
-        do("tc", "-n", names[0], *f"class add dev e0 parent 1: classid 1:1 htb {htb}".split())
+        bound(names[0])
         yield names
+
+
+def bound(name: str) -> None:
+    """What this host sends has the link's rate at most."""
+    do("tc", "-n", name, "qdisc", "replace", "dev", "e0", "root", "handle", "1:", "htb", "default", "1")
+    htb = f"rate {LINK_GBIT}gbit burst 256k cburst 256k quantum 65536"
+    do("tc", "-n", name, *f"class replace dev e0 parent 1: classid 1:1 htb {htb}".split())
 
 
 def controlled_by(names: tuple[str, str], algorithm: str) -> bool:
