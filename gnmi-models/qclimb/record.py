@@ -32,7 +32,10 @@ FLAGS = {
     "DEADLINE": (HAD_DEADLINE, "had the application's own deadline, honoured or not"),
     "LENGTH": (HAD_LENGTH_BOUND, "what its bytes announced was a bound of its size"),
     "CUT": (CUT, "ended amid the message that was announced; the next flow of the connection goes on with it"),
-    "FOR_MANY": (FOR_MANY, f"tells of {MANY_FLOWS} small flows, this one among them; in a sample it is one as any other"),
+    "FOR_MANY": (
+        FOR_MANY,
+        f"tells of {MANY_FLOWS} small flows, this one among them; in a sample it is one as any other",
+    ),
 }
 """The bits of `flags`: the name in C (QCLIMB_RECORD_...), the number, and what it says."""
 

@@ -178,6 +178,10 @@ def walk(program: Path) -> bytes:
             raise _failed(str(program))
         with os.fdopen(walker, "rb", 0) as reader:
             return reader.read() or b""
+    except OSError as error:
+        raise BpfError(
+            f"{program}: {error.strerror or error}; expected to read what it tells", error.errno or 0
+        ) from error
     finally:
         os.close(link)
 

@@ -40,8 +40,8 @@ RETRY_AFTER_MAX_S = 60.0
 #: Records may wait on their socket, so that many datagrams cost one wake-up, and an application none: at most so long;
 #: the first time after a silence; and until some are there. One application has room for 49 datagrams of 16 records
 #: (its socket's send buffer, 208 KiB) and drops what comes after. Not where the queue is short.
-GATHER_S = 0.2
-GATHER_FIRST_S = 0.02
+GATHER_S = 0.1
+GATHER_FIRST_S = 0.01
 GATHER_LEAST_S = 0.001
 GATHER_DATAGRAMS = 24
 QUEUE_AMPLE = 256

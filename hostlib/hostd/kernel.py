@@ -216,7 +216,6 @@ class KernelMode:
 
     def _tell(self, policy: Policy | None) -> None:
         """The policy, and what flows are judged by beside it."""
-        self._bring_lengths()
         if self._by_sockets and policy is not None and policy.mode is Mode.QCLIMB:
             policy = replace(policy, mode=Mode.PIAS)  # nothing cuts SACKs: who climbs would be sent again
         wanted = b"" if policy is None else encode_policy(policy)
@@ -225,6 +224,7 @@ class KernelMode:
             bpf.put(self._bpf / "host_policy", bytes(4), wanted.ljust(POLICY.size, b"\0"))
             self._told = wanted
             self._sets_windows = policy is not None and policy.optax and policy.mode in (Mode.PIAS, Mode.QCLIMB)
+        self._bring_lengths()
 
     def _bring_forest(self, policy: Policy | None) -> None:
         """The model that the policy names, before the policy itself; a flow meanwhile has the one before, or none."""

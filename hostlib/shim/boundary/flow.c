@@ -170,9 +170,8 @@ static ssize_t write_unconnected(struct connection *connection, const struct wri
 		return call->piece(call, 0, call->len);
 	}
 	flow_rest(connection, call->fd);
-	if (!connection->is_open) {
+	if (!connection->is_open)
 		begin(connection, call, now, rules, told);
-	}
 	wrote = write_whole(connection, call, now);
 	if (wrote < 0 && !flow_bytes(connection))
 		life_not_begun(connection, told);

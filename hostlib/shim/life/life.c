@@ -182,7 +182,7 @@ static inline void tell(struct connection *connection, uint64_t size_bytes, uint
 		    facts->demotions, facts->wait_us);
 		if (is_plain(connection, size_bytes) && !on_trial_bytes)
 			flows = records_flows(now);
-		record = flows ? records_begin(now) : NULL;
+		record = flows ? records_begin(flows, now) : NULL;
 		if (record) {
 			record_of(connection, size_bytes, record);
 			if (flows > 1)

@@ -158,13 +158,20 @@ static bool is_small(uint64_t bytes, uint64_t now)
 /* From one kind to another; the one that it has then, another thread's if that was first. */
 static uint32_t become(struct connection *connection, uint32_t was, uint32_t kind, uint64_t now, bool is_open)
 {
+	int small, large;
+
 	if (was == kind || !atomic_compare_exchange_strong(&received_of(connection)->kind, &was, kind))
 		return was;
 	if (was == KIND_SMALL)
 		withheld_end(connection, is_open);
-	line_count((kind == KIND_SMALL) - (was == KIND_SMALL), (kind == KIND_LARGE) - (was == KIND_LARGE), now);
+	small = (kind == KIND_SMALL) - (was == KIND_SMALL);
+	large = (kind == KIND_LARGE) - (was == KIND_LARGE);
+	if (small || large) /* else a count that is old by now could take the place from another thread's flow */
+		line_count(small, large, now);
 	if (kind == KIND_SMALL)
 		withheld_begin(connection);
+	if (kind == KIND_SMALL && relaxed_get(received_of(connection)->kind) != KIND_SMALL)
+		withheld_end(connection, is_open); /* another thread ended it before it stood there */
 	return kind;
 }
 

@@ -1,5 +1,6 @@
 #include "socket/connection.h"
 
+#include <limits.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -149,12 +150,12 @@ struct connection *connection_new(int fd, bool is_ipv6, uint8_t role)
 	return connection;
 }
 
-/* The first connection whose descriptor is *fd or above, which *fd then is; NULL: there is none. */
-static struct connection *first_from(unsigned int *fd)
+/* The first connection whose descriptor lies from *fd to `last`, which *fd then is; NULL: there is none. */
+static struct connection *first_from(unsigned int *fd, unsigned int last)
 {
 	struct connection *connection;
 
-	for (; *fd < FD_CHUNK * FD_CHUNKS; ++*fd) {
+	for (; *fd <= last && *fd < FD_CHUNK * FD_CHUNKS; ++*fd) {
 		if (!atomic_load(&qclimb_fd_chunks[*fd / FD_CHUNK]))
 			*fd |= FD_CHUNK - 1; /* on to the next chunk */
 		else if ((connection = connection_of((int)*fd)))
@@ -167,7 +168,7 @@ int connection_number(const struct connection *connection)
 {
 	const struct connection *other;
 
-	for (unsigned int fd = 0; (other = first_from(&fd)); fd++)
+	for (unsigned int fd = 0; (other = first_from(&fd, UINT_MAX)); fd++)
 		if (other == connection)
 			return (int)fd;
 	return -1;
@@ -188,7 +189,7 @@ void connection_drop(int fd)
 
 void connection_drop_range(unsigned int first, unsigned int last)
 {
-	for (unsigned int fd = first; first_from(&fd) && fd <= last; fd++)
+	for (unsigned int fd = first; first_from(&fd, last); fd++)
 		connection_drop((int)fd);
 }
 
@@ -226,7 +227,7 @@ void connections_visit(void (*visit)(struct connection *connection, int fd))
 {
 	struct connection *connection;
 
-	for (unsigned int fd = 0; (connection = first_from(&fd)); fd++)
+	for (unsigned int fd = 0; (connection = first_from(&fd, UINT_MAX)); fd++)
 		visit(connection, (int)fd);
 }
 

@@ -9,7 +9,8 @@
  * those that others read or change meanwhile: writers that write on without a decision, a reader, a thread that forks.
  * No order is asked of them.
  * Invariant: a field is changed where a connection begins, is forgotten or shared (connection.c), and in one file besides
- * (or its header), which it says or which its name says.
+ * (or its header): tests/shim/test_structure.py. But for the footprint, which whoever learns of a size changes by
+ * qclimb/footprint.h.
  */
 #ifndef QCLIMB_CONNECTION_H
 #define QCLIMB_CONNECTION_H

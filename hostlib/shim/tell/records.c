@@ -117,7 +117,8 @@ static void send_slots(uint32_t first, uint32_t count, uint64_t now)
 	if (send_datagram(&message, now))
 		atomic_fetch_sub(&dropped, header.dropped);
 	else
-		atomic_fetch_add(&dropped, count);
+		for (uint32_t i = first; i < first + count; i++)
+			atomic_fetch_add(&dropped, ring[i].flags & QCLIMB_RECORD_FOR_MANY ? QCLIMB_RECORD_MANY : 1);
 	for (uint32_t i = 0; i < count; i++)
 		atomic_store_explicit(&states[first + i], SLOT_FREE, memory_order_release);
 }
@@ -199,19 +200,19 @@ uint32_t records_flows(uint64_t now)
 	return number % QCLIMB_RECORD_MANY == number / QCLIMB_RECORD_MANY * 2654435769u >> 26 ? QCLIMB_RECORD_MANY : 0;
 }
 
-struct qclimb_record *records_begin(uint64_t now)
+struct qclimb_record *records_begin(uint32_t flows, uint64_t now)
 {
 	uint8_t state = SLOT_FREE;
 	uint32_t slot;
 
 	if (is_alone(now)) {
 		/* Threads may lose one to each other here: no locked instruction for what nobody is there to hear. */
-		relaxed_set(dropped, relaxed_get(dropped) + 1);
+		relaxed_set(dropped, relaxed_get(dropped) + flows);
 		return NULL;
 	}
 	slot = atomic_fetch_add_explicit(&head, 1, memory_order_relaxed) % RING;
 	if (unlikely(!atomic_compare_exchange_strong(&states[slot], &state, SLOT_FILLING))) {
-		atomic_fetch_add(&dropped, 1);
+		atomic_fetch_add(&dropped, flows);
 		flush_if_due(slot, now);
 		return NULL;
 	}

@@ -17,10 +17,10 @@
 uint32_t records_flows(uint64_t now);
 
 /*
- * Room for a record, to be filled and handed to records_end(); NULL: there is none, and the record is counted as
- * dropped.
+ * Room for a record of so many flows, to be filled and handed to records_end(); NULL: there is none, and they are counted
+ * as dropped.
  */
-struct qclimb_record *records_begin(uint64_t now);
+struct qclimb_record *records_begin(uint32_t flows, uint64_t now);
 
 /* The record is whole. Sends where sixteen wait or the last datagram is 200 ms old. */
 void records_end(struct qclimb_record *record, uint64_t generation, uint64_t now);
