@@ -7,7 +7,7 @@ import pytest
 from qclimb.hostfile import decode_records
 from qclimb.policy import Mode
 from qclimb.record import FOR_MANY, MANY_FLOWS
-from stand import environment, hostd, policy, put_policy, records_of
+from stand import ROOT, environment, hostd, policy, put_policy, records_of
 
 TURNS = 20_000
 STRETCH_S = 2**26 / 1e9
@@ -17,7 +17,7 @@ EACH_MOST = 64  # in a stretch: records.c
 @pytest.fixture(scope="module")
 def turns(tmp_path_factory):
     program = tmp_path_factory.mktemp("turns") / "turns"
-    subprocess.run(["cc", "-Wall", "-Wextra", "-o", program, "tests/shim/turns.c"], check=True)
+    subprocess.run(["cc", "-Wall", "-Wextra", "-o", program, ROOT / "tests" / "shim" / "turns.c"], check=True)
     return program
 
 
@@ -46,5 +46,6 @@ def test_one_record_tells_of_many_small_flows(run_dir, turns, mode):
 
 def test_who_observes_tells_of_each(run_dir, turns):
     records, dropped, _ = told_of(run_dir, turns, Mode.OBSERVE)
-    assert not any(record.flags & FOR_MANY for record in records)
-    assert len(records) + dropped == 2 * TURNS
+    assert records and not any(record.flags & FOR_MANY for record in records)
+    assert len(records) + dropped <= 2 * TURNS  # what is dropped last nobody tells of
+    assert len(records) > 2 * TURNS / MANY_FLOWS
