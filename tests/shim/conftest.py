@@ -8,6 +8,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 import stand
+from receiving import host  # noqa: F401
 
 from lab.build import make
 

@@ -1,4 +1,4 @@
-"""Ordinary receiving applications for test_optax.py: `receive.py ROLE JSON`. They know nothing of qclimb."""
+"""Ordinary receiving applications for receiving.py: `receive.py ROLE JSON`. They know nothing of qclimb."""
 
 import asyncio
 import ctypes
