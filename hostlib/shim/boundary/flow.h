@@ -35,7 +35,8 @@ static inline void flow_read(struct connection *connection, int fd, const uint8_
 {
 	bool is_pause;
 
-	turn_note(connection, turn_of(connection, head, got));
+	if (!relaxed_get(connection->is_turned)) /* the first of several reads counts */
+		turn_note(connection, turn_of(connection, head, got));
 	is_pause = read_note(connection, got) > 2 * 1448 && got < asked;
 	if (unlikely(is_pause || relaxed_get(connection->priority) != 0))
 		flow_read_more(connection, fd, is_pause);

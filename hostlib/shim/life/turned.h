@@ -8,11 +8,10 @@
 #include "life/told.h"
 #include "socket/connection.h"
 
-/* A read turned the conversation; `turn`: as struct connection has it. The first of several counts. */
+/* A read turned the conversation; `turn`: as struct connection has it. */
 static inline void turn_note(struct connection *connection, uint8_t turn)
 {
-	if (!relaxed_get(connection->is_turned))
-		relaxed_set(connection->is_turned, turn);
+	relaxed_set(connection->is_turned, turn);
 }
 
 /* Whether, and what, was read since the last write; the next asks anew. */
@@ -29,7 +28,7 @@ static inline void turn_used(struct connection *connection)
 
 static inline void turn_again(struct connection *connection)
 {
-	relaxed_set(connection->is_turned, TURNED);
+	turn_note(connection, TURNED);
 }
 
 /* Bytes that were read since the last write, `got` more, as far as 16 bits count. */

@@ -168,10 +168,11 @@ static uint32_t become(struct connection *connection, uint32_t was, uint32_t kin
 	large = (kind == KIND_LARGE) - (was == KIND_LARGE);
 	if (small || large) /* else a count that is old by now could take the place from another thread's flow */
 		line_count(small, large, now);
-	if (kind == KIND_SMALL)
+	if (kind == KIND_SMALL) {
 		withheld_begin(connection);
-	if (kind == KIND_SMALL && relaxed_get(received_of(connection)->kind) != KIND_SMALL)
-		withheld_end(connection, is_open); /* another thread ended it before it stood there */
+		if (atomic_load(&received_of(connection)->kind) != KIND_SMALL)
+			withheld_end(connection, is_open); /* another thread ended it before it stood there */
+	}
 	return kind;
 }
 
