@@ -3,8 +3,6 @@
 BIN := .venv/bin
 # The tests wait more than they compute: more at once than there are processors, eight at most.
 WORKERS := $(shell n=$$(nproc); echo $$((n < 4 ? 2 * n : 8)))
-# A machine that others use too may be late once: what fails is asked again, and named in the summary. AGAIN= asks once.
-AGAIN := --reruns 2 --reruns-delay 2
 # Tests start Python hundreds of times: it keeps what it has compiled, even where a container's environment forbids it.
 unexport PYTHONDONTWRITEBYTECODE
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo -E)
@@ -22,12 +20,13 @@ demo: root setup  ## a fabric of real TCP in which short flows finish first (KEE
 root:
 	@[ "$$(id -u)" = 0 ] || sudo -v || { echo "make demo makes network namespaces: it needs root, or sudo"; exit 2; }
 
-test: setup  ## the tests; those that need root or a missing kernel feature say so and are skipped
+test: setup  ## the tests; those that need root or a missing kernel feature say so and are skipped (SHUFFLE=1: in any order)
 	@$(MAKE) -s -C hostlib test
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not system" $(AGAIN) $(ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not system" $(if $(SHUFFLE),-p randomly) $(ARGS)
 
 test-system: setup  ## the tests that need minutes each: whole experiments over a live fabric
-	@$(BIN)/python -m pytest -m system $(AGAIN) $(ARGS)
+	@$(BIN)/python -m pytest -m system $(ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) -m "hypothesis and not system" --hypothesis-profile=wide $(ARGS)
 
 bench: setup  ## benchmarks, each a ratio to a reference in the same run
 	@$(BIN)/python -m bench $(ARGS)

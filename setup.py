@@ -69,7 +69,7 @@ SPARK = ["pyspark>=3.5", "numpy>=1.26"]
 DEV = [
     "pytest>=8",
     "pytest-timeout>=2.3",
-    "pytest-rerunfailures>=15",
+    "pytest-randomly>=3.15",
     "pytest-xdist>=3.6",
     "hypothesis>=6.100",
     "trustme>=1.1",

@@ -12,12 +12,13 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-ORCHESTRATOR, SWITCHD = "orchestrator.cli", "switchd.cli"
+HOSTD, ORCHESTRATOR, SWITCHD = "hostlib.hostd.cli", "orchestrator.cli", "switchd.cli"
 FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(
     ["pytest", "uvicorn", "switchd.daemon", "switchd.door", "orchestrator.rest.app", "orchestrator.fabric.switches"]
     + [f"orchestrator.watch.{name}" for name in ("bounds", "health", "office", "spines", "switches")]
-    + ["orchestrator.ingest.stream", "orchestrator.rest.server", "orchestrator.rest.standby", ORCHESTRATOR, SWITCHD]
+    + ["orchestrator.ingest.stream", "orchestrator.rest.server", "orchestrator.rest.standby", "hostlib.hostd.daemon"]
+    + [HOSTD, ORCHESTRATOR, SWITCHD]
 )
 
 
@@ -28,14 +29,15 @@ class Forked:
         self,
         module: str,
         words: Sequence[str],
-        stderr: Path,
+        log: Path,
         folder: Path | None = None,
         env: Mapping[str, str] | None = None,
     ) -> None:
-        """`stderr` is appended to; `env` is added to the environment."""
+        """What it prints is appended to `log`; `env` is added to the environment."""
+        log.open("ab").close()  # who waits for a word of it finds it
         place = str(folder or Path.cwd())
         self._process = FORKS.Process(
-            target=_run, args=(module, list(words), str(stderr), place, {**os.environ, **(env or {})}), daemon=True
+            target=_run, args=(module, list(words), str(log), place, {**os.environ, **(env or {})}), daemon=True
         )
         self._process.start()
         self.pid: int = self._process.pid or 0
@@ -70,8 +72,9 @@ class Forked:
         self.send_signal(signal.SIGKILL)
 
 
-def _run(module: str, words: list[str], stderr: str, folder: str, env: dict[str, str]) -> None:
-    file = os.open(stderr, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+def _run(module: str, words: list[str], log: str, folder: str, env: dict[str, str]) -> None:
+    file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.dup2(file, 1)
     os.dup2(file, 2)
     os.close(file)
     sys.stderr = os.fdopen(2, "w", buffering=1, errors="backslashreplace", closefd=False)

@@ -57,6 +57,7 @@ def test_a_short_run_finds_nothing(name: str, seeds: Path, tmp_path: Path) -> No
     assert int(ran[1]) >= RUNS
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("name", "header", "check"),
     [

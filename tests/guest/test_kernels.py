@@ -107,7 +107,6 @@ def command(room: str) -> str:
             f"export PYTHONPATH={ROOT}/tests/guest:{ROOT}/tests/tagger:{ROOT}/tests/shim PYTHONDONTWRITEBYTECODE=1",
             "export PYTEST_DISABLE_PLUGIN_AUTOLOAD=1",
             f"exec {sys.executable} -m pytest -v -p telling -p pytest_timeout --timeout={TEST_TIMEOUT_S} "
-            "-p pytest_rerunfailures --reruns 2 "
             f"-p no:cacheprovider --assert=plain --confcutdir=tests/tagger {tests}",
         )
     )

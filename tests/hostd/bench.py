@@ -23,6 +23,8 @@ from qclimb.policy import Mode, Policy, default_dscp
 from qclimb.record import FlowRecord, RecordBatch
 from qclimb.record_rows import to_records
 
+from tests.forked import HOSTD, Forked
+
 BIN = Path(sys.executable).parent
 TOKEN = "standin-Token_0123456789"
 
@@ -220,12 +222,11 @@ class Hostd:
     def __init__(self, directory: Path, *arguments: str) -> None:
         self.run_dir = directory / "run"
         self.log = directory / "hostd.log"
-        self._arguments = [str(BIN / "qclimb-hostd"), *arguments, "--run-dir", str(self.run_dir)]
+        self._arguments = [*arguments, "--run-dir", str(self.run_dir)]
         self.process = self._start()
 
-    def _start(self) -> subprocess.Popen[bytes]:
-        with self.log.open("ab") as log:
-            return subprocess.Popen(self._arguments, stderr=log, stdout=log)
+    def _start(self) -> "Forked | subprocess.Popen[bytes]":
+        return Forked(HOSTD, self._arguments, self.log)
 
     def restart(self) -> None:
         self.process = self._start()

@@ -14,7 +14,7 @@ import pytest
 from qclimb.hostfile import decode_policy
 
 from hostlib.run import LIBRARY
-from tests.hostd.bench import Hostd, StandIn, policy, wait_for
+from tests.hostd.bench import BIN, Hostd, StandIn, policy, wait_for
 
 pytestmark = pytest.mark.skipif(not LIBRARY.is_file(), reason="libqclimb.so is not built: make -C hostlib")
 
@@ -104,8 +104,8 @@ def test_a_full_disk_keeps_the_policy_and_the_next_one_comes_when_there_is_room(
 
     class There(Hostd):
         def _start(self) -> "subprocess.Popen[bytes]":
-            self._arguments = [*enter, *self._arguments]
-            return super()._start()
+            with self.log.open("ab") as log:
+                return subprocess.Popen([*enter, BIN / "qclimb-hostd", *self._arguments], stderr=log, stdout=log)
 
     hostd = There(
         tmp_path,

@@ -239,6 +239,16 @@ def test_a_musl_program_is_refused_where_no_library_was_built_for_musl(tmp_path:
     assert "runs on musl" in (reason_against(program, LIBRARY, "/bin") or "")
 
 
+@pytest.mark.parametrize("flags", [(), ("-static",)])
+@pytest.mark.parametrize("section", [".go.buildinfo", ".note.go.buildid"])
+def test_what_has_a_section_of_gos_is_refused(tmp_path: Path, section: str, flags: tuple[str, ...]) -> None:
+    program = compiled(tmp_path, *flags)
+    marked = tmp_path / "marked"
+    subprocess.run(["objcopy", "--add-section", f"{section}={__file__}", program, marked], check=True)
+    assert "is a Go program" in (reason_against(marked, LIBRARY, "/bin") or "")
+
+
+@pytest.mark.system
 @pytest.mark.parametrize("cgo", ["0", "1"])
 def test_a_go_program_is_refused_linked_either_way(tmp_path: Path, cgo: str) -> None:
     go = shutil.which("go") or shutil.which("go", path="/usr/local/go/bin")

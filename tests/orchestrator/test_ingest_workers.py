@@ -3,8 +3,6 @@
 import contextlib
 import shutil
 import socket
-import subprocess
-import sys
 import time
 
 import httpx
@@ -25,6 +23,7 @@ from orchestrator.rest import tokens
 from orchestrator.rest.tokens import Role
 from orchestrator.rest.worker import Worker, make_worker
 from orchestrator.store.reader import Reader
+from tests.forked import ORCHESTRATOR, Forked
 from tests.orchestrator.conftest import service_records
 from tests.switchd.stand import running_redis
 
@@ -180,13 +179,11 @@ def free_port() -> int:
 
 def test_nothing_acknowledged_is_lost_or_counted_twice_when_workers_and_the_leader_are_killed(server, to, tmp_path):
     url, door, port = f"sqlite:///{tmp_path / 'store.db'}", free_port(), free_port()
-    started: dict[str, subprocess.Popen[bytes]] = {}
+    started: dict[str, Forked] = {}
 
     def start(name: str, *words: str, port: int) -> None:
-        with (tmp_path / f"{name}.log").open("ab") as log:
-            common = ("--database", url, "--redis", server, "--plain-loopback", "--listen", f"127.0.0.1:{port}")
-            argv = [sys.executable, "-m", "orchestrator.cli", *words, *common]
-            started[name] = subprocess.Popen(argv, stderr=log)
+        common = ("--database", url, "--redis", server, "--plain-loopback", "--listen", f"127.0.0.1:{port}")
+        started[name] = Forked(ORCHESTRATOR, [*words, *common], tmp_path / f"{name}.log")
         end = time.monotonic() + 60
         while b" ready " not in (tmp_path / f"{name}.log").read_bytes():
             assert started[name].poll() is None and time.monotonic() < end, (tmp_path / f"{name}.log").read_text()
@@ -210,6 +207,7 @@ def test_nothing_acknowledged_is_lost_or_counted_twice_when_workers_and_the_lead
         }
         for name in ("w1", "w2"):
             start(name, "ingest", port=door)
+        client = httpx.Client(timeout=60, limits=httpx.Limits(max_keepalive_connections=0))  # either worker's turn
         rows = from_records(service_records(10))
         content = encode_delivery({"histogram": SizeHistogram.of(rows["size_bytes"].tolist()).to_json()}, rows)
         for turn in range(12):
@@ -223,7 +221,7 @@ def test_nothing_acknowledged_is_lost_or_counted_twice_when_workers_and_the_lead
                 while True:  # as hostd: again under the same key, until it is acknowledged
                     with contextlib.suppress(httpx.TransportError):
                         address = f"http://127.0.0.1:{door}/v1/hosts/{name}/records"
-                        if httpx.post(address, content=content, headers=headers).status_code == 202:
+                        if client.post(address, content=content, headers=headers).status_code == 202:
                             break
                     assert time.monotonic() < end
             if turn == 3:

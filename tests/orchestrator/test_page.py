@@ -179,6 +179,7 @@ def test_a_wrong_token_is_refused_with_the_reason(page):
     assert page.locator("#app").is_hidden()
 
 
+@pytest.mark.system
 def test_a_number_can_be_read_off_the_chart_of_sizes(page, service):
     log_in(page, service)
     over = page.locator("#sizes .u-over")
@@ -216,6 +217,7 @@ def test_a_rollout_is_begun_and_seen_to_roll_back(page, service):
     shot(page, "rolled-back")
 
 
+@pytest.mark.system
 def test_thresholds_in_force_slowdowns_and_coverage_are_shown_and_an_offer_is_taken(page_in_force, service):
     page = page_in_force
     log_in(page, service)
@@ -246,6 +248,7 @@ def test_thresholds_in_force_slowdowns_and_coverage_are_shown_and_an_offer_is_ta
     assert service.store.rollout(3).revision == 1
 
 
+@pytest.mark.system
 def test_what_needs_an_operator_is_said_first(page, service):
     log_in(page, service)
     said = page.locator("#attention").inner_text()
@@ -264,6 +267,7 @@ def test_what_needs_an_operator_is_said_first(page, service):
     shot(page, "light")
 
 
+@pytest.mark.system
 def test_each_link_tells_what_it_carries_and_which_one_drops(page, service):
     log_in(page, service)
     begun, load = service.spines.seen["l1"].at, "0.8"
@@ -285,6 +289,7 @@ def test_each_link_tells_what_it_carries_and_which_one_drops(page, service):
     shot(page, "links")
 
 
+@pytest.mark.system
 def test_a_window_that_changes_its_size_before_all_is_told_draws_nothing_half(page, service):
     held, goes_on = [], []
     page.route("**/v1/traffic", lambda route: route.continue_() if goes_on else held.append(route))
@@ -309,6 +314,7 @@ def test_a_viewer_is_offered_nothing_that_it_may_not_do(page, service):
     assert "asks for an admin's token" in page.locator("#audit-log").inner_text()
 
 
+@pytest.mark.system
 def test_lengths_are_listed_with_their_score_and_an_operator_forbids_one(page, service):
     rule = LengthRule(12, 4, False, 16)
     found = Announced(Service("kafka", 1, 9092), rule, Use.IN_FORCE, Score(exact=970, short=25, beyond=5))
@@ -332,6 +338,7 @@ def test_lengths_are_listed_with_their_score_and_an_operator_forbids_one(page, s
     page.locator("#audit-log", has_text="pin-lengths").wait_for()
 
 
+@pytest.mark.system
 def test_it_fits_a_phone_and_the_dark_and_goes_by_keyboard(page, service):
     log_in(page, service)
     page.keyboard.press("3")

@@ -12,6 +12,7 @@ from orchestrator.errors import ThresholdError
 from orchestrator.plan.sizes import SizeDistribution
 from orchestrator.plan.spines import BigSpine, Problem, _descend, _grid, _starts, cost, optimise_spines
 from orchestrator.plan.thresholds import Objective
+from tests.tiers import quick_first
 
 HEAVY = [int(100 * (1 - u) ** -0.9) for u in np.linspace(0, 0.9999, 400)]
 
@@ -118,7 +119,7 @@ def test_more_spines_and_more_queues_cost_less() -> None:
     assert by_queues == sorted(by_queues, reverse=True)
 
 
-@pytest.mark.parametrize(("spines", "queues"), [(62, 2), (31, 3), (9, 8)])
+@pytest.mark.parametrize(("spines", "queues"), quick_first([(62, 2), (31, 3), (9, 8)], 1))
 def test_as_many_priorities_as_a_policy_holds_have_thresholds(spines, queues):
     sizes = SizeDistribution.from_sizes([10 * size for size in HEAVY])
     found = optimise_spines(sizes, BigSpine.equal(spines, queues), 0.8, segment_bytes=1)

@@ -77,6 +77,7 @@ def times_held(host):
     return sum(host.logged(word) for word in ("withheld", "left out", "masked"))
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("mode", ["threads", "poll", "epoll"])
 def test_short_programs_one_after_another_and_at_once_are_served_as_if_there_were_no_line(host, tmp_path, mode):
     """Six at a time, that get 60 KB each; the link carries a hundred times what they ask for.
@@ -278,6 +279,7 @@ def test_a_child_reads_on_what_its_parent_began(host):
 TASK = ROOT / "lab" / "run" / "programs" / "optax" / "task.c"
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("mode", ["threads", "epoll", "poll"])
 def test_the_thread_sanitizer_finds_nothing_in_tasks_at_once(host, tmp_path, mode):
     library, program = built("thread"), tmp_path / "task"

@@ -97,7 +97,7 @@ def test_no_byte_is_lost_torn_or_late(stress, run_dir, scenario, mode):
 def test_no_byte_is_lost_while_policies_change_and_come_damaged(stress, run_dir, scenario):
     put_policy(run_dir, policy())
     with changing_policy(run_dir), hostd(run_dir) as got:
-        stress.run(scenario, run_dir, seconds=1.5)
+        stress.run(scenario, run_dir, seconds=0.5)
     for datagram in got:
         assert is_proposal(datagram) or decode_records(datagram).records
 
@@ -128,6 +128,7 @@ def test_in_a_process_of_the_other_libc_the_library_does_nothing(tmp_path, run_d
 
 
 # gcc 12's runtime holds locks of its heap over a fork: forks among threads hang under it without the library, too.
+@pytest.mark.system
 @pytest.mark.parametrize("scenario", [name for name in SCENARIOS if name != "fork-threads"])
 def test_address_and_undefined_behaviour_sanitizers_find_nothing(tmp_path_factory, run_dir, scenario):
     library = built("sanitize")
@@ -156,6 +157,7 @@ def raced(tmp_path_factory):
 RACED = [name for name in SCENARIOS if name not in ("jump", "cancel", "fork-threads")]
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("scenario", RACED)
 def test_the_thread_sanitizer_finds_nothing(raced, run_dir, scenario):
     put_policy(run_dir, policy(Mode.QCLIMB, **LOW))

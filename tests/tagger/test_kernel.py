@@ -73,7 +73,9 @@ def test_a_static_program_is_demoted_at_the_packet_of_each_threshold(kernel, sta
     assert seen.pure_ack_dscps <= {DSCP[0]}
 
 
-@pytest.mark.parametrize("language", ["go", "java", "io_uring"])
+@pytest.mark.parametrize(
+    "language", ["io_uring", *(pytest.param(name, marks=pytest.mark.system) for name in ("go", "java"))]
+)
 def test_so_is_one_whose_calls_no_library_sees(kernel, request, language):
     a, b = kernel
     program = request.getfixturevalue(language)

@@ -1,0 +1,12 @@
+"""Which parameters of a test run in `make test`, and which only in `make test-system`."""
+
+from collections.abc import Iterable
+from itertools import islice
+
+import pytest
+
+
+def quick_first(values: Iterable[object], quick: int) -> list[object]:
+    """Parameters of which the first `quick` are tried at each run, the others in `make test-system`."""
+    rest = iter(values)
+    return [*islice(rest, quick), *(pytest.param(value, marks=pytest.mark.system) for value in rest)]
