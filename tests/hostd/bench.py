@@ -4,7 +4,6 @@ import contextlib
 import dataclasses
 import http.server
 import json
-import select
 import signal
 import socket
 import ssl
@@ -12,7 +11,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,19 +22,12 @@ from qclimb.record import FlowRecord, RecordBatch
 from qclimb.record_rows import to_records
 
 from tests.forked import HOSTD, Forked
+from tests.waiting import wait_until
+
+wait_for = wait_until
 
 BIN = Path(sys.executable).parent
 TOKEN = "standin-Token_0123456789"
-
-
-def wait_for(what: Callable[[], Any], deadline_s: float = 60.0) -> Any:
-    """The first true value of `what`; fails the test after the deadline."""
-    end = time.monotonic() + deadline_s
-    while time.monotonic() < end:
-        if value := what():
-            return value
-        select.select([], [], [], 0.01)
-    raise AssertionError(f"not true within {deadline_s} s: {what}")
 
 
 def policy(generation: int, **changed: Any) -> Policy:

@@ -107,7 +107,7 @@ def test_the_guide_leads_from_nothing_to_a_rollout_and_back(tmp_path: Path) -> N
         settings, log = tmp_path / "orchestrator.toml", tmp_path / "orchestrator.log"
         words = [BIN / "qclimb-orchestrator", "serve", "--config", settings, "--listen", "127.0.0.1:0"]
         stack.enter_context(running([*words, "--hosts-deadline-s", "120", "--switch-deadline-s", "120"], log))
-        assert wait_for(lambda: "ready" in log.read_text(), 60)
+        assert wait_for(lambda: "ready" in log.read_text())
         port = log.read_text().partition("listen=127.0.0.1:")[2].split()[0]
         shell.set(REST=f"https://127.0.0.1:{port}")
         shell.last("api")
@@ -128,11 +128,11 @@ def test_the_guide_leads_from_nothing_to_a_rollout_and_back(tmp_path: Path) -> N
             text = text.replace("/etc/qclimb", str(tmp_path)) + f'run_dir = "{tmp_path / host}"\npoll_interval_s = 1\n'
             here.write_text(text)
             stack.enter_context(running([BIN / "qclimb-hostd", "--config", here], tmp_path / f"{host}.log"))
-            assert wait_for(lambda h=host: status(tmp_path / h).get("last_contact_at"), 60)
+            assert wait_for(lambda h=host: status(tmp_path / h).get("last_contact_at"))
         assert shell.last("recording")["label"] == "monday"
         traffic = [BIN / "qclimb-run", "--run-dir", tmp_path / "h1", "--", sys.executable, "-c", TRAFFIC]
         subprocess.run(traffic, check=True, timeout=300)
-        assert wait_for(lambda: shell.ask(BLOCKS["sh revision"].splitlines()[0]), 60)
+        assert wait_for(lambda: shell.ask(BLOCKS["sh revision"].splitlines()[0]))
         assert shell.last("revision")["id"] == 1
         shell.say("rollout")
         assert ended(shell, 1) == "done"

@@ -45,7 +45,7 @@ class Orchestrator:
     def wait(self) -> None:
         """Until it says where it serves."""
         address = r"listen=(?:https://)?(127\.0\.0\.1:[1-9][0-9]*)"
-        found = wait_for(lambda: self.process.poll() is not None or re.search(address, self.log.read_text()), 60)
+        found = wait_for(lambda: self.process.poll() is not None or re.search(address, self.log.read_text()))
         assert found is not True, self.log.read_text()
         self.url = f"https://{found[1]}"
 

@@ -1,6 +1,5 @@
 """What tests of rollouts have in common: a fleet that takes all, and what the store has of a rollout."""
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -8,11 +7,11 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
 from qclimb.intent import QueueClass, SwitchIntent
 
 from orchestrator.errors import StoreError
 from orchestrator.fabric.door import Told
+from tests.waiting import wait_until
 
 FULL = StoreError("database a.db: database or disk is full")
 OLD = SwitchIntent(3, "enabled", (QueueClass(0, dscp=47, queue=7),))
@@ -74,13 +73,7 @@ def kept(store, number: int) -> Kept:
 
 
 def ended(store, number: int) -> Kept:
-    end = time.monotonic() + 120
-    while time.monotonic() < end:
-        row = kept(store, number)
-        if row.phase != "running":
-            return row
-        time.sleep(0.01)
-    pytest.fail("the rollout did not end")
+    return wait_until(lambda: row if (row := kept(store, number)).phase != "running" else None, "the rollout ends")
 
 
 def failing(store, monkeypatch, when) -> list[str]:

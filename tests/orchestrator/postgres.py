@@ -7,11 +7,13 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psycopg
+
+from tests.waiting import wait_until
 
 USER = "nobody"
 
@@ -48,14 +50,15 @@ class Server:
             self._process = subprocess.Popen(
                 [self.bins / "postgres", "-D", self.folder / "data", *words], stderr=log, cwd="/", **self._user
             )
-        end = time.monotonic() + 60
-        while True:
-            try:
+
+        def takes_connections() -> bool:
+            assert self._process.poll() is None, (self.folder / "log").read_text()
+            with suppress(psycopg.OperationalError):
                 psycopg.connect(self.url("postgres")).close()
-                return
-            except psycopg.OperationalError:
-                assert time.monotonic() < end and self._process.poll() is None, (self.folder / "log").read_text()
-                time.sleep(0.05)
+                return True
+            return False
+
+        wait_until(takes_connections, "PostgreSQL takes connections")
 
     def stop(self, how: signal.Signals = signal.SIGQUIT) -> None:
         """At once, as a crash would."""

@@ -1,7 +1,6 @@
 """The REST door over a real store, without TLS: what is done, kept and answered."""
 
 import threading
-import time
 
 import pytest
 from fastapi.testclient import TestClient
@@ -15,6 +14,7 @@ from orchestrator.rest import tokens
 from orchestrator.rest.tokens import Role
 from orchestrator.store import tables
 from tests.orchestrator.asking import FLOW, deliver, detail
+from tests.waiting import wait_until
 
 
 def test_records_are_filed_under_the_recording_or_their_own_label(admin):
@@ -103,13 +103,11 @@ def test_a_rollout_ends_when_the_host_has_reported_and_the_policys_etag_is_its_g
 def wait_for_policy(client: TestClient, generation: int):
     """The host's policy, once the rollout's thread has put it in force."""
 
-    end = time.monotonic() + 120
-    while time.monotonic() < end:
+    def active():
         answer = client.get("/v1/hosts/h1/policy")
-        if answer.status_code == 200 and answer.json()["generation"] == generation:
-            return answer
-        time.sleep(0.01)
-    pytest.fail(f"policy of generation {generation} did not come into force: {answer.text}")
+        return answer if answer.status_code == 200 and answer.json()["generation"] == generation else None
+
+    return wait_until(active, f"the policy of generation {generation} is in force")
 
 
 def test_an_unreachable_switch_stops_the_rollout_before_any_host_hears_of_it(admin):
@@ -117,9 +115,8 @@ def test_an_unreachable_switch_stops_the_rollout_before_any_host_hears_of_it(adm
     admin.post("/v1/revisions", json={"priorities": 2, "thresholds": [5000]})
     number = admin.post("/v1/rollouts", json={"revision": 1}).json()["id"]
 
-    end = time.monotonic() + 120
-    while (found := admin.get(f"/v1/rollouts/{number}").json())["phase"] == "running" and time.monotonic() < end:
-        time.sleep(0.01)
+    wait_until(lambda: (admin.get(f"/v1/rollouts/{number}").json())["phase"] != "running", "the rollout ends")
+    found = admin.get(f"/v1/rollouts/{number}").json()
     assert found["phase"] == "rolled-back"
     assert found["switches"]["l1"]["error"] == "switch l1 at 127.0.0.1:1: Connection refused"
     assert found["hosts"]["h1"]["phase"] == "pending"

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,20 +22,12 @@ from qclimb.intent import SwitchIntent
 from tests.forked import ORCHESTRATOR, Forked
 from tests.orchestrator.sonic_gnmi import SonicGnmi, serving
 from tests.switchd.stand import PLATFORM, Daemon, Pki, Redis, running_daemon, running_redis
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(shutil.which("redis-server") is None, reason="redis-server is not installed")
 
 DEADLINE_S = 120.0
 ORDERED = (sys.executable, "-m", ORCHESTRATOR)
-
-
-def wait_for(holds: Callable[[], Any], what: str) -> Any:
-    end = time.monotonic() + DEADLINE_S
-    while time.monotonic() < end:
-        if found := holds():
-            return found
-        time.sleep(0.02)
-    pytest.fail(f"waited {DEADLINE_S:g} s in vain until {what}")
 
 
 @dataclass
@@ -78,7 +70,7 @@ class Orchestrator:
         else:
             self.log.touch()
             self.process = Forked(ORCHESTRATOR, ["serve", *words], self.log)
-        ready = wait_for(
+        ready = wait_until(
             lambda: (
                 self.process.poll() is not None
                 or [line for line in self.log.read_text().splitlines() if self.awaits in line]
@@ -122,7 +114,7 @@ class Orchestrator:
             found = self.ask("GET", f"/v1/rollouts/{rollout}")
             return found if found["phase"] != "running" else None
 
-        return dict(wait_for(end, f"rollout {rollout} ends"))
+        return dict(wait_until(end, f"rollout {rollout} ends"))
 
     def kill(self) -> None:
         self.http.close()
@@ -233,7 +225,7 @@ def test_a_switch_that_had_nothing_has_nothing_again_after_a_roll_back(stand):
     assert rollout["switches"]["l1"]["phase"] == "restored"
     assert "no answer within 3.0 s" in rollout["switches"]["l2"]["error"]
     assert stand.generation(0) is None
-    wait_for(
+    wait_until(
         lambda: stand.redis[0].rows("QUEUE", "DSCP_TO_TC_MAP", "SCHEDULER", "PORT_QOS_MAP") == before,
         "the switch has no rows of qclimb's",
     )
@@ -272,7 +264,7 @@ def test_killed_while_switches_change_its_next_start_goes_on(stand):
             phase = one.ask("GET", f"/v1/rollouts/{rollout}")["phase"]
             return stand.generation(0) == wanted or phase != "running"
 
-        wait_for(changes, "the first switch has the new intent")
+        wait_until(changes, "the first switch has the new intent")
         one.kill()
         os.kill(stand.daemons[1].process.pid, signal.SIGCONT)
         ended = one.start().ended(rollout)
@@ -286,7 +278,7 @@ def test_killed_while_switches_change_its_next_start_goes_on(stand):
 def test_killed_while_hosts_fetch_it_awaits_them_at_its_next_start(stand):
     one = stand.orchestrator
     rollout = one.roll_out(one.revise())
-    wait_for(lambda: one.http.get("/v1/hosts/h1/policy").status_code == 200, "the policy is in force")
+    wait_until(lambda: one.http.get("/v1/hosts/h1/policy").status_code == 200, "the policy is in force")
     one.kill()
     one.start()
     assert one.ask("GET", f"/v1/rollouts/{rollout}")["phase"] == "running"
@@ -328,7 +320,7 @@ def test_killed_while_requests_with_keys_are_under_way_each_is_done_once_and_ans
         each.start()
     for _ in range(3):
         so_far = [len(found) for found in answers.values()]
-        wait_for(
+        wait_until(
             lambda so=so_far: all(len(f) > n + 3 for f, n in zip(answers.values(), so, strict=True)), "some are done"
         )
         orchestrator.kill()
@@ -430,12 +422,12 @@ def test_what_leaves_tell_of_spines_is_read_again_and_again(stand):
     def seen(name):
         return one.ask("GET", "/v1/spines")["leaves"].get(name, {})
 
-    wait_for(lambda: seen("l1").get("seen_at") and seen("l1")["error"] is None, "l1 is seen")
+    wait_until(lambda: seen("l1").get("seen_at") and seen("l1")["error"] is None, "l1 is seen")
     before = seen("l1")["seen_at"]
-    wait_for(lambda: seen("l1")["seen_at"] > before and seen("l1")["error"] is None, "l1 is seen again")
+    wait_until(lambda: seen("l1")["seen_at"] > before and seen("l1")["error"] is None, "l1 is seen again")
     stand.daemons[0].process.terminate()
     stand.daemons[0].process.wait()
-    wait_for(lambda: "switch l1" in (seen("l1")["error"] or ""), "l1 is missed")
+    wait_until(lambda: "switch l1" in (seen("l1")["error"] or ""), "l1 is missed")
     assert seen("l2")["error"] is None
 
 

@@ -1,7 +1,6 @@
 """Health gates by what hosts feel: when a rollout is undone, and that changing traffic alone undoes none."""
 
 import math
-import time
 
 import numpy as np
 import pytest
@@ -16,6 +15,7 @@ from orchestrator.fabric.runner import Runner
 from orchestrator.plan.revision import compose
 from orchestrator.watch.health import ACTOR, HealthWatch
 from tests.orchestrator.fleet import Switches, ended, kept
+from tests.waiting import wait_until
 
 HOSTS = [f"h{number}" for number in range(20)]
 
@@ -159,9 +159,7 @@ def runner(store):
 def idle(store, runner, number: int) -> None:
     """Until the rollout is done, and the runner has let go of it."""
     assert ended(store, number).phase == "done"
-    end = time.monotonic_ns() + 60 * 10**9  # time.monotonic may stand still here
-    while runner.running is not None and time.monotonic_ns() < end:
-        time.sleep(0.005)
+    wait_until(lambda: runner.running is None, "the runner lets go of it")
 
 
 def rolled_out(store, runner, revision: int, **pace) -> int:
@@ -259,9 +257,9 @@ def test_a_wave_whose_switches_drop_small_flows_packets_is_undone(store, share, 
     revision = store.add_revision("test", compose(Mode.PIAS, (5000,), 2, slack_bytes=0).to_json())
     runner = Runner(store, Dropping(share))
     number = runner.start(revision, "test", pace=Pace((0.5,), soak_s=0.3))
-    end = time.monotonic() + 60
-    while not (store.setting("policy") or store.rollout(number).phase != "running") and time.monotonic() < end:
-        time.sleep(0.01)
+    wait_until(
+        lambda: store.setting("policy") or store.rollout(number).phase != "running", "hosts' turn comes, or the end"
+    )
     assert store.rollout(number).phase == phase
     error = store.rollout(number).document["error"]
     if phase == "rolled-back":

@@ -1,7 +1,6 @@
 """A database that came back from a backup brings nothing under a name that hosts and switches know already."""
 
 import shutil
-import time
 
 import pytest
 from fastapi.testclient import TestClient
@@ -12,6 +11,7 @@ from orchestrator.rest.app import make_app
 from orchestrator.store import generations
 from orchestrator.store.store import Store
 from tests.orchestrator.fleet import Switches
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.epochs
 
@@ -28,15 +28,15 @@ def rolled_out(client: TestClient, threshold_bytes: int) -> tuple[dict[str, int]
     """A rollout of a revision to host h1: its answer, and the ETag of the policy."""
     made = client.post("/v1/revisions", json={"priorities": 2, "thresholds": [threshold_bytes]}).json()
     begun = client.post("/v1/rollouts", json={"revision": made["id"]}).json()
-    end = time.monotonic() + 120
-    while time.monotonic() < end:
+
+    def tag_once_done() -> str | None:
         policy = client.get("/v1/hosts/h1/policy")
         if policy.status_code == 200 and policy.json()["generation"] == begun["generation"]:
             client.post("/v1/hosts/h1/records", json={"policy_generation": begun["generation"]})
-        if client.get(f"/v1/rollouts/{begun['id']}").json()["phase"] == "done":
-            return begun, policy.headers["ETag"]
-        time.sleep(0.01)
-    pytest.fail("the rollout did not end")
+        is_done = client.get(f"/v1/rollouts/{begun['id']}").json()["phase"] == "done"
+        return str(policy.headers["ETag"]) if is_done else None
+
+    return begun, wait_until(tag_once_done, "the rollout is done")
 
 
 @pytest.mark.sqlite_only("copies the database's file")
@@ -75,8 +75,6 @@ def test_what_an_older_version_left_running_is_ended_by_its_number(store):
     assert store.rollout(number).generation == number
     carried = Runner(store, Switches())
     carried.recover()
-    end = time.monotonic() + 60
-    while carried.running and time.monotonic() < end:
-        time.sleep(0.01)
+    wait_until(lambda: not carried.running, "the rollout ends")
     assert store.rollout(number).phase != "running"
     carried.close()

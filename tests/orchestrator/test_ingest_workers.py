@@ -26,6 +26,7 @@ from orchestrator.store.reader import Reader
 from tests.forked import ORCHESTRATOR, Forked
 from tests.orchestrator.conftest import service_records
 from tests.switchd.stand import running_redis
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(shutil.which("redis-server") is None, reason="redis-server is not installed")
 
@@ -145,9 +146,7 @@ def test_a_worker_knows_the_policy_and_who_may_ask_some_moments_after_the_leader
         service.store.set_setting("policy", None)
         service.store.revoke_tokens("h1")
         service.store.note("root", "revoke-tokens", "h1")
-    end = time.monotonic() + 60
-    while worker.get("/v1/hosts/h1/policy").status_code != 401 and time.monotonic() < end:
-        time.sleep(0.05)
+    wait_until(lambda: worker.get("/v1/hosts/h1/policy").status_code == 401, "the worker knows it, too")
     assert delivered(worker, 5, "k1").status_code == 401
     assert worker.get("/healthz").status_code == 204
 
@@ -184,10 +183,9 @@ def test_nothing_acknowledged_is_lost_or_counted_twice_when_workers_and_the_lead
     def start(name: str, *words: str, port: int) -> None:
         common = ("--database", url, "--redis", server, "--plain-loopback", "--listen", f"127.0.0.1:{port}")
         started[name] = Forked(ORCHESTRATOR, [*words, *common], tmp_path / f"{name}.log")
-        end = time.monotonic() + 60
-        while b" ready " not in (tmp_path / f"{name}.log").read_bytes():
-            assert started[name].poll() is None and time.monotonic() < end, (tmp_path / f"{name}.log").read_text()
-            time.sleep(0.02)
+        log = tmp_path / f"{name}.log"
+        wait_until(lambda: b" ready " in log.read_bytes() or started[name].poll() is not None, f"{name} is ready")
+        assert started[name].poll() is None, log.read_text()
 
     def lead() -> httpx.Client:
         (tmp_path / "leader.log").unlink(missing_ok=True)
@@ -231,12 +229,12 @@ def test_nothing_acknowledged_is_lost_or_counted_twice_when_workers_and_the_lead
                 started["leader"].wait()
             if turn == 9:
                 leader = lead()
-        end = time.monotonic() + 60
-        told = {}
-        while sum(told.values()) < 480 and time.monotonic() < end:
-            told = leader.get("/v1/flows/statistics").json()["hosts"]
-            time.sleep(0.05)
-        assert told == dict.fromkeys(names, 120)
+
+        def counted() -> dict[str, int]:
+            return leader.get("/v1/flows/statistics").json()["hosts"]
+
+        wait_until(lambda: sum(counted().values()) >= 480, "all records are counted")
+        assert counted() == dict.fromkeys(names, 120)
     finally:
         for process in started.values():
             process.kill()

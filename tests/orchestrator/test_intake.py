@@ -27,6 +27,7 @@ from orchestrator.rest import tokens
 from orchestrator.rest.tokens import Role
 from orchestrator.store.store import Store
 from tests.orchestrator.served import served
+from tests.waiting import wait_until
 
 KEPT = {"label": "a", "records": 1}
 
@@ -139,8 +140,7 @@ def test_a_poll_is_answered_304_only_to_the_host_itself_and_while_all_is_as_it_w
     def policy():
         return service.store.setting("policy")
 
-    while policy() is None:
-        time.sleep(0.01)
+    wait_until(lambda: policy() is not None, "a policy is in force")
     token = admin.post("/v1/tokens", json={"role": "host", "name": "h1"}).json()["token"]
     other = tokens.issue(service.store, "h2", Role.HOST)
 

@@ -12,6 +12,7 @@ from orchestrator.errors import ConflictError, FleetError
 from orchestrator.fabric import pushes
 from orchestrator.fabric.runner import Runner
 from tests.orchestrator.fleet import OLD, Switches, ended, kept
+from tests.waiting import wait_until
 
 
 class OneHeldUp(Switches):
@@ -59,14 +60,12 @@ def test_a_switch_that_answers_after_the_roll_back_is_given_nothing_any_more(sto
 def test_a_switch_that_answers_late_has_no_part_in_the_next_rollout(store, revision, held_up):
     carried = Runner(store, held_up)
     ended(store, carried.start(revision, "test"))
-    while carried.running:
-        time.sleep(0.01)
+    wait_until(lambda: not carried.running)
     store.remove_device("switches", "l1")
     store.put_host("h1")  # the next one waits for it
     number = carried.start(revision, "test")
     held_up.goes_on.set()
-    while (store.setting("policy") or {}).get("generation") != number:
-        time.sleep(0.01)
+    wait_until(lambda: (store.setting("policy") or {}).get("generation") == number)
     let_go(held_up, carried)
     assert held_up.given == [("l2", number)]
     assert kept(store, number).document["switches"]["l2"]["applied_generation"] == number
@@ -169,8 +168,9 @@ def test_killed_while_a_switch_is_given_back_the_next_start_gives_it_back(store,
     switches = Hung(tries=2)
     killed = Runner(store, switches)
     number = killed.start(revision, "test")
-    while kept(store, number).document["switches"]["l1"]["phase"] != "restoring" or len(switches.given) < 2:
-        time.sleep(0.01)
+    wait_until(
+        lambda: kept(store, number).document["switches"]["l1"]["phase"] == "restoring" and len(switches.given) >= 2
+    )
     killed.close()  # it waits for its next try then; what it would have kept is not kept
     killed._pool.shutdown(wait=True)
     assert (store.rollout(number).phase, len(switches.given)) == ("running", 2)
@@ -192,8 +192,7 @@ def test_paused_it_begins_no_switch_and_resumed_it_goes_on(store, revision, held
         carried.pause(number)
     held_up.goes_on.set()
     assert held_up.told.wait(120)
-    while carried._under_way:
-        time.sleep(0.01)
+    wait_until(lambda: not carried._under_way)
     assert held_up.given == []
     carried.close()
     again = Runner(store, held_up)  # a restart leaves it paused
@@ -214,8 +213,7 @@ def test_aborted_switches_get_back_what_they_had(store, revision, held_up, monke
     monkeypatch.setattr(held_up, "intent", lambda switch: OLD if switch.name == "l0" else intent(switch))
     carried = Runner(store, held_up)
     number = carried.start(revision, "test")
-    while kept(store, number).document["switches"]["l0"]["phase"] != "committed":
-        time.sleep(0.01)
+    wait_until(lambda: kept(store, number).document["switches"]["l0"]["phase"] == "committed")
     carried.abort(number, "root")
     row = ended(store, number)
     assert (row.phase, row.document["error"]) == ("rolled-back", "aborted by root")

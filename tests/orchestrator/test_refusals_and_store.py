@@ -1,25 +1,23 @@
 """Who was refused, as the audit log tells it; and a database that is damaged, or not its owner's alone."""
 
-import time
-
 import pytest
 
 from orchestrator.errors import StoreError
 from orchestrator.rest.refusals import KINDS
 from orchestrator.store.store import Store
 from tests.orchestrator.asking import detail
+from tests.waiting import wait_until
 
 
 def refused(admin, count: int) -> list[dict[str, str]]:
     """The notes of refusals once there are so many."""
-    end = time.monotonic() + 60
-    while time.monotonic() < end:
+
+    def refused():
         notes = admin.get("/v1/audit?last=1000").json()
         found = [note for note in notes if note["action"].startswith("refused-")]
-        if len(found) >= count:
-            return found
-        time.sleep(0.02)
-    pytest.fail(f"no {count} refusals in the audit log: {found}")
+        return found if len(found) >= count else None
+
+    return wait_until(refused, f"the audit log has {count} refusals")
 
 
 def test_who_was_refused_is_in_the_audit_log(admin, service):

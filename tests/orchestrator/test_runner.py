@@ -1,7 +1,6 @@
 """Rollouts whose store fails, or whose process ends: nothing is half done, and none hangs."""
 
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -17,6 +16,7 @@ from orchestrator.fabric.runner import Runner
 from orchestrator.store import tables
 from orchestrator.store.store import Store, Switch
 from tests.orchestrator.fleet import FULL, OLD, Switches, ended, failing, kept
+from tests.waiting import wait_until
 
 
 def test_a_rollout_waits_until_the_store_can_keep_it_again_and_then_goes_on(store, revision, monkeypatch):
@@ -33,8 +33,7 @@ def test_a_rollout_waits_until_the_store_can_keep_it_again_and_then_goes_on(stor
     switches = Switches()
     carried = Runner(store, switches)
     number = carried.start(revision, "test")
-    while (store.setting("policy") or {}).get("generation") != number:
-        time.sleep(0.01)
+    wait_until(lambda: (store.setting("policy") or {}).get("generation") == number)
     carried.host_reported("h1", number)
     assert ended(store, number).phase == "done"
     assert switches.given == [("l1", number)]
@@ -147,8 +146,7 @@ def test_killed_after_whatever_it_has_kept_the_next_start_brings_it_to_the_end(s
             patched.setattr(store, "save_rollout", save)
             killed = Runner(store, switches)
             number = killed.start(revision, "test", pace=pace)
-            while not dead.is_set() and killed.running:
-                time.sleep(0.002)
+            wait_until(lambda dead=dead, killed=killed: dead.is_set() or not killed.running)
             killed.close()
             killed._pool.shutdown(wait=True)
         if not dead.is_set():
@@ -205,8 +203,7 @@ def test_hosts_reports_are_kept_together_and_all_of_them_at_the_end(store, revis
     monkeypatch.setattr(store, "save_rollout", lambda *what: (written.append(len(what[2]["hosts"])), keep(*what)))
     carried = Runner(store, Switches())
     number = carried.start(revision, "test")
-    while not store.setting("policy"):
-        time.sleep(0.01)
+    wait_until(lambda: store.setting("policy"))
     for host in range(50):
         carried.host_reported(f"h{host}", number)
     assert ended(store, number).phase == "done"

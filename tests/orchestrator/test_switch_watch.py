@@ -1,7 +1,6 @@
 """What `/metrics` tells of switches between rollouts, read from a real switchd."""
 
 import shutil
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -24,6 +23,7 @@ from orchestrator.store.store import Store
 from orchestrator.watch import switches
 from orchestrator.watch.switches import REPAIR_S, SwitchWatch, drift
 from tests.switchd.stand import CONFIG, PLATFORM, Pki, running_daemon, running_redis
+from tests.waiting import wait_until
 
 
 @pytest.mark.skipif(shutil.which("redis-server") is None, reason="redis-server is not installed")
@@ -101,10 +101,7 @@ class Fabric:
         return SwitchWatch(self.store, self.runner, metrics, repairs, round_s=0, clock=lambda: self.now_s)
 
     def settle(self) -> None:
-        end = time.monotonic() + 120
-        while self.runner.running and time.monotonic() < end:
-            time.sleep(0.01)
-        assert not self.runner.running
+        wait_until(lambda: not self.runner.running, "the rollout ends")
 
     def rollouts(self) -> list[str]:
         return [row.created_by for row in self.store.rollouts()]

@@ -15,6 +15,7 @@ from orchestrator.models.trainer import Trainer
 from orchestrator.models.training import train
 from orchestrator.store import tables
 from orchestrator.watch.bounds import OnDrift, Watch
+from tests.waiting import wait_until
 
 HOUR_NS = 3600 * 10**9
 
@@ -57,13 +58,11 @@ def in_force(admin, service, records, old, watch):
 
 
 def await_end(admin, number):
-    until = time.monotonic() + 120
-    while time.monotonic() < until:
+    def reported_and_done() -> bool:
         admin.post("/v1/hosts/h1/records", json={"policy_generation": number})
-        if admin.get(f"/v1/rollouts/{number}").json()["phase"] == "done":
-            return
-        time.sleep(0.02)
-    pytest.fail(f"rollout {number} does not end")
+        return admin.get(f"/v1/rollouts/{number}").json()["phase"] == "done"
+
+    wait_until(reported_and_done, f"rollout {number} is done")
 
 
 def bounded(records, forest, factor=1):
@@ -127,8 +126,7 @@ def test_a_better_model_is_offered_with_a_revision_and_not_rolled_out(in_force, 
 def test_flows_that_a_rollout_finds_under_way_are_not_its_models(in_force, admin, service, watch, records, old):
     """Until hosts have taken a model up they report the bounds of the one before."""
     again = admin.post("/v1/rollouts", json={"revision": 1}).json()["id"]
-    while service.store.setting("policy")["generation"] != again:
-        time.sleep(0.005)
+    wait_until(lambda: service.store.setting("policy")["generation"] == again)
     wrong = [replace(r, lower_bytes=0, upper_bytes=1) for r in bounded(records, old.forest)]
     service.store.set_setting("drift", None)
     service.recordings.add("b", "h1", wrong, None, 0)
@@ -249,11 +247,8 @@ def test_it_looks_by_itself(in_force, admin, service, watch, records, old):
     watch.every_s = 0.05
     service.recordings.add("b", "h1", bounded(records, old.forest, 100), None, 0)
     watch.start()
-    until = time.monotonic() + 120
-    while not ((found := admin.get("/v1/state").json()["drift"]) and found["offer"]):
-        assert time.monotonic() < until, found
-        time.sleep(0.05)
-    assert found["offer"]["model"] == 2
+    found = wait_until(lambda: (admin.get("/v1/state").json()["drift"] or {}).get("offer"), "a model is offered")
+    assert found["model"] == 2
 
 
 @pytest.fixture

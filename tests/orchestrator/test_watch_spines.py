@@ -1,6 +1,5 @@
 """A spine dies and comes back: the watch decides anew and rolls out; and what the fabric forbids is refused."""
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -22,6 +21,7 @@ from orchestrator.rest.service import Service
 from orchestrator.store.store import Switch
 from orchestrator.watch import spines
 from orchestrator.watch.spines import SpineWatch
+from tests.waiting import wait_until
 
 SIZES = SizeHistogram.of([int(3000 * (1 - u) ** -0.9) for u in np.linspace(0, 0.9999, 400)])
 FOUR = ("s1", "s2", "s3", "s4")
@@ -103,15 +103,14 @@ def in_force(admin: TestClient, service: Service, fabric: Fabric, clock: list[fl
 
 
 def await_end(admin: TestClient, number: int, phase: str = "done") -> None:
-    until = time.monotonic() + 120
-    while time.monotonic() < until:
+    def ended() -> dict[str, object] | None:
         admin.post("/v1/hosts/h1/records", json={"policy_generation": number})
-        found = admin.get(f"/v1/rollouts/{number}").json()
-        if found["phase"] != "running" and admin.get("/v1/state").json()["running_rollout"] is None:
-            assert found["phase"] == phase, found
-            return
-        time.sleep(0.02)
-    pytest.fail(f"rollout {number} does not end")
+        found = dict(admin.get(f"/v1/rollouts/{number}").json())
+        is_over = found["phase"] != "running" and admin.get("/v1/state").json()["running_rollout"] is None
+        return found if is_over else None
+
+    found = wait_until(ended, f"rollout {number} ends")
+    assert found["phase"] == phase, found
 
 
 def look(service: Service, clock: list[float], *at: float) -> None:

@@ -7,7 +7,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -25,6 +24,7 @@ from lab.build import make
 from lab.fabric.netns import entered
 from lab.fabric.segments import Segment
 from lab.fabric.segments import segments as read_segments
+from tests.waiting import wait_until as wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 LIBRARY = ROOT / "hostlib" / "build" / "libqclimb.so"
@@ -93,14 +93,6 @@ def built(name: str) -> Path:
     if failure := make(ROOT / "hostlib", file):
         pytest.skip(f"`make -C hostlib {file}` fails here: {failure[-300:]}")
     return ROOT / "hostlib" / file
-
-
-def wait_until(holds, seconds: float = 60.0) -> None:
-    """Until it holds: soon, and on a machine that is busy with other things as long as it takes there."""
-    end = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.01)
 
 
 @contextmanager

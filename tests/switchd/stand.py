@@ -7,7 +7,6 @@ import json
 import re
 import subprocess
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from pygnmi.client import gNMIclient
 
 from switchd.db_swsscommon import NAMES
 from switchd.previous import is_own
+from tests import waiting
 from tests.forked import SWITCHD, Forked
 
 CONFIG, STATE, APPL, ASIC, COUNTERS = 4, 6, 0, 1, 2
@@ -28,14 +28,14 @@ DEADLINE_S = 120.0
 
 
 def wait_until(holds: Callable[[], Any], what: str) -> Any:
-    """The first true answer of `holds`, or a failure that says what was waited for."""
-    end = time.monotonic() + DEADLINE_S
-    while time.monotonic() < end:
+    """As tests.waiting has it, while redis may be away."""
+
+    def answer() -> Any:
         with suppress(redis.ConnectionError, redis.BusyLoadingError, FileNotFoundError):
-            if found := holds():
-                return found
-        time.sleep(0.02)
-    raise AssertionError(f"waited {DEADLINE_S:.0f} s in vain until {what}")
+            return holds()
+        return None
+
+    return waiting.wait_until(answer, what)
 
 
 class Redis:

@@ -34,7 +34,7 @@ def hostd(host, tmp_path, *options):
     argv = ["nsenter", f"--net=/run/netns/{host.netns}", str(HOSTD), "--name", host.netns]
     argv += ["--orchestrator", "http://127.0.0.1:9", "--token-file", str(token), "--run-dir", str(host.run_dir)]
     process = subprocess.Popen([*argv, *options], stderr=subprocess.DEVNULL)
-    wait_until(status.exists, 120)
+    wait_until(status.exists)
     return process
 
 
