@@ -53,14 +53,14 @@ def test_two_packets_pass_at_once_and_each_further_one_waits_its_time_at_the_slo
 
 @pytest.fixture
 def idle_pass(make_result):
-    """Flows of the calibration, whose handling takes 40 us in the rack and 50 between racks, every other one longer."""
+    """Flows of the calibration, whose handling takes 40 us in the rack and 50 between racks, up to half of a size longer."""
 
     def idle(late_us=0.0, **more):
         rows = [(size, server, n) for size, count in REPEATS.items() for server in ("h2", "h3") for n in range(count)]
         sizes, servers = [size for size, _, _ in rows], [server for _, server, _ in rows]
         rates = {"h2": NEAR, "h3": FAR}
         fct = [
-            paced_us(size, rates[server], CREDIT) + {"h2": 40.0, "h3": 50.0}[server] + (n % 2) * 500.0 + late_us
+            paced_us(size, rates[server], CREDIT) + {"h2": 40.0, "h3": 50.0}[server] + (n % 4 > 1) * 500.0 + late_us
             for size, server, n in rows
         ]
         return make_result("idle", sizes, fct, server=servers, **more)
