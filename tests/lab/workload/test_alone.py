@@ -53,7 +53,7 @@ def test_two_packets_pass_at_once_and_each_further_one_waits_its_time_at_the_slo
 
 @pytest.fixture
 def idle_pass(make_result):
-    """Flows of the calibration, whose handling takes 40 us in the rack and 50 between racks, up to half of a size longer."""
+    """The calibration's flows; handling takes 40 us in a rack, 50 between racks, of up to half of each size longer."""
 
     def idle(late_us=0.0, **more):
         rows = [(size, server, n) for size, count in REPEATS.items() for server in ("h2", "h3") for n in range(count)]
