@@ -1,9 +1,9 @@
 """From passes to numbers: FCT and slowdown by size class, and intervals that know that flows of one moment share
 their fate.
 
-Slowdown is FCT divided by the FCT of the same flow alone on the idle fabric, by formula (`ideal_fct_us`: store and
-forward, no processing), which the demo checks against flows measured on the idle fabric. The formula is a lower bound
-but for what a shaper's burst credit gives back, so a slowdown may read a little below 1; none is clipped.
+Slowdown is FCT divided by what the same flow, written at once, takes alone on the idle fabric, as measured there: the
+same number for every scheme. Half of the flows alone are a little faster, so a slowdown may read a little below 1; none
+is clipped.
 
 Intervals are over blocks of BLOCK_S of arrival time, since flows that arrive together meet the same queues. Schemes
 replay the same trace, so a ratio is paired by block. Over several seeds, blocks of all seeds are drawn from one urn.
@@ -71,8 +71,9 @@ class Flows:
         raise ValueError(f"no size class {name!r}; known: {', '.join(CLASSES)}")
 
 
-def flows_of(results: Sequence[Any], limits: Limits) -> Flows:
-    """Several passes of one scheme (`PassResult`s, one per seed, in a fixed order) poured together."""
+def flows_of(results: Sequence[Any], limits: Limits, base: Sequence[Any] = ()) -> Flows:
+    """Several passes of one scheme (`PassResult`s, one per seed, in a fixed order) poured together. `base`: passes over
+    the same traces, whose flows alone count: fabrics that were brought up one after the other differ a little."""
     fct = [np.array(result.fct_us, float) for result in results]
     blocks, first = [], 0
     for result in results:
@@ -81,7 +82,7 @@ def flows_of(results: Sequence[Any], limits: Limits) -> Flows:
         first += int(block.max()) + 1
     return Flows(
         fct_ms=np.concatenate(fct) / 1000,
-        slowdown=np.concatenate([f / np.array(r.ideal_us, float) for f, r in zip(fct, results, strict=True)]),
+        slowdown=np.concatenate([f / np.array(r.alone_us, float) for f, r in zip(fct, base or results, strict=True)]),
         bytes=np.concatenate([np.array(result.bytes, np.int64) for result in results]),
         block=np.concatenate(blocks),
         service=np.concatenate([np.array(result.service) for result in results]),

@@ -128,6 +128,12 @@ def shape(dev: str, rate_bps: int, program: QueueProgram, shaper: Shaper, limit_
         yield f"qdisc add dev {dev} parent {parent} handle {handle:x}: pfifo limit {limit_packets}"
 
 
+def credit_bytes(shaper: Shaper) -> int:
+    """How many bytes after a pause a port lets a full packet follow without making it wait: HTB sends unless its bucket
+    has a debt, TBF only what is in its bucket whole."""
+    return FULL_PACKET_BYTES if shaper == "htb" else TBF_BURST_BYTES - FULL_PACKET_BYTES
+
+
 def leaf_queues(shaper: Shaper) -> list[tuple[str, int]]:
     """Parent class and handle of each of the eight waiting lines of a port."""
     if shaper == "htb":

@@ -21,7 +21,7 @@ from lab.run.settings import Demo
 from lab.workload import guards
 from lab.workload.programs import build_applications
 from lab.workload.schemes import SCHEMES, Scheme, schemes_of
-from lab.workload.testbed import RECORDING_SEED, Testbed, calibrate, up
+from lab.workload.testbed import RECORDING_SEED, Testbed, up
 from lab.workload.trace import Trace, describe, make_trace
 
 TOLD_PAUSE_S, TOLD_DEADLINE_S = 3.0, 20.0
@@ -59,9 +59,6 @@ def run_demo(settings: Demo, console: Console) -> Path:
         say("by hostd's kernel mode: programs run without libqclimb.so, and nobody reads lengths")
     with up(Topology(), settings.prefix, folder, say, by=settings.by) as (testbed, fabric, _):
         ground = testbed.ground
-        say("guard: flows one at a time over the idle fabric")
-        calibration = calibrate(ground, folder)
-        say(calibration.verdict)
         with say.bar(f"recording under plain TCP: load {settings.load:g}, seed {RECORDING_SEED}") as progress:
             recorded = testbed.record(settings.load, settings.seconds, progress)
         say(f"orchestrator: {recorded['flows']} flows recorded; training a forest, computing thresholds")
@@ -79,6 +76,7 @@ def run_demo(settings: Demo, console: Console) -> Path:
             results[scheme.name][0].save(folder / f"pass-{scheme.name}.json")
             known, before = sizes_known(fabric), known
             say(f"sizes known before the first ACK, {words({name: known[name] - before[name] for name in known})}")
+        calibration = testbed.calibration
         common = about(fabric, calibration)
         hints = _keep(fabric, testbed, settings) if settings.keep else []
     notes = [] if calibration.honest else [calibration.verdict]

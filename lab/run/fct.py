@@ -29,7 +29,7 @@ from lab.workload import guards
 from lab.workload.passes import PassResult
 from lab.workload.programs import build_applications
 from lab.workload.schemes import BY_KERNEL, SCHEMES, SMALL_COFLOW_BYTES, Scheme, by_of, name_by, schemes_of
-from lab.workload.testbed import calibrate, up
+from lab.workload.testbed import up
 from lab.workload.trace import Trace, make_trace
 
 LATER = ("dynamic_th", "use_lengths")
@@ -161,10 +161,8 @@ def bench(plan: Plan, say: Teller, missing: Sequence[Pass[float]]) -> Iterator[R
     makes disturbed passes once again."""
     settings, folder = plan.settings, plan.settings.folder / "running"
     with up(plan.topology, settings.prefix, folder, say, by=by_of(missing[0].scheme)) as (testbed, fabric, _):
-        calibration = calibrate(testbed.ground, folder)
-        say(calibration.verdict)
         plan.about.parent.mkdir(parents=True, exist_ok=True)
-        plan.about.write_text(json.dumps(about(fabric, calibration)), encoding="utf-8")
+        plan.about.write_text(json.dumps(about(fabric, testbed.calibration)), encoding="utf-8")
         thresholds = {float(load): values for load, values in plan.store.decided().items()}
         at_load = {}
         for load in dict.fromkeys(one.point for one in missing):

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Protocol
 
 from lab.fabric import Fabric
+from lab.fabric.queues import credit_bytes
+from lab.workload.alone import Alone
 
 TCP_COUNTERS: Mapping[str, str] = {
     "OutSegs": "segments sent, retransmissions aside",
@@ -38,6 +40,10 @@ class Ground(Protocol):
     def path_rates_bps(self, sender: str, receiver: str) -> Sequence[float]:
         """Rates of the links between two hosts, in order."""
 
+    @property
+    def alone(self) -> Alone:
+        """What flows take alone here."""
+
     def start(self, host: str, argv: Sequence[str], output: Path, is_scheduled: bool = True) -> subprocess.Popen[bytes]:
         """Starts a program in a host, its output to a file; `is_scheduled`: its flows are, by what schedules here."""
 
@@ -63,6 +69,7 @@ class Loopback:
     ) -> None:
         self.hosts = {f"h{n + 1}": f"{network}.{n + 1}" for n in range(hosts)}
         self.host_rate_bps = 25e6
+        self.alone = Alone()
         self._environment = dict(environment or {})
         if library:
             self._environment["LD_PRELOAD"] = str(library)
@@ -93,17 +100,19 @@ class Loopback:
 class FabricGround:
     """The hosts of a fabric of network namespaces."""
 
-    def __init__(self, fabric: Fabric) -> None:
+    def __init__(self, fabric: Fabric, alone: Alone | None = None) -> None:
         self._fabric = fabric
         self.hosts: Mapping[str, str] = fabric.hosts
         self.host_rate_bps = float(fabric.topology.host_rate_bps)
+        self.alone = alone or Alone(credit_bytes(fabric.record.shaper))
 
     def path_rates_bps(self, sender: str, receiver: str) -> Sequence[float]:
         """Two host links in one rack, two uplinks more between racks."""
         topology = self._fabric.topology
-        host, uplink = float(topology.host_rate_bps), float(topology.uplink_rate_bps)
+        (port,) = topology.ports_of(sender)
+        first, uplink = float(port.rate_bps), float(topology.uplink_rate_bps)
         same_rack = topology.leaf_of(sender) == topology.leaf_of(receiver)
-        return (host, host) if same_rack else (host, uplink, uplink, host)
+        return (first, *(() if same_rack else (uplink, uplink)), self.host_rate_bps)
 
     def start(self, host: str, argv: Sequence[str], output: Path, is_scheduled: bool = True) -> subprocess.Popen[bytes]:
         """Starts a program in a host's namespace."""

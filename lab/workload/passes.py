@@ -22,7 +22,7 @@ from lab.fabric.machine import cpu_now
 from lab.workload import programs, steps
 from lab.workload.ground import TCP_COUNTERS, Ground
 from lab.workload.services import SERVICES, Endpoint
-from lab.workload.trace import HEADER_BYTES, MSS_BYTES, Trace
+from lab.workload.trace import Trace
 
 DRAIN_S = 30
 """A flow may end this long after the last arrival; what is then under way counts as unfinished."""
@@ -58,7 +58,8 @@ class PassResult:
     late_us: list[int]
     fct_us: list[float]
     """NaN (null in JSON): unfinished or failed."""
-    ideal_us: list[float]
+    alone_us: list[float]
+    """FCT of the same flow alone on the idle fabric (alone.py)."""
     failures: dict[str, int] = field(default_factory=dict)
     """Flows that did not end well, by reason."""
     tcp: dict[str, int] = field(default_factory=dict)
@@ -101,26 +102,6 @@ class PassResult:
     def late_share(self) -> float:
         """Share of flows that the drivers began more than LATE_US after their time."""
         return sum(late > LATE_US for late in self.late_us) / len(self.late_us)
-
-
-def ideal_fct_us(size_bytes: int, path_rates_bps: Sequence[float]) -> float:
-    """FCT of a flow alone on an idle path: store and forward, packet by packet, no processing time.
-
-    The first link sends everything; then the last full packet, and after it the last packet, pass each further link,
-    none of which is slower than the first. Slow start costs nothing where the initial window (10 packets) covers the
-    bandwidth-delay product, which it does in the lab.
-    """
-    full, rest = divmod(size_bytes, MSS_BYTES)
-    tail = rest if rest else MSS_BYTES
-    before = full if rest else full - 1
-    bits_full, bits_tail = 8.0 * (MSS_BYTES + HEADER_BYTES), 8.0 * (tail + HEADER_BYTES)
-    first, *others = path_rates_bps
-    at_full = before * bits_full / first
-    at_tail = at_full + bits_tail / first
-    for rate in others:
-        at_full += bits_full / rate if before else 0.0
-        at_tail = max(at_tail, at_full) + bits_tail / rate
-    return at_tail * 1e6
 
 
 @dataclass(frozen=True)
@@ -240,7 +221,7 @@ def _join(ground: Ground, trace: Trace, services: Sequence[Endpoint], logs: Mapp
             seen[int(flow_id)] = (int(due_ns), int(begin_ns), int(start_ns), int(end_ns), reason)
     how = {service.name: service.how for service in services}
     failures: dict[str, int] = {}
-    fct, late, ideal = [], [], []
+    fct, late, alone = [], [], []
     flows = sorted(trace.flows, key=lambda flow: flow.id)
     for flow in flows:
         due, begin, first, last, status = seen.get(flow.id, (0, 0, 0, 0, "not logged"))
@@ -249,7 +230,7 @@ def _join(ground: Ground, trace: Trace, services: Sequence[Endpoint], logs: Mapp
         fct.append((last - first) / 1000 if status == "ok" else float("nan"))
         late.append(max(0, begin - due) // 1000)
         sender, receiver = (flow.client, flow.server) if how[flow.service] == "push" else (flow.server, flow.client)
-        ideal.append(round(ideal_fct_us(flow.bytes, ground.path_rates_bps(sender, receiver)), 3))
+        alone.append(round(ground.alone.fct_us(flow.bytes, ground.path_rates_bps(sender, receiver)), 3))
     return {
         "id": [flow.id for flow in flows],
         "service": [flow.service for flow in flows],
@@ -259,7 +240,7 @@ def _join(ground: Ground, trace: Trace, services: Sequence[Endpoint], logs: Mapp
         "due_us": [flow.time_us for flow in flows],
         "late_us": late,
         "fct_us": fct,
-        "ideal_us": ideal,
+        "alone_us": alone,
         "failures": failures,
     }
 

@@ -10,24 +10,22 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from lab.control.operator import Control
 from lab.control.plane import AS_ROLLED_OUT, asics_follow, start_control
 from lab.control.rest import Rest
 from lab.control.rest import client as operator_client
 from lab.experiment.flows import Limits
-from lab.experiment.intervals import statistic
 from lab.experiment.terminal import Progress
 from lab.fabric import Fabric, Topology
 from lab.scheduler import Scheduler
 from lab.workload import steps
+from lab.workload.calibration import Calibration, calibrate
 from lab.workload.ground import FabricGround, Ground
 from lab.workload.passes import Beside, PassResult, Word, no_programs, run_pass
 from lab.workload.programs import WorkloadError
 from lab.workload.schemes import Scheme
-from lab.workload.services import SCALED, SERVICES, Endpoint, service
-from lab.workload.trace import Flow, Trace, make_trace
+from lab.workload.services import SCALED, SERVICES, Endpoint
+from lab.workload.trace import Trace, make_trace
 
 RECORDING_SEED = 1000
 """Never the seed of a replay."""
@@ -45,6 +43,7 @@ class Testbed:
     """A fabric with its orchestrator, a recording made on it, and what was learnt from that."""
 
     ground: Ground
+    calibration: Calibration
     control: Control
     folder: Path
     say: Say
@@ -162,9 +161,10 @@ def up(
     by: Scheduler = "library",
 ) -> Iterator[tuple[Testbed, Fabric, Rest]]:
     """A fabric with its control plane while the block runs, unless it is told to `keep`; and its operator's client.
-    With "dctcp" its queues mark from DCTCP_MARK_BYTES on. `by` what its programs' flows are scheduled.
+    With "dctcp" its queues mark from DCTCP_MARK_BYTES on. `by` what its programs' flows are scheduled. Flows alone are
+    measured before anything else (calibration.py).
 
-    Raises: FabricError.
+    Raises: FabricError, WorkloadError.
     """
     control_plane = partial(start_control, serve=serve)
     made = Fabric(topology, prefix, control=control_plane, progress=say, congestion_control=congestion_control, by=by)
@@ -173,72 +173,10 @@ def up(
             say(f"note: {note}")
         port = {"buffer_bytes": topology.buffer_bytes, "gbps": topology.host_rate_bps / 1e9}
         port["dynamic_th"] = topology.dynamic_th
-        ground, control = FabricGround(fabric), Control(rest)
         ecn = DCTCP_MARK_BYTES if congestion_control == "dctcp" else None
-        yield (
-            Testbed(ground, control, folder, say, lambda: asics_follow(fabric), port=port, ecn_bytes=ecn),
-            fabric,
-            rest,
-        )
-
-
-@dataclass(frozen=True)
-class Calibration:
-    """Flows alone on the idle fabric beside the formula for the ideal FCT."""
-
-    ratio_median: float
-    """Measured FCT divided by the formula's, the median over flows."""
-    ratio_low: float
-    ratio_high: float
-    by_size: Mapping[int, float]
-    """The median ratio of each size in bytes."""
-    bulk_goodput_share: float
-    """Goodput of the largest flow divided by what its link's rate allows after headers."""
-
-    @property
-    def honest(self) -> bool:
-        """Whether one flow alone reaches its link's rate: else the machine is too busy, or something is wrong."""
-        return self.bulk_goodput_share >= 0.97
-
-    @property
-    def verdict(self) -> str:
-        """One sentence."""
-        got = f"one flow alone reaches {self.bulk_goodput_share:.1%} of its link's rate"
-        if self.honest:
-            return f"{got}: the machine carries the fabric."
-        return f"{got}: THIS MACHINE IS TOO BUSY TO BE HONEST, do not quote these numbers."
-
-
-CALIBRATION_BYTES = (500, 5_000, 50_000, 1_500_000)
-
-
-def calibrate(ground: Ground, folder: Path, repeats: int = 4) -> Calibration:
-    """Runs flows one at a time, within a rack and between racks, and compares their FCT with the formula."""
-    names = list(ground.hosts)
-    pairs = [(names[0], names[1]), (names[0], names[-1])]
-    flows: list[Flow] = []
-    time_us = 0
-    for size in CALIBRATION_BYTES:
-        for _ in range(repeats if size < 1_000_000 else 1):
-            for client, server in pairs:
-                flows.append(Flow(len(flows) + 1, time_us, "search", client, server, size))
-                time_us += 20_000 + int(size * 8 * 1.3 / ground.host_rate_bps * 1e6)
-    trace = Trace(tuple(flows), {"seconds": f"{time_us / 1e6:.6f}"})
-    result = run_pass(ground, trace, "idle", folder / "idle", services=[service("search")])
-    return calibration_of(result)
-
-
-def calibration_of(result: PassResult) -> Calibration:
-    """What the flows of an idle pass say."""
-    ratio = np.array(result.fct_us) / np.array(result.ideal_us)
-    size = np.array(result.bytes)
-    good = np.isfinite(ratio)
-    by_size = {int(each): float(np.median(ratio[good & (size == each)])) for each in np.unique(size[good])}
-    largest = good & (size == size.max())
-    return Calibration(
-        ratio_median=float(np.median(ratio[good])) if good.any() else float("nan"),
-        ratio_low=float(ratio[good].min()) if good.any() else float("nan"),
-        ratio_high=float(ratio[good].max()) if good.any() else float("nan"),
-        by_size=by_size,
-        bulk_goodput_share=1 / statistic(ratio[largest], "mean") if largest.any() else float("nan"),
-    )
+        say("calibration: flows one at a time over the idle fabric")
+        calibration = calibrate(FabricGround(fabric), folder)
+        say(f"{calibration.verdict} {calibration.times}")
+        ground, settled = FabricGround(fabric, calibration.alone), partial(asics_follow, fabric)
+        testbed = Testbed(ground, calibration, Control(rest), folder, say, settled, port=port, ecn_bytes=ecn)
+        yield testbed, fabric, rest

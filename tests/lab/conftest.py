@@ -11,7 +11,7 @@ Make = Callable[..., PassResult]
 
 @pytest.fixture
 def make_result() -> Make:
-    """Makes a pass by hand: sizes, FCTs in us; arrivals 10 ms apart, ideal FCT 1 us a byte."""
+    """Makes a pass by hand: sizes, FCTs in us; arrivals 10 ms apart, alone 1 us a byte."""
 
     def make(scheme: str, sizes: list[int], fct_us: list[float], **more: object) -> PassResult:
         count = len(sizes)
@@ -29,7 +29,7 @@ def make_result() -> Make:
             "due_us": [10_000 * n for n in range(count)],
             "late_us": [0] * count,
             "fct_us": fct_us,
-            "ideal_us": [float(size) for size in sizes],
+            "alone_us": [float(size) for size in sizes],
             "tcp": {"OutSegs": 1000, "RetransSegs": 5},
             "idle_share": 0.5,
         }

@@ -16,8 +16,6 @@ FLOORS = (
     {"build", "scheduler"},
 )
 """Rooms, from the top; those of one floor do not know each other."""
-ELSEWHERE = {"qclimb", "hostlib"}
-"""Packages of ours that the lab may import; only models, and a page on where queues part, the orchestrator's."""
 ONE_ROOM = {"lab/sim/engine": "lab/sim"}
 """The folder of the engine's sources, and whose they are."""
 FILES = {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
@@ -79,17 +77,6 @@ def test_no_folders_import_each_other_in_a_circle() -> None:
     for name, all_used in used_by_each().items():
         folders[folder_of[name]] |= {folder_of[used] for used in all_used if used in FILES} - {folder_of[name]}
     assert circle(folders) == []
-
-
-def test_the_lab_meets_the_services_as_an_operator_does() -> None:
-    for name, all_used in used_by_each().items():
-        ours = {used.split(".")[0] for used in all_used} & {"qclimb", "hostlib", "switchd", "orchestrator", "bench"}
-        pure = (
-            {"orchestrator"}
-            if name.startswith(("lab.models", "lab.cli.model", "lab.figures.pages.pfabric.mg1"))
-            else set()
-        )
-        assert ours <= ELSEWHERE | pure, name
 
 
 def circle(graph: dict[str, set[str]]) -> list[str]:

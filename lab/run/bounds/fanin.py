@@ -116,6 +116,6 @@ class Fanin:
             late_us=[row[2] for row in rows],
             bytes=[row[3] for row in rows],
             fct_us=[row[4] for row in rows],
-            ideal_us=[1.0] * len(rows),
+            alone_us=[1.0] * len(rows),
             failures=background.failures | ({"queries": failed} if failed else {}),
         )

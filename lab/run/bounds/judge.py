@@ -91,7 +91,8 @@ def cells(figure: Figure, results: Mapping[Job, PassResult], wanted: Sequence[Jo
                 name: [results[Job(trace, load, seed, name, figure.optimised, figure.measured)] for seed in seeds]
                 for name in measured
             }
-            samples = {name: flows.flows_of(results_of, PUBLISHED) for name, results_of in passes.items()}
+            base = next(iter(passes.values()))
+            samples = {name: flows.flows_of(results_of, PUBLISHED, base) for name, results_of in passes.items()}
             ids = np.concatenate([result.id for result in next(iter(passes.values()))]).astype(np.int64)
             whole = Cell(figure, trace, load, tuple(seeds), samples, ids)
             found += [whole, *(of_part(whole, name) for name, _ in SOURCES[trace].parts)]

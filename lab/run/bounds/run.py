@@ -36,7 +36,7 @@ from lab.workload.replay import RECORDINGS, read, replay
 from lab.workload.schemes import Scheme
 from lab.workload.services import PUBLISHED
 from lab.workload.sources import SOURCES, Source
-from lab.workload.testbed import DCTCP_MARK_BYTES, Testbed, calibrate, up
+from lab.workload.testbed import DCTCP_MARK_BYTES, Testbed, up
 from lab.workload.trace import Trace
 
 RECORDING_LOAD = 0.6
@@ -167,11 +167,9 @@ def session(plan: Plan, say: Teller, missing: Sequence[Job]) -> Iterator[Run[Job
     topology = topology_of(SOURCES[missing[0].trace])
     control, by = "dctcp" if settings.dctcp else "cubic", VARIANTS[missing[0].variant].by
     with up(topology, settings.prefix, folder, say, congestion_control=control, by=by) as (testbed, fabric, _):
-        calibration = calibrate(testbed.ground, folder)
-        say(calibration.verdict)
         settings.folder.mkdir(parents=True, exist_ok=True)
         (settings.folder / f"about-{topology.host_rate_bps}.json").write_text(
-            json.dumps(about(fabric, calibration)), encoding="utf-8"
+            json.dumps(about(fabric, testbed.calibration)), encoding="utf-8"
         )
         bench = Bench(plan, say, testbed, fabric)
 

@@ -259,5 +259,5 @@ def run_control(settings: Settings, console: Console) -> Seen:
 
 def _take(seen: Seen, result: PassResult) -> None:
     seen.failures, seen.idle_share, seen.late_share = dict(result.failures), result.idle_share, result.late_share
-    columns = zip(result.due_us, result.bytes, result.fct_us, result.ideal_us, strict=True)
-    seen.flows = [(due / 1e6, size, fct / ideal) for due, size, fct, ideal in columns if fct == fct]
+    columns = zip(result.due_us, result.bytes, result.fct_us, result.alone_us, strict=True)
+    seen.flows = [(due / 1e6, size, fct / alone) for due, size, fct, alone in columns if fct == fct]

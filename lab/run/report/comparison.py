@@ -48,7 +48,8 @@ class Comparison:
     @cached_property
     def samples(self) -> dict[str, Flows]:
         """Flows by scheme."""
-        return {name: flows.flows_of(results, SCALED) for name, results in self.results.items()}
+        base = self.results[self.base]
+        return {name: flows.flows_of(results, SCALED, base) for name, results in self.results.items()}
 
     @cached_property
     def rows(self) -> list[SchemeRow]:

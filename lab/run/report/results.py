@@ -15,9 +15,9 @@ from lab.run.report.comparison import Comparison
 from lab.run.report.html import write_html
 from lab.run.report.tables import markdown, print_comparison
 from lab.run.report.verdicts import verdicts
+from lab.workload.calibration import Calibration
 from lab.workload.schemes import SMALL_COFLOW_BYTES
 from lab.workload.services import CHUNK_BYTES, MEDIUM_BYTES, SCALE, SERVICES, SMALL_BYTES
-from lab.workload.testbed import Calibration
 
 
 def about(fabric: Fabric, calibration: Calibration) -> dict[str, Any]:
@@ -51,14 +51,14 @@ def about(fabric: Fabric, calibration: Calibration) -> dict[str, Any]:
         },
         "load": "bytes on the wire towards receivers (payload and headers) / (time x host link rate), averaged over "
         "hosts; requests, ACKs and retransmissions not counted",
-        "slowdown": "FCT / store-and-forward formula",
+        "slowdown": "FCT / what a flow of its size, written at once, takes alone on the idle fabric, the same for "
+        "every scheme",
         "scheduled": "by hostd's kernel mode, without libqclimb.so, in every scheme; plain TCP in mode observe"
         if fabric.record.cgroups
         else "libqclimb.so is preloaded in every scheme; plain TCP runs it in mode observe",
         "guard": {
             "verdict": calibration.verdict,
-            "idle FCT / formula": ", ".join(f"{size} B {ratio:.2f}" for size, ratio in calibration.by_size.items()),
-            "why below 1": "the shaper lets a lone packet pass at once and adds a packet of burst credit on each link",
+            "alone, within a rack and between racks": calibration.times,
         },
     }
 

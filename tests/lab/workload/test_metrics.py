@@ -5,7 +5,8 @@ import pytest
 
 from lab.experiment import flows
 from lab.experiment.flows import Flows, estimate, packets, ratio, rows, service_rows
-from lab.workload.passes import PassResult, ideal_fct_us
+from lab.run.report import Comparison
+from lab.workload.passes import PassResult
 from lab.workload.services import SCALED
 
 
@@ -106,16 +107,8 @@ def test_a_pass_reads_back_as_it_was_saved(make_result, tmp_path):
     assert replace(again, fct_us=[]) == replace(result, fct_us=[])
 
 
-def test_the_ideal_fct_is_that_of_store_and_forward_packet_by_packet():
-    def simulated(size, rates):
-        packets = [1448] * (size // 1448) + ([size % 1448] if size % 1448 else [])
-        ready = [0.0] * len(packets)
-        for rate in rates:
-            free = 0.0
-            for n, payload in enumerate(packets):
-                free = ready[n] = max(free, ready[n]) + (payload + 66) * 8 / rate
-        return ready[-1] * 1e6
-
-    for rates in ((25e6, 25e6), (25e6, 50e6, 50e6, 25e6)):
-        for size in (32, 1447, 1448, 1449, 2896, 2900, 5000, 50_000, 1_500_000):
-            assert ideal_fct_us(size, rates) == pytest.approx(simulated(size, rates)), (size, rates)
+def test_schemes_share_what_a_flow_takes_alone(make_result):
+    one, other = (make_result(name, [100], [1e3], alone_us=[us]) for name, us in (("tcp", 100.0), ("pias", 90.0)))
+    assert flows.flows_of([other], SCALED, [one]).slowdown == pytest.approx([10])
+    shared = Comparison(0.6, {"pias": [other], "tcp": [one]}).samples
+    assert [sample.slowdown[0] for sample in shared.values()] == pytest.approx([10, 10])
