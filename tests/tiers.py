@@ -9,4 +9,5 @@ import pytest
 def quick_first(values: Iterable[object], quick: int) -> list[object]:
     """Parameters of which the first `quick` are tried at each run, the others in `make test-system`."""
     rest = iter(values)
-    return [*islice(rest, quick), *(pytest.param(value, marks=pytest.mark.system) for value in rest)]
+    now, later = list(islice(rest, quick)), (value if isinstance(value, tuple) else (value,) for value in rest)
+    return [*now, *(pytest.param(*value, marks=pytest.mark.system) for value in later)]

@@ -9,8 +9,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.orchestrator.test_fabric import Orchestrator, Stand, wait_for
+from tests.orchestrator.test_fabric import Orchestrator, Stand
 from tests.switchd.stand import PLATFORM, Pki, running_daemon, running_redis
+from tests.waiting import wait_until
 
 
 @pytest.fixture
@@ -63,7 +64,7 @@ def test_the_leader_is_killed_in_the_middle_of_a_rollout_and_the_other_finishes_
         except httpx.TransportError:
             return False
 
-    wait_for(leads, "the other one leads")
+    wait_until(leads, "the other one leads")
     ended = other.ended(rollout)
     assert ended["phase"] == "done", ended
     assert stand.generation(0) == ended["generation"] == other.ask("GET", "/v1/state")["policy_generation"]
@@ -71,7 +72,7 @@ def test_the_leader_is_killed_in_the_middle_of_a_rollout_and_the_other_finishes_
     leader.start()
     assert leader.http.get("/ready").status_code == 503
     other.process.terminate()
-    wait_for(lambda: leader.http.get("/ready").status_code == 204, "it leads again")
+    wait_until(lambda: leader.http.get("/ready").status_code == 204, "it leads again")
     assert leader.ask("GET", f"/v1/rollouts/{rollout}")["phase"] == "done"
 
 
@@ -80,7 +81,7 @@ def test_a_leader_that_lost_its_lock_ends_and_the_one_that_took_it_goes_on(pair,
     leader.ask("PUT", "/v1/hosts/h1")
     leader.process.send_signal(signal.SIGSTOP)
     postgres.end_sessions(leader.more["--database"])
-    wait_for(lambda: other.http.get("/ready").status_code == 204, "the other one leads")
+    wait_until(lambda: other.http.get("/ready").status_code == 204, "the other one leads")
     leader.process.send_signal(signal.SIGCONT)
     assert leader.process.wait(60) == 1
     assert "event=deposed" in leader.log.read_text()

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from tests.orchestrator.test_fabric import Orchestrator, wait_for
+from tests.orchestrator.test_fabric import Orchestrator
 from tests.switchd.stand import COUNTERS, PLATFORM, Pki, running_daemon, running_redis
 from tests.switchd.test_seen import running_orchagent
 from tests.switchd.test_steering import Leaf
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(shutil.which("redis-server") is None, reason="redis-server is not installed")
 
@@ -55,16 +56,16 @@ def test_a_link_that_dies_takes_its_spine_out_of_the_policy_and_brings_it_back(o
     def told() -> dict[str, Any]:
         return dict(one.ask("GET", "/v1/spines"))
 
-    wait_for(lambda: set(told()["spines"]) == {"s1", "s2"}, "the leaf's spines are seen")
+    wait_until(lambda: set(told()["spines"]) == {"s1", "s2"}, "the leaf's spines are seen")
     refused = one.http.post("/v1/revisions", json={**REVISION, "spines": ["s1", "s9"], "weights": "equal"})
     assert refused.status_code == 409 and "no uplink of switch l1 leads there" in refused.text
-    wait_for(lambda: told()["spines"]["s1"]["leaves"]["l1"]["status"] == "up", "s1 is up")
-    wait_for(lambda: told()["spines"]["s2"]["leaves"]["l1"]["status"] == "up", "s2 is up")
+    wait_until(lambda: told()["spines"]["s1"]["leaves"]["l1"]["status"] == "up", "s1 is up")
+    wait_until(lambda: told()["spines"]["s2"]["leaves"]["l1"]["status"] == "up", "s2 is up")
     made = one.ask("POST", "/v1/revisions", REVISION)
     rollout = one.ended(one.roll_out(made["id"]))
     assert rollout["phase"] == "done", rollout
     assert policy(one)["spines"] == 2
-    wait_for(lambda: (leaf.goes(47), leaf.goes(43)) == ({"Ethernet8"}, {"Ethernet12"}), "each by its spine")
+    wait_until(lambda: (leaf.goes(47), leaf.goes(43)) == ({"Ethernet8"}, {"Ethernet12"}), "each by its spine")
 
     counters = leaf.server.db(COUNTERS)
     for queue, sent, dropped in ((6, 700, 1), (5, 42, 2)):
@@ -72,15 +73,15 @@ def test_a_link_that_dies_takes_its_spine_out_of_the_policy_and_brings_it_back(o
         row = {"SAI_QUEUE_STAT_BYTES": sent, "SAI_QUEUE_STAT_DROPPED_PACKETS": dropped}
         counters.hset(f"COUNTERS:oid:{queue}", mapping=row)
     link = lambda: told()["spines"]["s1"]["leaves"]["l1"]  # noqa: E731
-    wait_for(
+    wait_until(
         lambda: (link()["link_bytes"], link()["link_dropped_packets"]) == (742, 3), "what the link carried is told"
     )
 
     leaf.link("Ethernet8", False)
-    wait_for(lambda: policy(one).get("spines", 0) == 0 and told()["used"] == ["s2"], "s1 is left out")
+    wait_until(lambda: policy(one).get("spines", 0) == 0 and told()["used"] == ["s2"], "s1 is left out")
     assert told()["spines"]["s1"]["down"]
     assert 'qclimb_spine_up{spine="s1",switch="l1"} 0.0' in one.http.get("/metrics").text
     leaf.link("Ethernet8", True)
-    wait_for(lambda: policy(one).get("spines", 0) == 2 and told()["used"] == ["s1", "s2"], "s1 is taken in again")
+    wait_until(lambda: policy(one).get("spines", 0) == 2 and told()["used"] == ["s1", "s2"], "s1 is taken in again")
     assert policy(one)["threshold_bytes"] == REVISION["thresholds"]
-    wait_for(lambda: (leaf.goes(47), leaf.goes(43)) == ({"Ethernet8"}, {"Ethernet12"}), "each by its spine again")
+    wait_until(lambda: (leaf.goes(47), leaf.goes(43)) == ({"Ethernet8"}, {"Ethernet12"}), "each by its spine again")

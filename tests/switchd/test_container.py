@@ -81,7 +81,8 @@ def test_the_start_script_runs_a_daemon_an_asic_and_ends_with_any_of_them(count:
     daemon = tmp_path / "qclimb-switchd"
     daemon.write_text(
         f'#!/bin/sh\nkill -HUP $$\necho "$@" >>{tmp_path}/said\n'
-        'case "$*" in *asic2*) exit 1;; *asic*) exec sleep 600;; esac\n'
+        f'case "$*" in *asic2*) until [ "$(wc -l <{tmp_path}/said)" = 3 ]; do sleep 0.01; done; exit 1;; '
+        "*asic*) exec sleep 600;; esac\n"
     )
     daemon.chmod(0o755)
     env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "NAMESPACE_COUNT": str(count)}

@@ -136,8 +136,13 @@ def test_counters_and_shares_are_told_by_gnmi(leaf: Leaf, daemon: Daemon, server
         counted = {"SAI_ACL_COUNTER_ATTR_PACKETS": "12", "SAI_ACL_COUNTER_ATTR_BYTES": "9000"}
         server.db(COUNTERS).hset(f"COUNTERS:{oids[rule]}", mapping=counted)
     with daemon.client() as client:
-        told = client.get(path=["/qclimb"], datatype="state", encoding="json_ietf")
-        tree = told["notification"][0]["update"][0]["val"]
+
+        def tree_with_spines() -> Any:
+            answer = client.get(path=["/qclimb"], datatype="state", encoding="json_ietf")
+            tree = answer["notification"][0]["update"][0]["val"]
+            return tree if "qclimb:spines" in tree else None
+
+        tree = wait_until(tree_with_spines, "the spines' state is there")
     (first, second) = tree["qclimb:spines"]["spine"]
     assert first["state"]["packets"] == "12"
     assert first["state"]["bytes"] == "9000"
