@@ -4,7 +4,7 @@ import logging
 from dataclasses import dataclass, field
 from typing import Any
 
-from fastapi import FastAPI, Response
+from fastapi import FastAPI
 
 from ..ingest.deliveries import Intake
 from ..metrics import Measured, Metrics
@@ -12,6 +12,8 @@ from ..store.store import Store
 from . import hosts
 from .access import REFUSALS
 from .files import add_forest
+from .head import Head
+from .health import add_health
 from .host_cache import HostCache
 from .limits import Bounded
 from .policy_poll import PolicyPoll
@@ -61,13 +63,9 @@ def make_worker(worker: Worker) -> FastAPI:
     hosts.add(app, service)
     add_forest(app, worker.store)
 
-    @app.get("/healthz", status_code=204, response_class=Response)
-    async def get_health() -> Response:
-        """204 while the database can be read."""
-        worker.store.check()
-        return Response(status_code=204)
-
+    add_health(app, worker.store)
     app.add_middleware(Bounded, cache=worker.cache, refusals=worker.refusals, rates=worker.rates)
     app.add_middleware(Measured, metrics=worker.metrics)
     app.add_middleware(PolicyPoll, cache=worker.cache, metrics=worker.metrics)
+    app.add_middleware(Head)
     return app
