@@ -19,7 +19,7 @@ from sqlalchemy.pool import QueuePool
 from ..errors import StoreError
 from . import tables
 from .database import Database
-from .postgres import checked
+from .postgres import ENCODING, checked, refuse_encodings
 from .schema import newest, version_of
 from .upsert import upsert
 
@@ -163,7 +163,9 @@ def read_only_engine(url: str) -> tuple[Engine, str]:
         found = checked(url)
         place = found.set(query={}).render_as_string(hide_password=True).replace("+psycopg", "")
         options = {"execution_options": {"postgresql_readonly": True}}
-        return create_engine(found, pool_pre_ping=True, **options), place
+        engine = create_engine(found, pool_pre_ping=True, connect_args=ENCODING, **options)
+        refuse_encodings(engine, place)
+        return engine, place
     raise StoreError(f"database is {url.partition(':')[0]!r}, expected sqlite:///PATH or postgresql://HOST/NAME")
 
 

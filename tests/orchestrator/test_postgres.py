@@ -7,6 +7,8 @@ from alembic.runtime.migration import MigrationContext
 from orchestrator.errors import DeposedError, LedError, StoreError
 from orchestrator.ingest.recordings import Recordings
 from orchestrator.store import tables
+from orchestrator.store.copies import backup
+from orchestrator.store.reader import Reader
 from orchestrator.store.store import Store
 from tests.orchestrator.conftest import service_records
 
@@ -124,6 +126,23 @@ def test_a_server_that_goes_away_is_said_and_waited_for_and_nothing_changes_mean
     store.check_ready()
     assert list(store.hosts()) == ["h1"]
     assert store.put_host("h2")
+    store.close()
+
+
+@pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])
+def test_a_database_that_can_not_hold_all_texts_is_refused_at_the_start(encoding, postgres, tmp_path):
+    url = postgres.new(encoding)
+    for begin in (Store, Reader, lambda url: backup(url, tmp_path / "backup")):
+        with pytest.raises(StoreError, match=rf"/db\d+: its encoding is {encoding}, expected UTF8"):
+            begin(url)
+    assert not (tmp_path / "backup").exists()
+
+
+def test_the_encoding_that_the_environment_names_is_not_used(url, monkeypatch):
+    monkeypatch.setenv("PGCLIENTENCODING", "SQL_ASCII")
+    store = Store(url)
+    store.note("Ünal", "did", "it")
+    assert store.notes(1)[0].actor == "Ünal"
     store.close()
 
 

@@ -80,6 +80,27 @@ def test_a_database_is_for_its_owner_alone(tmp_path):
     store.close()
 
 
+@pytest.mark.parametrize("link", ["symlink_to", "hardlink_to"])
+def test_a_database_is_led_by_one_whatever_name_each_knows_it_by(link, tmp_path):
+    path, other = tmp_path / "store.db", tmp_path / "elsewhere" / "linked.db"
+    other.parent.mkdir()
+    store = Store(f"sqlite:///{path}")
+    getattr(other, link)(path)
+    with pytest.raises(StoreError, match="in use by another"):
+        Store(f"sqlite:///{other}")
+    store.put_host("h1")
+    store.close()
+    again = Store(f"sqlite:///{other}")
+    assert list(again.hosts()) == ["h1"]
+    again.close()
+
+
+def test_a_link_that_leads_in_a_circle_is_no_database(tmp_path):
+    (tmp_path / "a.db").symlink_to(tmp_path / "a.db")
+    with pytest.raises(StoreError, match=r"a\.db: "):
+        Store(f"sqlite:///{tmp_path / 'a.db'}")
+
+
 def damaged(path) -> None:
     """Overwrites a page in the middle of what the audit log has."""
     content = bytearray(path.read_bytes())
