@@ -42,6 +42,7 @@ from .policy_poll import PolicyPoll
 from .problems import answer_refusals
 from .service import Service
 from .tags import IfMatch, Tagged, check_match, etag_of
+from .turns import InTurn
 
 log = logging.getLogger(__name__)
 
@@ -109,6 +110,7 @@ def make_app(service: Service) -> FastAPI:
         add(app, service)
 
     app.add_middleware(Tagged)
+    app.add_middleware(InTurn, turns=service.turns)
     app.add_middleware(Bounded, cache=service.cache, refusals=service.refusals, rates=service.rates)
     app.add_middleware(Measured, metrics=service.metrics)
     app.add_middleware(PolicyPoll, cache=service.cache, metrics=service.metrics)

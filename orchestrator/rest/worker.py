@@ -19,6 +19,7 @@ from .limits import Bounded
 from .policy_poll import PolicyPoll
 from .problems import answer_refusals
 from .rates import Rates
+from .turns import InTurn, Turns
 
 log = logging.getLogger(__name__)
 
@@ -48,6 +49,7 @@ class Worker:
     cache: HostCache = field(init=False)
     refusals: Any = field(default_factory=Said)
     rates: Rates = field(default_factory=Rates)
+    turns: Turns = field(default_factory=Turns)
     recordings: NoLabels = field(default_factory=NoLabels)
 
     def __post_init__(self) -> None:
@@ -64,6 +66,7 @@ def make_worker(worker: Worker) -> FastAPI:
     add_forest(app, worker.store)
 
     add_health(app, worker.store)
+    app.add_middleware(InTurn, turns=worker.turns)
     app.add_middleware(Bounded, cache=worker.cache, refusals=worker.refusals, rates=worker.rates)
     app.add_middleware(Measured, metrics=worker.metrics)
     app.add_middleware(PolicyPoll, cache=worker.cache, metrics=worker.metrics)
