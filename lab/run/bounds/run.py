@@ -17,7 +17,7 @@ from qclimb.recording import Recording
 from rich.console import Console
 
 from lab.experiment.passes import Run, measure
-from lab.experiment.store import Store, digests, key_of
+from lab.experiment.store import Store, digests, key_of, replace_text
 from lab.experiment.terminal import Progress, Teller
 from lab.fabric import Fabric, Topology
 from lab.fabric.machine import library, tagger_objects
@@ -170,9 +170,8 @@ def session(plan: Plan, say: Teller, missing: Sequence[Job]) -> Iterator[Run[Job
         calibration = calibrate(testbed.ground, folder)
         say(calibration.verdict)
         settings.folder.mkdir(parents=True, exist_ok=True)
-        (settings.folder / f"about-{topology.host_rate_bps}.json").write_text(
-            json.dumps(about(fabric, calibration)), encoding="utf-8"
-        )
+        place = settings.folder / f"about-{topology.host_rate_bps}.json"
+        replace_text(place, json.dumps(about(fabric, calibration)))
         bench = Bench(plan, say, testbed, fabric)
 
         def run(job: Job, progress: Progress) -> PassResult:
