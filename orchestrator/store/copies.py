@@ -5,6 +5,7 @@ The file is a SQLite database of today's tables. So one command moves a fabric f
 
 import contextlib
 import os
+import secrets
 import shutil
 import sqlite3
 import tempfile
@@ -39,9 +40,8 @@ def backup(url: str, file: Path) -> dict[str, int]:
     """
     if file.exists():
         raise StoreError(f"{file}: is there, expected the name of a new file")
-    unfinished = file.with_name(f".{file.name}.new")
+    unfinished = file.with_name(f".{file.name}.{secrets.token_hex(4)}.new")  # another backup has a name of its own
     try:
-        unfinished.unlink(missing_ok=True)
         os.close(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
         with _said(), _reading(url) as source, _file(unfinished) as target:
             if version_of(source) != newest():
