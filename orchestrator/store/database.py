@@ -126,16 +126,27 @@ class Database:
         if not self._writing.acquire(blocking=False):
             return  # its outcome is a newer one than a probe's
         try:
-            with suppress(StoreError), self.writing(cached=False) as connection:
-                row = upsert(connection, tables.settings).values(key=PROBE, value=self.unkept)
-                connection.execute(row.on_conflict_do_update(index_elements=["key"], set_={"value": self.unkept}))
+            with suppress(StoreError):
+                self._write_probe()
         finally:
             self._writing.release()
 
     def check_office(self) -> None:
-        """That this process still leads; where the connection was lost, gets it back. DeposedError, StoreError."""
+        """That this process still leads; where the connection was lost, gets it back. DeposedError, StoreError.
+
+        A transaction that writes nothing does not show that one that writes is kept.
+        """
+        if self.unkept is not None:
+            self._write_probe()
+            return
         with self.writing(cached=False) as connection:
             connection.scalar(select(tables.settings.c.key).limit(1))
+
+    def _write_probe(self) -> None:
+        now = time.time()
+        with self.writing(cached=False) as connection:
+            row = upsert(connection, tables.settings).values(key=PROBE, value=now)
+            connection.execute(row.on_conflict_do_update(index_elements=["key"], set_={"value": now}))
 
     def close(self) -> None:
         """Lets go of it."""
