@@ -29,7 +29,6 @@ ORCHESTRATOR = [
     "uvloop>=0.19",
     "httptools>=0.6",
     "immutables>=0.20",
-    "limits>=3.13",
     "sqlalchemy>=2.0",
     "alembic>=1.13",
     "psycopg[binary]>=3.1",

@@ -124,8 +124,8 @@ class Metrics:
         self._silent.clear()  # one that was forgotten is neither silent nor applied
         self._switch.clear()
         for name, host in hosts.items():
-            if host.seen_at is not None:
-                self._silent.labels(name).set(time.time() - host.seen_at)
+            if (silent_s := self._store.silent_s(host)) is not None:
+                self._silent.labels(name).set(silent_s)
         self._seen.clear()
         self._ports.clear()
         self._drift.clear()

@@ -104,14 +104,24 @@ def _make(name: str, pair: Pair) -> None:
 
 
 def _write(pair: Pair, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> None:
-    """Both files; the key is its owner's alone. The certificate comes last: where it is, its key was kept."""
+    """Both files, whole; where that fails, what was there stays. The key is its owner's alone.
+
+    The certificate comes last: where it is, its key was kept.
+    """
     text = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
-    pair.key.unlink(missing_ok=True)
-    with os.fdopen(os.open(pair.key, os.O_CREAT | os.O_WRONLY | os.O_EXCL, 0o600), "wb") as file:
-        file.write(text)
-    pair.certificate.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    parts = [path.with_name(f".{path.name}.new") for path in (pair.key, pair.certificate)]
+    try:
+        parts[0].unlink(missing_ok=True)
+        with os.fdopen(os.open(parts[0], os.O_CREAT | os.O_WRONLY | os.O_EXCL, 0o600), "wb") as file:
+            file.write(text)
+        parts[1].write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+        parts[0].replace(pair.key)
+        parts[1].replace(pair.certificate)
+    finally:
+        for part in parts:
+            part.unlink(missing_ok=True)
 
 
 def _name(common_name: str) -> x509.Name:

@@ -83,6 +83,7 @@ def _record(name: str, seconds: float, seed: int, prefix: str, append: bool, out
     from qclimb import recording
     from qclimb.errors import RecordError
 
+    from lab.experiment.store import whole
     from lab.fabric import FabricError
     from lab.record.site import TOPOLOGY, site
     from lab.workload.programs import WorkloadError
@@ -103,13 +104,12 @@ def _record(name: str, seconds: float, seed: int, prefix: str, append: bool, out
         about = {"name": name, "recorded": time.strftime("%Y-%m-%d", time.gmtime()), "seconds": seconds, "seed": seed}
         about |= {"settings": settings, "lost": lost, "kernel": platform.release(), "processors": os.cpu_count()}
         about |= {"host_mbps": TOPOLOGY.host_rate_bps // 10**6, "uplink_mbps": TOPOLOGY.uplink_rate_bps // 10**6}
-        if append and output.exists():
-            part = output.with_suffix(".part")
-            counts = recording.write(part, records, place.phases, about)
-            recording.join(output, [output, part])
-            part.unlink()
-        else:
-            counts = recording.write(output, records, place.phases, about)
+        with whole(output) as made:
+            counts = recording.write(made, records, place.phases, about)
+            if append and output.exists():
+                recording.join(made, [output, made])
+    except OSError as error:
+        raise Refused(f"{error.filename}: {error.strerror}, expected a place for a recording") from None
     except (FabricError, WorkloadError, RecordError) as error:
         _sentence(error)
     say(f"{output}: {counts['flows']} flows, {output.stat().st_size} bytes; {counts}, {lost}")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from lab.experiment.store import replace_text
+
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table."""
@@ -23,4 +25,4 @@ def rewrite(path: Path, title: str, begin: str, end: str, made: str) -> None:
     `title`."""
     path.parent.mkdir(parents=True, exist_ok=True)
     before, _, after = parted(path.read_text(encoding="utf-8") if path.exists() else f"# {title}\n\n", begin, end)
-    path.write_text(f"{before}{begin}\n\n{made.strip()}\n\n{end}{after or chr(10)}", encoding="utf-8")
+    replace_text(path, f"{before}{begin}\n\n{made.strip()}\n\n{end}{after or chr(10)}")

@@ -10,12 +10,16 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
+import logging
 import os
+import secrets
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, Generic, Protocol, TypeVar
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 UNREADABLE = (OSError, EOFError, KeyError, TypeError, ValueError, zipfile.BadZipFile)
@@ -43,19 +47,83 @@ def as_json(of: Callable[[Any], T], to: Callable[[T], Any]) -> tuple[Callable[[P
     return lambda path: of(json.loads(path.read_text(encoding="utf-8"))), write
 
 
+class NoLocksError(OSError):
+    """The file system knows no locks."""
+
+
+def locked(path: Path, wait: bool) -> IO[bytes] | None:
+    """The file there, made where it is not, open and locked; None while another has it, where not to `wait`.
+
+    Who has it may take it away, by another name or for good. Raises: NoLocksError, OSError."""
+    while True:
+        file = path.open("ab")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.close()
+            return None
+        except OSError as error:
+            file.close()
+            raise NoLocksError(error.errno, error.strerror) from error
+        with suppress(FileNotFoundError):
+            if os.path.samestat(path.stat(), os.fstat(file.fileno())):
+                return file
+        file.close()  # a lock on what was taken away keeps nobody out
+
+
 @contextmanager
 def whole(path: Path) -> Iterator[Path]:
     """A file beside `path` to write to, which takes its place in one step; where that fails, what was there stays.
 
-    Raises: OSError, which names `path`."""
-    part = path.with_name(f"{path.stem}.part")
+    Who writes the same file meanwhile waits. A device, as /dev/null, is written to itself. Raises: OSError, which names
+    `path`."""
+    if path.exists() and not path.is_file():
+        yield path
+        return
+    part, lock = path.with_name(f".{path.name}.part"), None
     try:
+        try:
+            lock = locked(part, wait=True)
+        except NoLocksError:
+            part = part.with_suffix(f".{secrets.token_hex(4)}.part")
         yield part
         part.rename(path)
+    except BaseException as error:
+        with suppress(OSError):
+            part.unlink()
+        if isinstance(error, OSError):
+            raise OSError(error.errno, error.strerror, str(path)) from error
+        raise
+    finally:
+        if lock is not None:
+            lock.close()
+
+
+def replace_text(path: Path, text: str) -> None:
+    """Writes a file in one step, in UTF-8. Raises: OSError, which names it; then what was there stays."""
+    with whole(path) as part:
+        part.write_text(text, encoding="utf-8")
+
+
+def append_line(path: Path, line: str) -> None:
+    """Appends a line, whole or not at all; behind half a line that is there it begins a new one.
+
+    Raises: OSError, which names the file."""
+    try:
+        with path.open("ab+", buffering=0) as file:
+            with suppress(OSError):  # no locks on this file system
+                fcntl.flock(file, fcntl.LOCK_EX)
+            end = file.seek(0, os.SEEK_END)
+            is_torn = end > 0 and os.pread(file.fileno(), 1, end - 1) != b"\n"
+            content = memoryview((("\n" if is_torn else "") + line + "\n").encode())
+            try:
+                while content:
+                    content = content[file.write(content) :]
+            except OSError:
+                file.truncate(end)
+                raise
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from error
-    finally:
-        part.unlink(missing_ok=True)
 
 
 class Kept(Protocol[T]):
@@ -108,30 +176,25 @@ class Store(Generic[T]):
 
     def decided(self) -> dict[str, list[int]]:
         """Thresholds that earlier runs used, by whatever the experiment decides them for."""
-        path = self.folder / "thresholds.json"
-        return dict(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else {}
+        try:
+            return dict(json.loads((self.folder / "thresholds.json").read_text(encoding="utf-8")))
+        except UNREADABLE:
+            return {}
 
     def keep(self, decided: Mapping[str, Sequence[int]]) -> None:
         """For the next run."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        (self.folder / "thresholds.json").write_text(json.dumps(decided), encoding="utf-8")
+        replace_text(self.folder / "thresholds.json", json.dumps(decided))
 
     def claim(self, name: str, wait: bool = False) -> bool:
         """False while another run has it; `wait`: until it has not. Find again afterwards: it may be there now."""
         path = self._room / f"{name}.lock"
-        while True:
-            file = path.open("wb")
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                file.close()
-                return False
-            except OSError:  # no locks on this file system
-                break
-            with suppress(FileNotFoundError):
-                if os.path.samestat(path.stat(), os.fstat(file.fileno())):
-                    break
-            file.close()  # who had it took the file away: a lock on that keeps nobody out
+        try:
+            file = locked(path, wait)
+        except NoLocksError:
+            file = path.open("ab")
+        if file is None:
+            return False
         self._claims[name] = file
         return True
 
@@ -151,23 +214,26 @@ class Store(Generic[T]):
 
 
 class Lines:
-    """Many short results in one file, a JSON object a line; a line that was cut off counts as not there."""
+    """Many short results in one file, a JSON object a line; a line that can't be read counts as not there."""
 
     def __init__(self, path: Path, name_of: Callable[[Mapping[str, Any]], str]) -> None:
-        self.folder, self._path, self._name_of = path.parent, path, name_of
-        self._rows = {name_of(row): row for row in self._all()}
-
-    def _all(self) -> list[dict[str, Any]]:
-        lines = self._path.read_text(encoding="utf-8").splitlines() if self._path.exists() else []
-        return [json.loads(line) for line in lines if line.endswith("}")]
+        self.folder, self._path = path.parent, path
+        self._rows: dict[str, dict[str, Any]] = {}
+        lines = path.read_bytes().split(b"\n") if path.exists() else []
+        for number, line in enumerate(lines, 1):
+            try:
+                if line:
+                    row = json.loads(line)
+                    self._rows[name_of(row)] = row
+            except UNREADABLE:
+                log.warning("%s:%d: is no whole result and counts as not there", path, number)
 
     def find(self, name: str) -> dict[str, Any] | None:
         """None unless it is there."""
         return self._rows.get(name)
 
     def save(self, name: str, result: dict[str, Any]) -> None:
-        """Appends it."""
+        """Appends it. Raises: OSError, which names the file."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(result) + "\n")
+        append_line(self._path, json.dumps(result))
         self._rows[name] = result

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from lab.experiment.store import whole
 from lab.sim import SimulationError
 from lab.sim.replay import Recorded
 
@@ -69,11 +70,10 @@ def recorded(name: str, depth: int = 10, trees: int = TREES) -> Recorded:
 
 
 def _foretell(path: Path, depth: int, trees: int, said: Path) -> None:
-    part = said.with_suffix(".part")
-    words = ["model", "foretell", str(path), "--depth", str(depth), "--trees", str(trees), "-o", str(part)]
-    command = [sys.executable, "-c", "from qclimb.cli import main; main()", *words]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False)
-    if ended.returncode:
-        why = ended.stderr.strip().splitlines() or [f"exit {ended.returncode}"]
-        raise SimulationError(f"qclimb model foretell {path.name}: {why[-1]}")
-    part.rename(said)
+    with whole(said) as part:
+        words = ["model", "foretell", str(path), "--depth", str(depth), "--trees", str(trees), "-o", str(part)]
+        command = [sys.executable, "-c", "from qclimb.cli import main; main()", *words]
+        ended = subprocess.run(command, capture_output=True, text=True, check=False)
+        if ended.returncode:
+            why = ended.stderr.strip().splitlines() or [f"exit {ended.returncode}"]
+            raise SimulationError(f"qclimb model foretell {path.name}: {why[-1]}")

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from lab.experiment.store import replace_text
 from lab.workload.services import Endpoint
 from lab.workload.trace import Trace
 
@@ -55,5 +56,5 @@ def foretold(learnt_from: Trace, trace: Trace, endpoints: Mapping[str, Endpoint]
     forest.fit(features_of(learnt_from, endpoints), [flow.bytes for flow in learnt_from.flows])
     points = [round(float(point), 1) for point in forest.predict(features_of(trace, endpoints))]
     folder.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(points), encoding="utf-8")
+    replace_text(path, json.dumps(points))
     return points

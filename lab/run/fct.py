@@ -19,7 +19,7 @@ import click
 from rich.console import Console
 
 from lab.experiment.passes import Pass, Run, interleaved, measure
-from lab.experiment.store import Store, digests, key_of
+from lab.experiment.store import Store, digests, key_of, replace_text
 from lab.experiment.terminal import Progress, Teller, console_for_tables
 from lab.fabric import Topology
 from lab.fabric.machine import library, tagger_objects
@@ -162,7 +162,7 @@ def bench(plan: Plan, say: Teller, missing: Sequence[Pass[float]]) -> Iterator[R
     settings, folder = plan.settings, plan.settings.folder / "running"
     with up(plan.topology, settings.prefix, folder, say, by=by_of(missing[0].scheme)) as (testbed, fabric, _):
         plan.about.parent.mkdir(parents=True, exist_ok=True)
-        plan.about.write_text(json.dumps(about(fabric, testbed.calibration)), encoding="utf-8")
+        replace_text(plan.about, json.dumps(about(fabric, testbed.calibration)))
         thresholds = {float(load): values for load, values in plan.store.decided().items()}
         at_load = {}
         for load in dict.fromkeys(one.point for one in missing):

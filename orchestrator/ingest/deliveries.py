@@ -263,10 +263,10 @@ class Intake:
 
     def _begin(self, now: float) -> None:
         """What hosts may tell of after a start: of the time for which nobody listened."""
-        hosts, seconds = self._store.hosts(), time.time()
+        hosts = self._store.hosts()
         self._quota = Quota(self._records_per_s, len(hosts))
         for host in hosts.values():
-            silent_s = 0.0 if host.seen_at is None else seconds - host.seen_at
+            silent_s = self._store.silent_s(host) or 0.0
             self._allowances[host.name] = Allowance.at_first(self._link_bytes_per_s, now, silent_s)
 
     def _not_believed(self, host: str, count: int) -> None:

@@ -10,6 +10,7 @@ from .bodies import Name
 from .limits import UNKNOWN
 from .problems import MEDIA_TYPE
 from .tokens import Caller, Role
+from .turns import is_in_thread
 
 NamePath = Annotated[Name, Path()]
 Once = Annotated[str | None, Header(alias="Idempotency-Key", min_length=1, max_length=200)]
@@ -53,6 +54,8 @@ def needs(*roles: Role) -> Any:
             wanted = " or ".join(roles)
             _note(request, found.name, 403)
             raise HTTPException(403, f"role of token {found.name!r} is {found.role}, expected {wanted}")
+        if is_in_thread(request.scope["endpoint"]):
+            await service.turns.take(request.scope, found.name)
         return found
 
     return Depends(caller)

@@ -1,6 +1,6 @@
 """The REST door: parses, checks who asks, calls; what is decided, is decided elsewhere.
 
-These handlers run in FastAPI's threads; the health check, and hosts' requests (rest_hosts), on the event loop.
+These handlers run in FastAPI's threads; hosts' requests (hosts.py) on the event loop.
 """
 
 import logging
@@ -32,6 +32,8 @@ from .bodies import (
     RecordingBody,
     RevisionBody,
 )
+from .head import Head
+from .health import add_health, add_ready
 from .idempotency import Keep, asked, once
 from .limits import Bounded
 from .pages import LIMIT, AfterId, Limit
@@ -40,6 +42,7 @@ from .policy_poll import PolicyPoll
 from .problems import answer_refusals
 from .service import Service
 from .tags import IfMatch, Tagged, check_match, etag_of
+from .turns import InTurn
 
 log = logging.getLogger(__name__)
 
@@ -107,9 +110,11 @@ def make_app(service: Service) -> FastAPI:
         add(app, service)
 
     app.add_middleware(Tagged)
+    app.add_middleware(InTurn, turns=service.turns)
     app.add_middleware(Bounded, cache=service.cache, refusals=service.refusals, rates=service.rates)
     app.add_middleware(Measured, metrics=service.metrics)
     app.add_middleware(PolicyPoll, cache=service.cache, metrics=service.metrics)
+    app.add_middleware(Head)
     return app
 
 
@@ -273,14 +278,5 @@ def _rest(app: FastAPI, service: Service) -> None:
         """Prometheus's text format."""
         return Response(service.metrics.render(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
-    @app.get("/healthz", status_code=204, tags=["state"], response_class=Response)
-    async def get_health() -> Response:
-        """204 while the store answers; no token needed."""
-        store.check()
-        return Response(status_code=204)
-
-    @app.get("/ready", status_code=204, tags=["state"], response_class=Response)
-    async def get_ready() -> Response:
-        """204 while the database is whole and keeps what it is given; no token needed."""
-        store.check_ready()
-        return Response(status_code=204)
+    add_health(app, store)
+    add_ready(app, store)

@@ -6,12 +6,12 @@ Looked at some times a second in memory, and told where it differs: 20,000 hosts
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import Depends, FastAPI, Path
 from fastapi.sse import EventSourceResponse, ServerSentEvent
+from starlette.exceptions import HTTPException
 
 from ..errors import BusyError
 from ..fabric.rollout import OPEN, Plan, Rollout
@@ -27,6 +27,8 @@ Events = AsyncIterator[ServerSentEvent]
 EVERY_S = 0.25
 STREAMS_MOST = 64
 """Each is a connection that stays open."""
+STREAMS_OF_ONE = 8
+"""Of one token."""
 RETRY_AFTER_S = 10
 
 
@@ -65,32 +67,35 @@ def kept(service: Service, number: int) -> Json:
 
 def add(app: FastAPI, service: Service) -> None:
     """Its routes."""
-    open_now = 0
+    streams: Counter[str] = Counter()
+    """open now, by token"""
 
-    @contextmanager
-    def stream() -> Any:
-        nonlocal open_now
-        open_now += 1
+    async def room(caller: Viewer) -> AsyncIterator[None]:
+        """Holds a stream's room until it has ended."""
+        if (own := streams[caller.name]) >= STREAMS_OF_ONE:
+            raise HTTPException(
+                429,
+                f"token {caller.name!r}: has {own} event streams open, expected fewer than {STREAMS_OF_ONE}",
+                {"Retry-After": str(RETRY_AFTER_S)},
+            )
+        if (of_all := streams.total()) >= STREAMS_MOST:
+            raise BusyError(f"events: {of_all} streams are open, expected fewer than {STREAMS_MOST}", RETRY_AFTER_S)
+        streams[caller.name] += 1
         try:
             yield
         finally:
-            open_now -= 1
-
-    async def room() -> None:
-        if open_now >= STREAMS_MOST:
-            raise BusyError(f"events: {open_now} streams are open, expected fewer than {STREAMS_MOST}", RETRY_AFTER_S)
+            streams[caller.name] -= 1
 
     async def differing(event: str, look: Callable[[], Awaitable[Json]], is_last: Callable[[Json], bool]) -> Events:
         last: Json | None = None
-        with stream():
-            while True:
-                now = await look()
-                if now != last:
-                    yield ServerSentEvent(event=event, data=now)
-                    last = now
-                if is_last(now):
-                    return
-                await asyncio.sleep(EVERY_S)
+        while True:
+            now = await look()
+            if now != last:
+                yield ServerSentEvent(event=event, data=now)
+                last = now
+            if is_last(now):
+                return
+            await asyncio.sleep(EVERY_S)
 
     def asked(number: Id) -> StoredRollout:
         return service.store.rollout(number)  # MissingError before the stream begins

@@ -3,7 +3,7 @@
 import logging
 from typing import Annotated, Any, Literal
 
-from fastapi import FastAPI, Path
+from fastapi import FastAPI, Path, Request
 from fastapi.concurrency import run_in_threadpool
 from pydantic import Field, StrictBool, StrictInt
 from qclimb.lengths import CONSTANT_MOST_BYTES, HEAD_BYTES, Announced, LengthRule, Score, Service, Use, by_service
@@ -71,11 +71,12 @@ def add(app: FastAPI, service: Open) -> None:
     lengths = service.lengths
 
     @app.post("/v1/hosts/{name}/lengths", tags=["lengths"], **answers.of(GIVEN))
-    async def post_lengths(name: NamePath, body: ToldBody, caller: ThisHost) -> Json:
+    async def post_lengths(name: NamePath, body: ToldBody, request: Request, caller: ThisHost) -> Json:
         """Takes what a host saw of its services since it last told, and answers with what hosts are to go by."""
         if not service.cache.has_host(name):
             raise MissingError(f"hosts: no {name!r} is registered, PUT /v1/hosts/{name} first")
         told = by_service(body.lengths)
+        await service.turns.take(request.scope, caller.name)
         given = await run_in_threadpool(lengths.heard, name, told.values())
         return {"lengths": [each.to_json() for each in given]}
 

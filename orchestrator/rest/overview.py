@@ -33,14 +33,14 @@ def add(app: FastAPI, service: Service) -> None:
     @app.get("/v1/overview", tags=["state"], **answers.of(answers.Overview))
     def get_overview(caller: Viewer) -> Json:
         """The fabric in counts, and what stands out: as small with 20,000 hosts as with ten."""
-        policy, last, hosts, now = store.setting("policy"), store.last_rollout(), store.hosts(), time.time()
+        policy, last, hosts = store.setting("policy"), store.last_rollout(), store.hosts()
         generation = 0 if policy is None else policy["generation"]
-        silent = [each for each in hosts.values() if each.seen_at is None or now - each.seen_at > SILENT_S]
+        silent = [each for each in hosts.values() if (since_s := store.silent_s(each)) is None or since_s > SILENT_S]
         quiet = {each.name for each in silent}
         behind = [each for each in hosts.values() if each.name not in quiet and each.policy_generation != generation]
         silent.sort(key=lambda each: (each.seen_at or 0, each.name))
         return {
-            "now": now,
+            "now": time.time(),
             "policy": policy,
             "revision": None if policy is None else store.rollout(number_of(generation)).revision,
             "recording": store.setting("recording"),

@@ -24,6 +24,7 @@ from ..watch.switches import SwitchWatch
 from .host_cache import HostCache
 from .rates import Rates
 from .refusals import Refusals
+from .turns import Turns
 
 
 @dataclass
@@ -49,6 +50,7 @@ class Service:
     refusals: Refusals = field(init=False)
     course: Course = field(default_factory=Course)
     rates: Rates = field(default_factory=Rates)
+    turns: Turns = field(default_factory=Turns)
 
     def __post_init__(self) -> None:
         self.cache = HostCache(self.store)

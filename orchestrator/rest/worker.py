@@ -4,7 +4,7 @@ import logging
 from dataclasses import dataclass, field
 from typing import Any
 
-from fastapi import FastAPI, Response
+from fastapi import FastAPI
 
 from ..ingest.deliveries import Intake
 from ..metrics import Measured, Metrics
@@ -12,11 +12,14 @@ from ..store.store import Store
 from . import hosts
 from .access import REFUSALS
 from .files import add_forest
+from .head import Head
+from .health import add_health
 from .host_cache import HostCache
 from .limits import Bounded
 from .policy_poll import PolicyPoll
 from .problems import answer_refusals
 from .rates import Rates
+from .turns import InTurn, Turns
 
 log = logging.getLogger(__name__)
 
@@ -46,6 +49,7 @@ class Worker:
     cache: HostCache = field(init=False)
     refusals: Any = field(default_factory=Said)
     rates: Rates = field(default_factory=Rates)
+    turns: Turns = field(default_factory=Turns)
     recordings: NoLabels = field(default_factory=NoLabels)
 
     def __post_init__(self) -> None:
@@ -61,13 +65,10 @@ def make_worker(worker: Worker) -> FastAPI:
     hosts.add(app, service)
     add_forest(app, worker.store)
 
-    @app.get("/healthz", status_code=204, response_class=Response)
-    async def get_health() -> Response:
-        """204 while the database can be read."""
-        worker.store.check()
-        return Response(status_code=204)
-
+    add_health(app, worker.store)
+    app.add_middleware(InTurn, turns=worker.turns)
     app.add_middleware(Bounded, cache=worker.cache, refusals=worker.refusals, rates=worker.rates)
     app.add_middleware(Measured, metrics=worker.metrics)
     app.add_middleware(PolicyPoll, cache=worker.cache, metrics=worker.metrics)
+    app.add_middleware(Head)
     return app

@@ -5,6 +5,7 @@ The file is a SQLite database of today's tables. So one command moves a fabric f
 
 import contextlib
 import os
+import secrets
 import shutil
 import sqlite3
 import tempfile
@@ -19,7 +20,7 @@ from sqlalchemy.pool import QueuePool
 from ..errors import StoreError
 from . import tables
 from .database import Database
-from .postgres import checked
+from .postgres import ENCODING, checked, refuse_encodings
 from .schema import newest, version_of
 from .upsert import upsert
 
@@ -39,9 +40,8 @@ def backup(url: str, file: Path) -> dict[str, int]:
     """
     if file.exists():
         raise StoreError(f"{file}: is there, expected the name of a new file")
-    unfinished = file.with_name(f".{file.name}.new")
+    unfinished = file.with_name(f".{file.name}.{secrets.token_hex(4)}.new")  # another backup has a name of its own
     try:
-        unfinished.unlink(missing_ok=True)
         os.close(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
         with _said(), _reading(url) as source, _file(unfinished) as target:
             if version_of(source) != newest():
@@ -163,7 +163,9 @@ def read_only_engine(url: str) -> tuple[Engine, str]:
         found = checked(url)
         place = found.set(query={}).render_as_string(hide_password=True).replace("+psycopg", "")
         options = {"execution_options": {"postgresql_readonly": True}}
-        return create_engine(found, pool_pre_ping=True, **options), place
+        engine = create_engine(found, pool_pre_ping=True, connect_args=ENCODING, **options)
+        refuse_encodings(engine, place)
+        return engine, place
     raise StoreError(f"database is {url.partition(':')[0]!r}, expected sqlite:///PATH or postgresql://HOST/NAME")
 
 

@@ -10,7 +10,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -28,6 +28,10 @@ from .upsert import upsert
 WAIT_S = 10.0
 """For one's turn to write, and then for another process that writes: of those who wait each holds a thread, and REST
 has 40."""
+PROBE_S = 1.0
+"""From a transaction that could not be kept, or a probe, to the next probe."""
+PROBE = "probe"
+"""The setting that a probe writes."""
 
 
 class Behind(Protocol):
@@ -73,6 +77,7 @@ class Database:
         self.path, self.place, self.engine = self._behind.path, self._behind.place, self._behind.engine
         self.damage: str | None = None
         self.unkept: str | None = None
+        self._unkept_at = 0.0
         self._writing = threading.RLock()
         self._open: Connection | None = None
         self._touches_cache = False
@@ -104,16 +109,44 @@ class Database:
             connection.scalar(select(tables.settings.c.key).limit(1))
 
     def check_ready(self) -> None:
-        """Raises StoreError also where it was once found damaged, or where the last transaction could not be kept."""
+        """Raises StoreError also where it was once found damaged, or where the last transaction could not be kept.
+
+        After such a transaction a small one is tried now and then, so that a fault that is over is seen to be.
+        """
         self.check()
+        self._probe()
         for said in (self.damage, self.unkept):
             if said is not None:
                 raise StoreError(said)
 
+    def _probe(self) -> None:
+        """Writes a little after a fault, once every PROBE_S and by one thread; `unkept` has the outcome."""
+        if self.unkept is None or time.monotonic() - self._unkept_at < PROBE_S:
+            return
+        if not self._writing.acquire(blocking=False):
+            return  # its outcome is a newer one than a probe's
+        try:
+            with suppress(StoreError):
+                self._write_probe()
+        finally:
+            self._writing.release()
+
     def check_office(self) -> None:
-        """That this process still leads; where the connection was lost, gets it back. DeposedError, StoreError."""
+        """That this process still leads; where the connection was lost, gets it back. DeposedError, StoreError.
+
+        A transaction that writes nothing does not show that one that writes is kept.
+        """
+        if self.unkept is not None:
+            self._write_probe()
+            return
         with self.writing(cached=False) as connection:
             connection.scalar(select(tables.settings.c.key).limit(1))
+
+    def _write_probe(self) -> None:
+        now = time.time()
+        with self.writing(cached=False) as connection:
+            row = upsert(connection, tables.settings).values(key=PROBE, value=now)
+            connection.execute(row.on_conflict_do_update(index_elements=["key"], set_={"value": now}))
 
     def close(self) -> None:
         """Lets go of it."""
@@ -150,7 +183,7 @@ class Database:
                     yield connection
                 self.unkept = None
             except StoreError as error:
-                self.unkept = str(error)
+                self.unkept, self._unkept_at = str(error), time.monotonic()
                 raise
             finally:
                 self._open = None

@@ -3,6 +3,9 @@
 All that is written goes over the one connection whose session holds the lock. So whoever has lost the lock, without
 knowing it, can't write: its session is gone. Reads go over others.
 
+A leader that is stopped (SIGSTOP, a frozen machine) keeps its connection; the server ends its session once that has
+been idle for STOPPED_S. A leader that runs asks something each second (watch.office).
+
 A lost connection loses the lock. It may be had back where nobody has led meanwhile, which the leader's name in the
 settings tells. Where that can't be known, or a commit was under way, this process has to begin anew.
 """
@@ -35,7 +38,11 @@ SESSION = (
     "synchronous_commit = on",
 )
 """The server lets go of a leader that lost its power within 11 s, and of one that is stopped in a transaction in 30."""
+STOPPED_S = 15
+OF_LEADER = f"idle_session_timeout = '{STOPPED_S}s'"
 OF_CLIENT = {"keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3, "tcp_user_timeout": 10_000}
+ENCODING = {"client_encoding": "utf8"}
+"""Whatever the environment says (PGCLIENTENCODING)."""
 VERIFIED = ("verify-full", "verify-ca")
 
 
@@ -53,12 +60,15 @@ class Postgres:
         self._turn = threading.RLock()
         self.engine: Engine = create_engine(
             self._url,
-            connect_args={"connect_timeout": CONNECT_S, "application_name": "qclimb-orchestrator"} | OF_CLIENT,
+            connect_args={"connect_timeout": CONNECT_S, "application_name": "qclimb-orchestrator"}
+            | ENCODING
+            | OF_CLIENT,
             pool_pre_ping=True,
             pool_size=10,
             max_overflow=CONNECTIONS - 10,
             pool_timeout=wait_s,
         )
+        refuse_encodings(self.engine, self.place)
         event.listen(self.engine, "connect", self._set_up)
         try:
             self._writer = self._locked()
@@ -138,6 +148,7 @@ class Postgres:
             connection.detach()  # never back to the pool: it ends with its session, and the lock with that
             if not connection.scalar(select(text(f"pg_try_advisory_lock({LOCK})"))):
                 raise LedError(f"database {self.place}: led by another qclimb-orchestrator")
+            connection.execute(text(f"SET {OF_LEADER}"))
             connection.commit()
         except BaseException:
             connection.close()
@@ -149,6 +160,17 @@ class Postgres:
             for setting in (*SESSION, f"lock_timeout = '{self._wait_s:g}s'"):
                 cursor.execute(f"SET {setting}")
         connection.commit()
+
+
+def refuse_encodings(engine: Engine, place: str) -> None:
+    """Has connections raise StoreError where the database can't hold all texts, or holds bytes of any (SQL_ASCII)."""
+
+    def check(connection: Any, _: Any) -> None:
+        found = connection.info.parameter_status("server_encoding")
+        if found != "UTF8":
+            raise StoreError(f"database {place}: its encoding is {found}, expected UTF8 (CREATE DATABASE ... ENCODING)")
+
+    event.listen(engine, "connect", check)
 
 
 def checked(url: str) -> URL:

@@ -27,6 +27,7 @@ class Reader(Store):
         self.engine, self.place = read_only_engine(url)
         self.path: Path | None = None
         self.damage = self.unkept = None
+        self._heard_s = {}
         self.changes = self.term = 0
         self._behind: Any = _Nothing()
         self._seen: Any = None

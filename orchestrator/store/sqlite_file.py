@@ -15,6 +15,8 @@ from sqlalchemy.engine import make_url
 from ..errors import StoreError
 
 WHOLE = "expected a whole one: restore a backup"
+CONNECTIONS = 50
+"""At most: REST has 40 threads."""
 DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
@@ -28,13 +30,10 @@ class SqliteFile:
         self.place = str(path)
         self._lock = _locked(path)
         self._wait_s = wait_s
-        self.engine: Engine = create_engine(url, connect_args={"timeout": wait_s})
+        self.engine: Engine = create_engine(
+            f"sqlite:///{path}", connect_args={"timeout": wait_s}, pool_size=10, max_overflow=CONNECTIONS - 10
+        )
         event.listen(self.engine, "connect", self._set_up)
-        try:
-            _make_private(path)
-        except BaseException:
-            self.close()
-            raise
 
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
@@ -79,33 +78,36 @@ def _path(url: str) -> Path:
     named = make_url(url).database
     if not named or named == ":memory:":
         raise StoreError(f"database {url} names no file, expected sqlite:///PATH")
-    return Path(named)
+    try:
+        return Path(named).resolve()  # as SQLite does, whose -wal lies beside the file that a link leads to
+    except (OSError, RuntimeError) as error:
+        raise StoreError(f"database {named}: {error}, expected a file to read and write") from error
 
 
 def _locked(path: Path) -> int:
-    """A lock file beside the database, held while this process lives: a second orchestrator would turn back rollouts.
+    """The file, made where it is not there and its owner's alone, locked while this process lives.
 
-    Not the database itself: SQLite's own locks would go when a descriptor of that file is closed.
+    A second orchestrator would turn back rollouts, by whatever name it knows the file. flock(2) locks are not those of
+    SQLite, but these go when any descriptor of the file is closed: it stays open for as long as the engine.
     """
-    lock = path.with_name(path.name + ".lock")
     try:
-        handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise StoreError(f"database {path}: {lock}: {error.strerror}, expected a folder to write in") from error
+        raise StoreError(f"database {path}: {error.strerror}, expected a folder to write in") from error
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+        _make_private(path)
+    except BlockingIOError:
         os.close(handle)
         raise StoreError(f"database {path}: in use by another qclimb-orchestrator, expected one at a time") from None
+    except OSError as error:
+        os.close(handle)
+        raise StoreError(f"database {path}: {error.strerror}, expected a file to read and write") from error
     return handle
 
 
 def _make_private(path: Path) -> None:
     """Nobody but its owner reads it: digests of tokens lie in it. SQLite gives its -wal and -shm the same mode."""
-    try:
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-        for name in (path.name, f"{path.name}-wal", f"{path.name}-shm"):
-            with contextlib.suppress(FileNotFoundError):
-                path.with_name(name).chmod(0o600)
-    except OSError as error:
-        raise StoreError(f"database {path}: {error.strerror}, expected a file to read and write") from error
+    for name in (path.name, f"{path.name}-wal", f"{path.name}-shm"):
+        with contextlib.suppress(FileNotFoundError):
+            path.with_name(name).chmod(0o600)

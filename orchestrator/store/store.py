@@ -128,6 +128,11 @@ class Taken:
 class Store(Database):
     """What is remembered, but for flows."""
 
+    def __init__(self, url: str) -> None:
+        """As Database does."""
+        self._heard_s: dict[str, float] = {}
+        super().__init__(url)
+
     # settings
 
     def setting(self, key: str) -> Any:
@@ -184,11 +189,19 @@ class Store(Database):
     def hosts_seen(self, connection: Connection, generations: Mapping[str, int], at: float) -> None:
         """Notes a sign of life of hosts, and the policy generation that each follows; one that is gone stays gone."""
         if generations:
+            self._heard_s |= dict.fromkeys(generations, time.monotonic())
             of_it = tables.hosts.c.name == bindparam("of_host")
             change = update(tables.hosts).where(of_it).values(policy_generation=bindparam("follows"), seen_at=at)
             connection.execute(
                 change, [{"of_host": host, "follows": generation} for host, generation in generations.items()]
             )
+
+    def silent_s(self, host: Host) -> float | None:
+        """Since a host's last sign of life, None: it gave none. By the wall clock where an earlier process heard it."""
+        if host.seen_at is None:
+            return None
+        heard_s = self._heard_s.get(host.name)
+        return max(time.time() - host.seen_at, 0.0) if heard_s is None else time.monotonic() - heard_s
 
     # tokens
 

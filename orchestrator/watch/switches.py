@@ -101,7 +101,7 @@ class SwitchWatch:
             else:
                 answered.add(name)
                 self._see_certificate(switch)
-                self.looks[name] = self.looks.get(name, Looks()).and_then(time.time(), told)
+                self.looks[name] = self.looks.get(name, Looks()).and_then(time.time(), self._clock(), told)
                 reason = None if revision is None else drift(revision.intent_of(switch.role), found)
                 if self._runner.running is None and revision == self._in_force() and reason:
                     drifts[name] = reason

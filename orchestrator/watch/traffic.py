@@ -1,6 +1,6 @@
 """What switches carried by priority, from what they had counted at two looks. Pure."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..fabric.door import ClassCount, Told
 
@@ -18,28 +18,28 @@ class Rates:
 
 @dataclass(frozen=True)
 class Looks:
-    """The last look at a switch (s since 1970) that it answered, the one before, and why the newest failed."""
+    """The last look at a switch that it answered, the one before, and why the newest failed.
+
+    at         when, s since 1970, for people
+    clock_s    the same by a clock that nobody sets
+    seconds    from the look before to the last one; None where there are not two
+    """
 
     at: float | None = None
+    clock_s: float | None = None
     told: Told | None = None
-    before_at: float | None = None
+    seconds: float | None = None
     before: Told | None = None
     error: str | None = None
 
-    def and_then(self, at: float, told: Told) -> "Looks":
+    def and_then(self, at: float, clock_s: float, told: Told) -> "Looks":
         """It answered."""
-        return Looks(at, told, self.at, self.told)
+        seconds = None if self.clock_s is None or clock_s <= self.clock_s else clock_s - self.clock_s
+        return Looks(at, clock_s, told, seconds, self.told)
 
     def missed(self, error: str) -> "Looks":
         """It did not; what it last told stays."""
-        return Looks(self.at, self.told, self.before_at, self.before, error)
-
-    @property
-    def seconds(self) -> float | None:
-        """Between both; None where there are not two, or where a clock jumped back."""
-        if self.at is None or self.before_at is None or self.at <= self.before_at:
-            return None
-        return self.at - self.before_at
+        return replace(self, error=error)
 
     def rates(self) -> dict[int, Rates]:
         """By priority; empty until there are two looks."""

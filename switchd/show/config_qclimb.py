@@ -109,6 +109,8 @@ def silence(row: Mapping[str, str]) -> str:
         age_s = time.time() - float(row["heartbeat"])
     except (KeyError, ValueError):
         return "STATE_DB has no heartbeat of it"
+    if age_s < -3 * BEAT_S:  # the clock was set back since
+        return f"its last heartbeat is {-age_s:.0f} s ahead of the clock"
     return f"its last heartbeat is {age_s:.0f} s old" if age_s > 3 * BEAT_S else ""
 
 

@@ -104,6 +104,8 @@ def daemon(row: dict[str, str]) -> str:
     age_s = int(time.time()) - int(beat) if number(beat) is not None else None
     if age_s is None:
         return "not running (it never told that it lives)"
+    if age_s < -DEAD_AFTER_S:  # the clock was set back since
+        return f"not running (last seen {-age_s} s ahead of the clock; the switch keeps what it has)"
     return (
         "running" if age_s <= DEAD_AFTER_S else f"not running (last seen {age_s} s ago; the switch keeps what it has)"
     )

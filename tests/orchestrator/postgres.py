@@ -69,11 +69,11 @@ class Server:
         """Of a database."""
         return f"postgresql://qclimb@/{name}?host={self.folder}"
 
-    def new(self) -> str:
+    def new(self, encoding: str = "UTF8") -> str:
         """The URL of an empty database."""
         name = f"db{next(self._numbers)}"
         with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
-            connection.execute(f"CREATE DATABASE {name}")
+            connection.execute(f"CREATE DATABASE {name} ENCODING '{encoding}' LOCALE 'C' TEMPLATE template0")
         return self.url(name)
 
     def end_sessions(self, url: str) -> None:

@@ -16,6 +16,7 @@ import uvicorn
 from orchestrator.rest import door, limits, server, tokens
 from orchestrator.rest.app import make_app
 from orchestrator.rest.tokens import Role
+from orchestrator.watch.course import Course, Point
 
 DEADLINE_S = 60.0
 
@@ -45,6 +46,41 @@ async def endless() -> AsyncIterator[bytes]:
 
 async def whole() -> AsyncIterator[bytes]:
     yield b'{"dropped": 1}'
+
+
+class Slow(Course):
+    """Answers once it may."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.goes_on = threading.Event()
+
+    def points(self) -> list[Point]:
+        assert self.goes_on.wait(DEADLINE_S)
+        return super().points()
+
+
+def test_slow_requests_of_one_token_leave_threads_to_others_and_are_all_answered(service, admin):
+    service.course = slow = Slow()
+    eve, adam = (
+        {"Authorization": f"Bearer {tokens.issue(service.store, name, Role.VIEWER)}"} for name in ("eve", "adam")
+    )
+
+    async def all_of_them() -> tuple[httpx.Response, list[httpx.Response]]:
+        transport = httpx.ASGITransport(make_app(service))
+        async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+            begun = [asyncio.create_task(client.get("/v1/felt", headers=eve)) for _ in range(100)]
+            await asyncio.sleep(0)
+            other = await asyncio.wait_for(client.get("/v1/hosts", headers=adam), DEADLINE_S / 2)
+            gone, *others = begun
+            gone.cancel()
+            slow.goes_on.set()
+            return other, await asyncio.gather(*others)
+
+    other, answers = asyncio.run(all_of_them())
+    assert other.status_code == 200
+    assert {answer.status_code for answer in answers} == {200}
+    assert not service.turns.holders
 
 
 def test_a_hosts_slow_bodies_keep_nobody_else_out_and_end(service, admin, host_token, monkeypatch):

@@ -2,8 +2,9 @@
 
 import json
 import re
-import threading
+import time
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 
 import httpx
 import pytest
@@ -61,20 +62,51 @@ def test_the_fabric_tells_what_changes(root):
         assert next(found)[1]["changes"] > first["changes"]
 
 
-def test_no_more_streams_are_open_than_there_is_room_for(root, monkeypatch):
+@contextmanager
+def listening(url: str, token: str) -> Iterator[httpx.Response]:
+    """A stream of /v1/events whose first event has come, or its refusal."""
+    headers = {"Authorization": f"Bearer {token}"}
+    with (
+        httpx.Client(base_url=url, headers=headers, timeout=20) as client,
+        client.stream("GET", "/v1/events") as answer,
+    ):
+        content = answer.iter_raw()  # kept: httpx closes a stream whose iterator is gone
+        next(content)
+        yield answer
+
+
+def test_one_token_takes_no_more_streams_than_are_its_own_and_others_have_room(root, service):
+    token = tokens.issue(service.store, "eve", tokens.Role.VIEWER)
+    url = str(root.base_url)
+    with ExitStack() as stack:
+        for _ in range(events.STREAMS_OF_ONE):
+            assert stack.enter_context(listening(url, token)).status_code == 200
+        refused = stack.enter_context(listening(url, token))
+        assert (refused.status_code, refused.headers.get("retry-after")) == (429, str(events.RETRY_AFTER_S))
+        other = tokens.issue(service.store, "adam", tokens.Role.VIEWER)
+        assert stack.enter_context(listening(url, other)).status_code == 200
+    until_there_is_room(url, token)
+
+
+def test_no_more_streams_are_open_than_there_is_room_for(root, service, monkeypatch):
     monkeypatch.setattr(events, "STREAMS_MOST", 1)
-    with root.stream("GET", "/v1/events") as answer:
-        found = told(answer)  # kept: httpx closes a stream whose iterator is gone
-        next(found)
-        with root.stream("GET", "/v1/events") as refused:
-            assert (refused.status_code, refused.headers["retry-after"]) == (503, str(events.RETRY_AFTER_S))
-    deadline = threading.Event()
-    for _ in range(200):  # the server notices at its next look that nobody listens
-        with root.stream("GET", "/v1/events") as answer:
+    url, token = str(root.base_url), root.headers["Authorization"].removeprefix("Bearer ")
+    with listening(url, token), listening(url, token) as refused:
+        assert (refused.status_code, refused.headers["retry-after"]) == (503, str(events.RETRY_AFTER_S))
+    until_there_is_room(url, token)
+    root.get("/v1/rollouts/9/events")  # refused once it had its room
+    assert root.head("/v1/events").status_code == 200
+    until_there_is_room(url, token)
+
+
+def until_there_is_room(url: str, token: str) -> None:
+    end = time.monotonic() + 60
+    while True:  # the server notices at its next look that nobody listens
+        with listening(url, token) as answer:
             if answer.status_code == 200:
                 return
-        deadline.wait(0.1)
-    raise AssertionError("a stream that was closed takes up room for good")
+        assert time.monotonic() < end, "a stream that was closed takes up room for good"
+        time.sleep(0.1)
 
 
 def test_streams_ask_for_a_token(door):

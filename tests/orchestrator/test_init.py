@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import ssl
 import stat
 import subprocess
@@ -14,7 +15,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from orchestrator.cli import main
-from tests.hostd.bench import wait_for
+from tests.waiting import wait_until
 
 WORDS = ("--address", "127.0.0.1", "--switch", "leaf=192.0.2.11", "--switch", "spine=2001:db8::1")
 
@@ -102,6 +103,23 @@ def test_the_service_reads_its_own_keys_by_its_group_and_not_the_cas(tmp_path: P
         assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600
 
 
+@pytest.mark.parametrize("room_bytes", [100, 400, 700, 1000])
+def test_what_a_full_disk_broke_off_is_made_by_the_next_call(tmp_path: Path, room_bytes: int) -> None:
+    """By RLIMIT_FSIZE: no file may be longer."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room_bytes, limits[1]))
+    try:
+        assert init(tmp_path / "c").exit_code != 0
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert init(tmp_path / "c").exit_code == 0
+    assert init(tmp_path / "other").exit_code == 0
+    names = {path.name: path.stat().st_size > room_bytes for path in (tmp_path / "other").iterdir()}
+    assert {path.name for path in (tmp_path / "c").iterdir()} == names.keys() and any(names.values())
+    settings = ((tmp_path / name / "orchestrator.toml").read_text() for name in ("c", "other"))
+    assert len({len(text.replace("/other/", "/c/")) for text in settings}) == 1
+
+
 def serve(folder: Path, log: Path, *words: str) -> "subprocess.Popen[bytes]":
     command = [sys.executable, "-m", "orchestrator.cli", "serve", *words]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
@@ -109,7 +127,7 @@ def serve(folder: Path, log: Path, *words: str) -> "subprocess.Popen[bytes]":
 
 
 def address_of(log: Path) -> str:
-    assert wait_for(lambda: "ready" in log.read_text(), 60), log.read_text()
+    assert wait_until(lambda: "ready" in log.read_text()), log.read_text()
     return log.read_text().partition("listen=")[2].split()[0]
 
 

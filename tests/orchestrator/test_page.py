@@ -90,7 +90,7 @@ def url(service) -> Iterator[str]:
     now = time.time()
     for name, role in (("s1", "spine"), ("s2", "spine"), ("l1", "leaf"), ("l2", "leaf"), ("l3", "leaf")):
         store.put_switch(name, "127.0.0.1:1", role, None)
-        looks = Looks().and_then(now - 60, told(0, 0)).and_then(now, told(60, 90 if name == "l2" else 0))
+        looks = Looks().and_then(now - 60, 0, told(0, 0)).and_then(now, 60, told(60, 90 if name == "l2" else 0))
         service.switches.looks[name] = looks
     for leaf in ("l1", "l2", "l3"):
         service.spines.seen[leaf] = Seen(now, uplinks(leaf, 0))

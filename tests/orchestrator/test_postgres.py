@@ -1,5 +1,6 @@
 """PostgreSQL as the store: today's tables, one leader, and what happens when the server goes away in the midst."""
 
+import psycopg
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
@@ -7,6 +8,8 @@ from alembic.runtime.migration import MigrationContext
 from orchestrator.errors import DeposedError, LedError, StoreError
 from orchestrator.ingest.recordings import Recordings
 from orchestrator.store import tables
+from orchestrator.store.copies import backup
+from orchestrator.store.reader import Reader
 from orchestrator.store.store import Store
 from tests.orchestrator.conftest import service_records
 
@@ -124,6 +127,46 @@ def test_a_server_that_goes_away_is_said_and_waited_for_and_nothing_changes_mean
     store.check_ready()
     assert list(store.hosts()) == ["h1"]
     assert store.put_host("h2")
+    store.close()
+
+
+FULL = """
+CREATE FUNCTION refuse() RETURNS trigger AS $$ BEGIN RAISE disk_full; END $$ LANGUAGE plpgsql;
+CREATE TRIGGER full_disk BEFORE INSERT OR UPDATE ON settings FOR EACH ROW EXECUTE FUNCTION refuse();
+"""
+
+
+def test_it_is_not_ready_while_nothing_can_be_written_and_ready_once_the_leader_has_seen_that_it_can(url):
+    store = Store(url)
+    with psycopg.connect(url, autocommit=True) as other:
+        other.execute(FULL)
+        with pytest.raises(StoreError):
+            store.set_setting("recording", "a")
+        for _ in range(2):
+            with pytest.raises(StoreError):
+                store.check_office()
+            with pytest.raises(StoreError, match="disk_full"):
+                store.check_ready()
+        other.execute("DROP TRIGGER full_disk ON settings")
+    store.check_office()
+    store.check_ready()
+    store.close()
+
+
+@pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])
+def test_a_database_that_can_not_hold_all_texts_is_refused_at_the_start(encoding, postgres, tmp_path):
+    url = postgres.new(encoding)
+    for begin in (Store, Reader, lambda url: backup(url, tmp_path / "backup")):
+        with pytest.raises(StoreError, match=rf"/db\d+: its encoding is {encoding}, expected UTF8"):
+            begin(url)
+    assert not (tmp_path / "backup").exists()
+
+
+def test_the_encoding_that_the_environment_names_is_not_used(url, monkeypatch):
+    monkeypatch.setenv("PGCLIENTENCODING", "SQL_ASCII")
+    store = Store(url)
+    store.note("Ünal", "did", "it")
+    assert store.notes(1)[0].actor == "Ünal"
     store.close()
 
 

@@ -1,9 +1,17 @@
 """Who was refused, as the audit log tells it; and a database that is damaged, or not its owner's alone."""
 
+import asyncio
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator
+
 import pytest
 
 from orchestrator.errors import StoreError
+from orchestrator.rest.health import SharedCheck
 from orchestrator.rest.refusals import KINDS
+from orchestrator.store import database
 from orchestrator.store.store import Store
 from tests.orchestrator.asking import detail
 from tests.waiting import wait_until
@@ -72,6 +80,27 @@ def test_a_database_is_for_its_owner_alone(tmp_path):
     store.close()
 
 
+@pytest.mark.parametrize("link", ["symlink_to", "hardlink_to"])
+def test_a_database_is_led_by_one_whatever_name_each_knows_it_by(link, tmp_path):
+    path, other = tmp_path / "store.db", tmp_path / "elsewhere" / "linked.db"
+    other.parent.mkdir()
+    store = Store(f"sqlite:///{path}")
+    getattr(other, link)(path)
+    with pytest.raises(StoreError, match="in use by another"):
+        Store(f"sqlite:///{other}")
+    store.put_host("h1")
+    store.close()
+    again = Store(f"sqlite:///{other}")
+    assert list(again.hosts()) == ["h1"]
+    again.close()
+
+
+def test_a_link_that_leads_in_a_circle_is_no_database(tmp_path):
+    (tmp_path / "a.db").symlink_to(tmp_path / "a.db")
+    with pytest.raises(StoreError, match=r"a\.db: "):
+        Store(f"sqlite:///{tmp_path / 'a.db'}")
+
+
 def damaged(path) -> None:
     """Overwrites a page in the middle of what the audit log has."""
     content = bytearray(path.read_bytes())
@@ -91,15 +120,70 @@ def test_a_damaged_database_is_refused_at_the_start(tmp_path):
         Store(f"sqlite:///{path}")
 
 
-@pytest.mark.sqlite_only("damages the database's file")
-def test_it_is_not_ready_with_a_database_that_is_damaged_or_keeps_nothing(admin, service, monkeypatch):
-    assert admin.get("/ready").status_code == 204
-    with monkeypatch.context() as broken:
-        broken.setattr(service.store, "note", lambda *_: (_ for _ in ()).throw(StoreError("disk is full")))
-        detail(admin.post("/v1/tokens", json={"role": "viewer", "name": "eve"}), 503)
-    assert detail(admin.get("/ready"), 503).endswith("disk is full")
-    assert admin.get("/healthz").status_code == 204
+@pytest.fixture
+def full(service) -> Iterator[Callable[[], None]]:
+    """A database that keeps no token and no setting, as on a full disk; called, it does again."""
+    kept = ("tokens", "settings")
+    with sqlite3.connect(service.store.path) as connection:
+        for table in kept:
+            for verb in ("INSERT", "UPDATE"):
+                said = "SELECT RAISE(ABORT, 'disk is full')"
+                connection.execute(f"CREATE TRIGGER {table}{verb} BEFORE {verb} ON {table} BEGIN {said}; END")
+
+    def free() -> None:
+        for table in kept:
+            for verb in ("INSERT", "UPDATE"):
+                connection.execute(f"DROP TRIGGER IF EXISTS {table}{verb}")
+        connection.commit()
+
+    yield free
+    free()
+    connection.close()
+
+
+def until_ready(client) -> None:
+    end = time.monotonic() + 60
+    while client.get("/ready").status_code != 204:
+        assert time.monotonic() < end, client.get("/ready").text
+        time.sleep(0.05)
+
+
+@pytest.mark.sqlite_only("its triggers are SQLite's")
+def test_it_is_ready_again_once_a_fault_is_over_though_nobody_writes(admin, full):
+    detail(admin.post("/v1/tokens", json={"role": "viewer", "name": "eve"}), 503)
+    end = time.monotonic() + 2.5 * database.PROBE_S
+    while time.monotonic() < end:  # its own probes fail, too
+        assert detail(admin.get("/ready"), 503).endswith("disk is full")
+        assert admin.get("/healthz").status_code == 204
+        time.sleep(0.1)
+    full()
+    until_ready(admin)
     assert admin.post("/v1/tokens", json={"role": "viewer", "name": "eve"}).status_code == 201
+
+
+def test_all_who_ask_while_a_check_is_under_way_share_its_outcome():
+    ends, calls = threading.Event(), []
+
+    def check() -> None:
+        calls.append(ends.wait(60))
+        raise StoreError("disk is full")
+
+    async def ask() -> list[object]:
+        shared = SharedCheck(check)
+        asked = [asyncio.create_task(shared.outcome()) for _ in range(100)]
+        await asyncio.sleep(0)
+        asked[0].cancel()
+        ends.set()
+        return await asyncio.gather(*asked, return_exceptions=True)
+
+    gone, *others = asyncio.run(ask())
+    assert isinstance(gone, asyncio.CancelledError)
+    assert [str(each) for each in others] == ["disk is full"] * 99
+    assert calls == [True]
+
+
+@pytest.mark.sqlite_only("damages the database's file")
+def test_it_is_not_ready_with_a_database_that_is_damaged(admin, service):
     assert admin.get("/ready").status_code == 204
     for number in range(300):
         service.store.note(f"somebody {number} ", "did", "x" * 100)

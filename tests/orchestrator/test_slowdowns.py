@@ -34,21 +34,27 @@ def told(*counts: tuple[int | None, int | None, int | None]) -> Told:
 
 
 def test_rates_come_from_two_looks():
-    looks = Looks().and_then(100.0, told((1000, 10, 0), (None, None, None)))
+    looks = Looks().and_then(1e9, 100.0, told((1000, 10, 0), (None, None, None)))
     assert looks.rates() == {}
-    found = looks.and_then(110.0, told((6000, 20, 5), (None, None, None))).rates()
+    found = looks.and_then(1e9, 110.0, told((6000, 20, 5), (None, None, None))).rates()
     assert (found[0].bytes_per_s, found[0].packets_per_s, found[0].dropped_per_s) == (500, 1, 0.5)
     assert found[0].dropped_packets == 5 and found[1].bytes_per_s is None
 
 
 def test_a_switch_that_counts_from_0_again_or_a_clock_that_jumps_back_tells_no_rate():
-    first = Looks().and_then(100.0, told((1000, 10, 3)))
-    assert first.and_then(110.0, told((10, 1, 0))).rates()[0].bytes_per_s is None
-    assert first.and_then(90.0, told((2000, 20, 3))).rates() == {}
+    first = Looks().and_then(1e9, 100.0, told((1000, 10, 3)))
+    assert first.and_then(1e9, 110.0, told((10, 1, 0))).rates()[0].bytes_per_s is None
+    assert first.and_then(1e9, 90.0, told((2000, 20, 3))).rates() == {}
+
+
+def test_rates_do_not_depend_on_the_wall_clock():
+    looks = Looks().and_then(1e9, 100.0, told((1000, 10, 3)))
+    for wall_s in (5e8, 2e9):
+        assert looks.and_then(wall_s, 110.0, told((2000, 20, 3))).rates()[0].bytes_per_s == 100
 
 
 def test_what_a_switch_told_last_stays_where_it_does_not_answer():
-    seen = Looks().and_then(100.0, told((0, 0, 0))).and_then(110.0, told((10, 1, 0)))
+    seen = Looks().and_then(1e9, 100.0, told((0, 0, 0))).and_then(1e9, 110.0, told((10, 1, 0)))
     missed = seen.missed("no answer")
     assert missed.error == "no answer" and missed.rates() == seen.rates()
-    assert missed.and_then(120.0, told((20, 2, 0))).error is None
+    assert missed.and_then(1e9, 120.0, told((20, 2, 0))).error is None

@@ -1,11 +1,14 @@
 """ETags and If-Match, pages, rates, and bodies that the document describes."""
 
+import re
+import time
+
 import jsonschema
 import pytest
 from qclimb.histogram import SizeHistogram
 
 from orchestrator.rest import tokens
-from orchestrator.rest.rates import Rates
+from orchestrator.rest.rates import WINDOW_S, Rates
 from orchestrator.rest.schemas import HISTOGRAM, RECORD
 from orchestrator.rest.tokens import Role
 
@@ -79,6 +82,28 @@ def test_who_asks_too_often_is_told_when_to_ask_again(admin, service):
         assert admin.post("/v1/hosts/h1/records", json={}, headers=host).status_code == 202
     guess = {"Authorization": "Bearer qct_guess"}
     assert 429 in [admin.get("/v1/state", headers=guess).status_code for _ in range(5)]
+
+
+def test_who_asked_too_often_is_told_to_wait_by_a_clock_that_nobody_sets(admin, service, monkeypatch):
+    now_s = [0.0]
+    service.rates = Rates(requests=1, unknown=1, clock=lambda: now_s[0])
+    admin.get("/v1/state")
+    for wall_s in (0.0, 1e6):
+        monkeypatch.setattr(time, "time", lambda wall_s=wall_s: wall_s)
+        refused = admin.get("/v1/state")
+        assert (refused.status_code, 1 <= int(refused.headers["retry-after"]) <= WINDOW_S + 1) == (429, True)
+    now_s[0] += WINDOW_S
+    assert admin.get("/v1/state").status_code == 200
+
+
+def test_a_host_that_delivers_is_not_silent_whatever_is_done_to_the_clock(admin, service, monkeypatch):
+    admin.post("/v1/hosts/h1/records", json={"policy_generation": 0}).raise_for_status()
+    real = time.time()
+    for step_s in (-100_000, 100_000):
+        monkeypatch.setattr(time, "time", lambda step_s=step_s: real + step_s)
+        assert admin.get("/v1/overview").json()["hosts"]["silent"] == 0
+        told = re.search(r'qclimb_host_silent_seconds\{host="h1"\} (\S+)', admin.get("/metrics").text)
+        assert told and 0 <= float(told[1]) < 600
 
 
 def test_the_document_knows_what_a_record_and_a_histogram_are(admin, records):

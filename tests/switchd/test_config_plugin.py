@@ -123,6 +123,7 @@ def test_a_switch_that_lives_and_does_not_answer_is_not_waited_for_without_end(
     [
         ({}, "STATE_DB has no heartbeat of it"),
         ({"heartbeat": "961"}, "its last heartbeat is 42 s old"),
+        ({"heartbeat": "100961"}, "its last heartbeat is 99958 s ahead of the clock"),
         (
             {"heartbeat": "961", "desired_generation": "4", "outcome": "applied"},  # what it said earlier
             "its last heartbeat is 42 s old",

@@ -17,7 +17,7 @@ from statistics import median
 from lab.control.plane import start_control
 from lab.control.spines import class_states, pin
 from lab.experiment.page import rewrite, table
-from lab.experiment.store import Lines
+from lab.experiment.store import Lines, replace_text
 from lab.experiment.terminal import Teller, console_for_tables
 from lab.fabric import Fabric, FabricError, Topology
 from lab.fabric.commands import run_all
@@ -79,11 +79,11 @@ def main(settings: SpineLoss) -> int:
     text = page(rows)
     seen = settings.folder / "timeline.json"
     if not seen.is_file() and not settings.stored:
-        seen.write_text(json.dumps(timeline.measure(settings, say)), encoding="utf-8")
+        replace_text(seen, json.dumps(timeline.measure(settings, say)))
     if seen.is_file():
         over_time = json.loads(seen.read_text(encoding="utf-8"))
         place = (settings.document or seen).with_name("bigspine-loss.svg")
-        place.write_text(timeline.figure(over_time), encoding="utf-8")
+        replace_text(place, timeline.figure(over_time))
         text += f"\n\n![over time]({place.name})\n\n{timeline.told(over_time)}"
     say.console.print(text, markup=False, highlight=False, soft_wrap=True)
     if settings.document is not None:

@@ -15,6 +15,7 @@ import numpy as np
 from lab.experiment import page
 from lab.experiment.flows import estimate, ratio
 from lab.experiment.plots import colours, svg_of
+from lab.experiment.store import replace_text
 from lab.experiment.terminal import console_for_tables
 from lab.run.bounds import breakdown
 from lab.run.bounds.breakdown import Broken
@@ -51,7 +52,7 @@ def write_report(plan: Plan, path: Path) -> str:
     marked = trouble(plan)
     parts.append("## Passes that were not as they should be\n\n" + "\n".join(f"- {one}" for one in marked or ["none"]))
     text = "\n\n".join(parts) + "\n"
-    path.write_text(text, encoding="utf-8")
+    replace_text(path, text)
     return text
 
 
@@ -72,7 +73,7 @@ def broken_down(plan: Plan, figure: Figure, found: Sequence[Cell], path: Path) -
         }
         broken = [Broken.of(name, results) for name, results in passes.items()]
         plot = path.with_name(f"{path.stem}-{figure.key}-{cell.trace}.svg")
-        plot.write_text(breakdown.bars(cell, broken), encoding="utf-8")
+        replace_text(plot, breakdown.bars(cell, broken))
         parts += [f"![Mean FCT over {VARIANTS[figure.against].title}'s, by step]({plot.name})"]
         parts += [f"{cell.trace}, load {cell.load:g} (windows {', '.join(map(str, cell.seeds))}):"]
         parts.append(breakdown.table(cell, broken))
@@ -93,7 +94,7 @@ def section(figure: Figure, found: Sequence[Cell], path: Path) -> str:
     parts = heading(figure)
     if found:
         plot = path.with_name(f"{path.stem}-{figure.key}.svg")
-        plot.write_text(bars(figure, found), encoding="utf-8")
+        replace_text(plot, bars(figure, found))
         parts += [f"![FCT over {VARIANTS[figure.against].title}'s]({plot.name})", table(figure, found)]
     if "ps" in "".join(figure.variants) and found:
         parts.append(by_size(figure, found))

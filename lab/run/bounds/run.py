@@ -17,7 +17,7 @@ from qclimb.recording import Recording
 from rich.console import Console
 
 from lab.experiment.passes import Run, measure
-from lab.experiment.store import Store, digests, key_of
+from lab.experiment.store import Store, digests, key_of, replace_text
 from lab.experiment.terminal import Progress, Teller
 from lab.fabric import Fabric, Topology
 from lab.fabric.machine import library, tagger_objects
@@ -168,9 +168,8 @@ def session(plan: Plan, say: Teller, missing: Sequence[Job]) -> Iterator[Run[Job
     control, by = "dctcp" if settings.dctcp else "cubic", VARIANTS[missing[0].variant].by
     with up(topology, settings.prefix, folder, say, congestion_control=control, by=by) as (testbed, fabric, _):
         settings.folder.mkdir(parents=True, exist_ok=True)
-        (settings.folder / f"about-{topology.host_rate_bps}.json").write_text(
-            json.dumps(about(fabric, testbed.calibration)), encoding="utf-8"
-        )
+        place = settings.folder / f"about-{topology.host_rate_bps}.json"
+        replace_text(place, json.dumps(about(fabric, testbed.calibration)))
         bench = Bench(plan, say, testbed, fabric)
 
         def run(job: Job, progress: Progress) -> PassResult:

@@ -15,6 +15,7 @@ from rich.console import Console
 from lab.experiment import page
 from lab.experiment.intervals import Interval, over_blocks
 from lab.experiment.plots import svg_of
+from lab.experiment.store import replace_text
 from lab.run.control.run import Seen, mistakes, run_control
 from lab.run.settings import Control
 from lab.workload.programs import WorkloadError
@@ -222,7 +223,7 @@ def write(seen: Seen, to: Path) -> str:
     """Writes the plot beside the page and the measured part into it; what stands around that part stays."""
     to.parent.mkdir(parents=True, exist_ok=True)
     picture = to.with_suffix(".svg")
-    picture.write_text(plot(seen) + "\n", encoding="utf-8")
+    replace_text(picture, plot(seen) + "\n")
     made = measured(seen, picture.name)
     page.rewrite(to, "The control loop, live", BEGIN, END, made)
     return made

@@ -21,6 +21,7 @@ from rich.console import Console
 
 from lab.control.operator import Control
 from lab.control.rest import Rest
+from lab.experiment.store import replace_text
 from lab.experiment.terminal import Teller
 from lab.fabric import Topology
 from lab.run.control.traffic import BEFORE, SERVICES, changing, steady
@@ -253,7 +254,7 @@ def run_control(settings: Settings, console: Console) -> Seen:
         seen.felt = [(round(each["at"] - epoch, 2), each["stretch"]) for each in rest.get("/v1/felt")]
         with (settings.folder / "orchestrator.log").open("wb") as log:
             log.write((fabric.directory / "logs" / "orchestrator.log").read_bytes())
-    (settings.folder / "seen.json").write_text(json.dumps(asdict(seen), indent=1) + "\n", encoding="utf-8")
+    replace_text(settings.folder / "seen.json", json.dumps(asdict(seen), indent=1) + "\n")
     return seen
 
 

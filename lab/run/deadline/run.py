@@ -8,6 +8,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from lab.experiment.store import replace_text
 from lab.experiment.terminal import Teller, console_for_tables, print_table
 from lab.run.deadline.experiment import SCHEMES, TITLES, file_of, run_deadline
 from lab.run.deadline.report import carried, plot, shares, table
@@ -19,7 +20,7 @@ def main(settings: Deadline) -> int:
     trials = run_deadline(settings, Teller(Console(stderr=True), is_brief=True))
     found = shares(settings, trials)
     idle = sum(row["idle"] for row in trials) / len(trials)
-    (settings.folder / "deadline.svg").write_text(plot(found), encoding="utf-8")
+    replace_text(settings.folder / "deadline.svg", plot(found))
     if settings.as_json:
         cells = [
             {"scheme": scheme, "flows": count, "share": cell.value, "interval": [cell.low, cell.high]}

@@ -16,6 +16,7 @@ from lab.experiment import page
 from lab.experiment.claims import AtLeast, AtMost, Below, Need, Outcome, judge
 from lab.experiment.intervals import Interval, proportion
 from lab.experiment.plots import svg_of
+from lab.experiment.store import replace_text
 from lab.run.drift.run import COUNTS, Seen, run_drift
 from lab.run.settings import Drift
 from lab.workload.programs import WorkloadError
@@ -184,7 +185,7 @@ def write(seen: Seen, to: Path) -> str:
     """Writes the plot beside the page and the measured part into it; what stands around that part stays."""
     to.parent.mkdir(parents=True, exist_ok=True)
     picture = to.with_suffix(".svg")
-    picture.write_text(plot(seen) + "\n", encoding="utf-8")
+    replace_text(picture, plot(seen) + "\n")
     made = measured(seen, picture.name)
     page.rewrite(to, "Drift, live", BEGIN, END, made)
     return made

@@ -18,6 +18,7 @@ from rich.console import Console
 
 from lab.control.operator import Control
 from lab.control.rest import Rest
+from lab.experiment.store import replace_text
 from lab.experiment.terminal import Teller
 from lab.fabric import Topology
 from lab.run.drift.traffic import SERVICES, changing
@@ -183,7 +184,7 @@ def run_drift(settings: Drift, console: Console) -> Seen:
         _take(seen, result)
         with (settings.folder / "orchestrator.log").open("wb") as log:
             log.write((fabric.directory / "logs" / "orchestrator.log").read_bytes())
-    (settings.folder / "seen.json").write_text(json.dumps(asdict(seen), indent=1) + "\n", encoding="utf-8")
+    replace_text(settings.folder / "seen.json", json.dumps(asdict(seen), indent=1) + "\n")
     return seen
 
 

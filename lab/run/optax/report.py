@@ -14,6 +14,7 @@ from lab.experiment.claims import AtLeast, AtMost, Need, NotWorse, judge
 from lab.experiment.intervals import over_runs
 from lab.experiment.page import table
 from lab.experiment.plots import colours, svg_of
+from lab.experiment.store import replace_text
 from lab.run.optax.points import BY_KERNEL, Point
 from lab.run.optax.run import BlocksFound, Found, run_all_blocks, run_optax
 from lab.run.optax.tasks import Result
@@ -270,7 +271,7 @@ def write_report(found: Found, path: Path, how: str, read: BlocksFound | None = 
         parts.append(f"## {TITLES[figure]}")
         if figure in PAPER:
             parts.append(f"The paper: {PAPER[figure]}.")
-            (path.parent / f"{path.stem}-{figure}.svg").write_text(plot(figure, by_point), encoding="utf-8")
+            replace_text(path.parent / f"{path.stem}-{figure}.svg", plot(figure, by_point))
             parts.append(f"![{TITLES[figure]}]({path.stem}-{figure}.svg)")
         show = {"base": _base, "bulk": _bulk, "slow": _slow, "fig13": _mixes}.get(figure, _gains)
         parts.append(show(by_point))
@@ -281,7 +282,7 @@ def write_report(found: Found, path: Path, how: str, read: BlocksFound | None = 
         ]
         parts.append(_blocks(read))
     text = "\n\n".join(parts) + "\n"
-    path.write_text(text, encoding="utf-8")
+    replace_text(path, text)
     return text
 
 

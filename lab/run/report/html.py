@@ -9,6 +9,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader
 
 from lab.experiment.flows import CLASSES
+from lab.experiment.store import replace_text
 from lab.run.report import figures, tables
 from lab.run.report.comparison import Comparison, title_of
 from lab.run.report.verdicts import Verdict
@@ -23,7 +24,7 @@ def write_html(
         title=title, about=_flat(about), verdicts=found, comparisons=[_shown(each) for each in comparisons]
     )
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(page, encoding="utf-8")
+    replace_text(path, page)
 
 
 def _shown(comparison: Comparison) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from rich.console import Console
 
+from lab.experiment.store import replace_text
 from lab.fabric import Fabric, Topology
 from lab.run.report.comparison import Comparison
 from lab.run.report.html import write_html
@@ -73,7 +74,7 @@ def finish(
         print_comparison(console, comparison, its)
     write_html(folder / "report.html", title, comparisons, [one for its in found for one in its], common)
     texts = [markdown(comparison, its) for comparison, its in zip(comparisons, found, strict=True)]
-    (folder / "report.md").write_text("\n".join(texts), encoding="utf-8")
+    replace_text(folder / "report.md", "\n".join(texts))
     values = {
         "title": title,
         "about": common,
@@ -82,5 +83,5 @@ def finish(
             for comparison, its in zip(comparisons, found, strict=True)
         ],
     }
-    (folder / "results.json").write_text(json.dumps(values, indent=1, default=str), encoding="utf-8")
+    replace_text(folder / "results.json", json.dumps(values, indent=1, default=str))
     console.print(f"\nreport: {(folder / 'report.html').resolve()}", highlight=False, soft_wrap=True)

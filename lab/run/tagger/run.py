@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from lab.experiment.passes import Pass, Run, interleaved, measure
-from lab.experiment.store import Store, as_json
+from lab.experiment.store import Store, as_json, replace_text
 from lab.experiment.terminal import Teller, console_for_tables, print_table
 from lab.run.settings import Tagger
 from lab.run.tagger import report
@@ -67,7 +67,7 @@ def run_tagger(settings: Tagger, console: Console) -> bool:
     document = settings.document or settings.folder / "tagger.md"
     document.parent.mkdir(parents=True, exist_ok=True)
     report.plot(results, document.with_name("tagger.png"))
-    document.write_text(report.markdown(results, settings.seeds, settings.flows, cost), encoding="utf-8")
+    replace_text(document, report.markdown(results, settings.seeds, settings.flows, cost))
     console.print(f"written: {document}")
     return True
 

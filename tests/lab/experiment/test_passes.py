@@ -2,7 +2,11 @@
 
 import io
 import json
+import os
+import resource
+import threading
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -10,7 +14,7 @@ import pytest
 from rich.console import Console
 
 from lab.experiment.passes import Pass, Run, interleaved, measure
-from lab.experiment.store import Lines, Store, digests, key_of
+from lab.experiment.store import Lines, Store, digests, key_of, replace_text, whole
 from lab.experiment.terminal import Progress, Teller
 
 SCHEMES = ("a", "b", "c")
@@ -136,6 +140,82 @@ def test_a_line_that_was_cut_off_counts_as_not_there(tmp_path: Path) -> None:
     path.write_text(path.read_text()[:-3])
     again = Lines(path, lambda row: str(row["n"]))
     assert again.find("1") == {"n": 1} and again.find("2") is None
+
+
+def test_what_follows_half_a_line_is_kept_and_each_line_that_can_not_be_read_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "lines.jsonl"
+    path.write_bytes(b'{"n": 1}\n{"n": 2{"n": 3}\n\xff\x00}\n[4]\n{"m": 5}\n{"n": 6')
+    lines = Lines(path, lambda row: str(row["n"]))
+    assert lines.find("1") == {"n": 1}
+    assert [record.args for record in caplog.records] == [(path, number) for number in (2, 3, 4, 5, 6)]
+    lines.save("7", {"n": 7})
+    lines.save("8", {"n": 8})
+    again = Lines(path, lambda row: str(row["n"]))
+    assert [again.find(str(n)) for n in (1, 6, 7, 8)] == [{"n": 1}, None, {"n": 7}, {"n": 8}]
+
+
+def test_a_line_for_which_the_disk_has_no_room_leaves_the_file_as_it_was(tmp_path: Path) -> None:
+    """By RLIMIT_FSIZE, whose signal Python ignores: a write goes to the limit, and the next one fails."""
+    path = tmp_path / "lines.jsonl"
+    lines = Lines(path, lambda row: str(row["n"]))
+    lines.save("1", {"n": 1})
+    before = path.read_bytes()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 5, limits[1]))
+    try:
+        with pytest.raises(OSError) as failed:
+            lines.save("2", {"n": 2})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert failed.value.filename == str(path)
+    assert path.read_bytes() == before and lines.find("2") is None
+
+
+def test_two_who_write_one_file_wait_for_each_other_and_neither_leaves_half_of_it(tmp_path: Path) -> None:
+    path, begun, goes_on = tmp_path / "page.md", threading.Event(), threading.Event()
+
+    def write_slowly() -> None:
+        with whole(path) as part:
+            part.write_text("first, ")
+            begun.set()
+            assert goes_on.wait(60)
+            with part.open("a") as file:
+                file.write("whole")
+
+    with ThreadPoolExecutor(2) as both:
+        first = both.submit(write_slowly)
+        assert begun.wait(60)
+        second = both.submit(replace_text, path, "second")
+        with whole(tmp_path / "page.svg") as part:  # of one stem, and another file
+            part.write_text("picture")
+        assert not second.done() and not path.exists()
+        goes_on.set()
+        first.result(60)
+        second.result(60)
+    assert path.read_text() == "second"
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["page.md", "page.svg"]
+
+
+def test_what_a_killed_run_left_is_overwritten_and_a_failure_leaves_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "page.md"
+    (tmp_path / ".page.md.part").write_text("half a page of a run that was killed")
+    replace_text(path, "whole")
+    with pytest.raises(RuntimeError), whole(path) as part:
+        part.write_text("half")
+        raise RuntimeError
+    assert path.read_text() == "whole"
+    assert [each.name for each in tmp_path.iterdir()] == ["page.md"]
+
+
+def test_what_is_no_file_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    reader = os.open(path, os.O_RDWR | os.O_NONBLOCK)
+    replace_text(path, "whole")
+    assert (os.read(reader, 100), path.is_fifo()) == (b"whole", True)
+    os.close(reader)
 
 
 def test_a_key_is_that_of_the_words_and_of_their_order_where_that_is_asked(tmp_path: Path) -> None:
