@@ -90,6 +90,7 @@ def add(app: FastAPI, service: Service) -> None:
             store.remove_device("hosts", name)
             revoked = store.revoke_tokens(name, tokens.Role.HOST)
             store.note(caller.name, "delete-host", f"{name}, {revoked} tokens revoked")
+        service.forget_host(name)
 
     @app.post("/v1/tokens", tags=["devices"], **answers.of(answers.Token, 201))
     def post_token(body: TokenBody, caller: Admin) -> Json:
