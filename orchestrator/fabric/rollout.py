@@ -161,6 +161,8 @@ class Rollout:
     """Those of `plan.waves` that have been opened but for the first."""
     looked: int = 0
     """Those whose switches were looked at, and are well: what they have is confirmed."""
+    undoes: int | None = None
+    """The rollout that it undoes, by the orchestrator itself."""
     plan: Plan = field(default_factory=Plan)
     switches: Devices[SwitchStep] = field(default_factory=Devices)
     hosts: Devices[HostStep] = field(default_factory=Devices)
@@ -336,6 +338,7 @@ class Rollout:
             "turned_back": self.turned_back,
             "wave": self.wave,
             "looked": self.looked,
+            "undoes": self.undoes,
             "plan": asdict(self.plan) | {"waves": list(self.plan.waves)},
             "switches": self.switches.unsaved_json(),
             "hosts": self.hosts.unsaved_json(),

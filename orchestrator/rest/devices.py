@@ -10,7 +10,7 @@ from fastapi import FastAPI, Request, Response
 from ..errors import MissingError
 from ..store.store import Host, KnownToken, Switch
 from . import answers, tokens
-from .access import Admin, NamePath, Viewer
+from .access import Admin, NamePath, NewNamePath, Viewer
 from .bodies import HostBody, SwitchBody, TokenBody
 from .pages import LIMIT, AfterName, Limit
 from .pages import page as paged
@@ -64,7 +64,7 @@ def add(app: FastAPI, service: Service) -> None:
             store.note(caller.name, "delete-switch", name)
 
     @app.put("/v1/hosts/{name}", tags=["devices"], **answers.of(answers.Host))
-    def put_host(name: NamePath, caller: Admin, body: HostBody | None = None) -> Host:
+    def put_host(name: NewNamePath, caller: Admin, body: HostBody | None = None) -> Host:
         """Registers a host."""
         with store.writing():
             if store.put_host(name):

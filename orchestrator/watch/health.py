@@ -9,6 +9,7 @@ import logging
 import time
 from collections.abc import Callable
 
+from ..actors import Actor
 from ..fabric.rollout import HostStep, Plan, Rollout
 from ..fabric.runner import Runner
 from ..store import generations
@@ -19,8 +20,6 @@ log = logging.getLogger(__name__)
 
 EVERY_S = 2.0
 WATCHED_LEAST_S = 60.0
-ACTOR = "health"
-"""Who rolled back, in lists and in the audit log."""
 
 
 class HealthWatch(Looking):
@@ -52,7 +51,7 @@ class HealthWatch(Looking):
             return
         number = generations.number_of(policy["generation"])
         row = self.store.rollout(number)
-        if row.created_by == ACTOR:
+        if is_undoing(row):
             return
         if self._of != number:
             self._begin(row)
@@ -80,8 +79,17 @@ class HealthWatch(Looking):
             log.error("rollout id=%d event=unwell reason=%r; nothing was in force before it", row.id, reason)
             return
         back = earlier[-1].revision
-        number = self.runner.start(back, ACTOR, also=lambda made, _: self._note(made, row, back, reason))
+        number = self.runner.start(
+            back, Actor.HEALTH, undoes=row.id, also=lambda made, _: self._note(made, row, back, reason)
+        )
         log.warning("rollout id=%d event=rolled-back reason=%r by=%d", row.id, reason, number)
 
     def _note(self, made: int, row: StoredRollout, back: int, reason: str) -> None:
-        self.store.note(ACTOR, "roll-back", f"{row.id} by {made} to revision {back}: {reason}")
+        self.store.note(Actor.HEALTH, "roll-back", f"{row.id} by {made} to revision {back}: {reason}")
+
+
+def is_undoing(row: StoredRollout) -> bool:
+    """Whether it brought back what was in force before another one. Versions that kept no `undoes` knew it by name."""
+    if "undoes" in row.document:
+        return row.document["undoes"] is not None
+    return row.created_by == Actor.HEALTH

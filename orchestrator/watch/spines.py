@@ -22,6 +22,7 @@ from qclimb.histogram import SizeHistogram
 from qclimb.intent import BALANCED, SwitchIntent
 from qclimb.switch_state import SwitchState
 
+from ..actors import Actor
 from ..defaults import SPINE_DOWN_S, SPINE_UP_S, SPINES_EVERY_S
 from ..fabric.rollout import Phase
 from ..fabric.runner import Runner
@@ -42,8 +43,6 @@ RETRY_S = 60.0
 IDLE_S = 5.0
 """Between looks while the revision in force has one path: they tell new revisions which spines there are."""
 AT_ONCE = 16
-ACTOR = "spines"
-"""Who made the revision, in lists and in the audit log."""
 
 
 @dataclass(frozen=True)
@@ -174,9 +173,9 @@ class SpineWatch(Looking):
         document = adapted(in_force, wanted, sizes, light)
         away = {name for name, each in self.store.switches().items() if each.role == "spine"} & self.down
         with self.store.writing():
-            revision = self.store.add_revision(ACTOR, document)
-            self.store.note(ACTOR, "use-spines", f"{', '.join(wanted)} revision {revision}")
-        number = self.runner.start(revision, ACTOR, without=away)
+            revision = self.store.add_revision(Actor.SPINES, document)
+            self.store.note(Actor.SPINES, "use-spines", f"{', '.join(wanted)} revision {revision}")
+        number = self.runner.start(revision, Actor.SPINES, without=away)
         self.waits = None
         out = ", ".join(sorted(self.down)) or "none"
         log.warning("spines used=%r left-out=%r event=rolled-out rollout=%d", ", ".join(wanted), out, number)

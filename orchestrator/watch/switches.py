@@ -15,6 +15,7 @@ from dataclasses import fields
 from qclimb.errors import QclimbError
 from qclimb.intent import SwitchIntent
 
+from ..actors import Actor
 from ..errors import ConflictError, FleetError, StoreError
 from ..fabric.rollout import SwitchPhase
 from ..fabric.runner import Runner
@@ -34,8 +35,6 @@ CERTIFICATE_S = 3600.0
 """from one look at a switch's certificate to the next"""
 REPAIR_S = 60.0
 """least time between two rollouts for drift; doubled with each that did not mend it"""
-ACTOR = "switches"
-"""Who rolled out, in lists and in the audit log."""
 
 
 def drift(wanted: SwitchIntent, found: SwitchIntent | None) -> str | None:
@@ -141,12 +140,12 @@ class SwitchWatch:
             return
         revision = self._store.rollout(number).revision
         try:
-            started = self._runner.start(revision, ACTOR)
+            started = self._runner.start(revision, Actor.SWITCHES)
         except (ConflictError, QclimbError) as error:
             log.info("switch-watch event=waits reason=%r", str(error))
             return
         self._next_s, self._pause_s = self._clock() + self._pause_s, 2 * self._pause_s
-        self._store.note(ACTOR, "repair-switches", f"{', '.join(sorted(due))} rollout {started}")
+        self._store.note(Actor.SWITCHES, "repair-switches", f"{', '.join(sorted(due))} rollout {started}")
         log.warning("switches drifted=%r event=rolled-out rollout=%d", ", ".join(sorted(due)), started)
 
     def _in_force(self) -> Revision | None:

@@ -9,12 +9,13 @@ from qclimb.errors import RecordError
 from qclimb.policy import Mode
 from qclimb.stretch import CONNECTIONS_MOST, LOG_MOST, Stretch, StretchSum
 
+from orchestrator.actors import Actor
 from orchestrator.fabric.door import ClassCount, Told
 from orchestrator.fabric.felt import SLOWDOWN_MOST, Compared, Felt
 from orchestrator.fabric.rollout import Pace
 from orchestrator.fabric.runner import Runner
 from orchestrator.plan.revision import compose
-from orchestrator.watch.health import ACTOR, HealthWatch
+from orchestrator.watch.health import HealthWatch, is_undoing
 from tests.orchestrator.fleet import Switches, ended, kept
 
 HOSTS = [f"h{number}" for number in range(20)]
@@ -255,7 +256,8 @@ def test_a_revision_that_makes_small_flows_slow_is_rolled_back_by_itself(store, 
     felt(runner, 20, clock[0] - 40, clock[0])
     watch.look()
     back = store.last_rollout()
-    assert (back.revision, back.created_by) == (good, ACTOR)
+    assert (back.revision, back.created_by) == (good, Actor.HEALTH)
+    assert is_undoing(back) and not is_undoing(store.rollout(number))
     assert f"{number} by {back.id} to revision {good}: small flows of 2 of 2 hosts" in store.notes(1)[0].subject
     for host in ("h1", "h2"):
         runner.host_reported(host, back.id)
