@@ -9,12 +9,12 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from qclimb.errors import QclimbError
 from qclimb.intent import SwitchIntent
 
 from ..errors import FleetError, StoreError
 from ..plan.revision import Revision
 from ..store.store import Switch
+from .attempts import reason_of
 from .ledger import Ledger
 from .rollout import Rollout
 from .switches import Fleet
@@ -76,8 +76,8 @@ class Pushes:
         except Exception as error:
             changed, absent = sent, False
             if isinstance(error, FleetError):
-                changed, absent = error.changed, error.absent and not sent
-            reason = _reason(switch, error)
+                changed, absent = sent and error.changed, error.absent and not sent
+            reason = reason_of(switch, error)
             self._ledger.take(wanted, lambda rollout: rollout.push_failed(name, reason, changed=changed, absent=absent))
             self._observe(time.monotonic() - begun, False)
             log.warning("switch name=%s generation=%d event=failed reason=%r", name, wanted, reason)
@@ -107,7 +107,7 @@ class Pushes:
                     continue
                 if self._ends.is_set():
                     return  # the next start goes on from here
-                reason = _reason(switch, error)
+                reason = reason_of(switch, error)
                 self._ledger.take(wanted, partial(Rollout.confirm_failed, name=name, error=reason))
                 log.warning("switch name=%s generation=%d event=not-confirmed reason=%r", name, wanted, reason)
                 return
@@ -127,7 +127,7 @@ class Pushes:
         except Exception as error:
             if self._ends.is_set():
                 return  # the next start goes on from here
-            reason = _reason(switch, error)
+            reason = reason_of(switch, error)
             self._ledger.take(wanted, lambda rollout: rollout.restore_failed(name, reason))
             log.error("switch name=%s event=stranded reason=%r", name, reason)
             return
@@ -142,10 +142,11 @@ class Pushes:
             try:
                 with self.fleet.at(switch) as door:
                     return door.give_back(intent, token(wanted), self._switch_deadline_s)
-            except FleetError as error:
-                if error.refused or time.monotonic() + pause_s >= end or self._ends.wait(pause_s):
+            except Exception as error:
+                is_final = isinstance(error, FleetError) and error.refused
+                if is_final or time.monotonic() + pause_s >= end or self._ends.wait(pause_s):
                     raise
-                reason = _reason(switch, error)
+                reason = reason_of(switch, error)
                 self._ledger.take(wanted, partial(Rollout.still_restoring, name=switch.name, error=reason))
                 log.warning("switch name=%s event=not-restored reason=%r; trying again", switch.name, reason)
             pause_s = min(2 * pause_s, RESTORE_RETRY_MOST_S)
@@ -165,7 +166,3 @@ class Pushes:
 def token(generation: int) -> str:
     """What a rollout's commits are called on switches; the generation has a random part."""
     return f"qclimb-{generation}"
-
-
-def _reason(switch: Switch, error: Exception) -> str:
-    return str(error) if isinstance(error, QclimbError) else f"switch {switch.name}: {error!r}"
