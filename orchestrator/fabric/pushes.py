@@ -8,7 +8,9 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
+from heapq import nlargest
 
+from qclimb.gnmi_ext import ROLLBACK_MOST_S
 from qclimb.intent import SwitchIntent
 
 from ..errors import FleetError, StoreError
@@ -21,8 +23,8 @@ from .switches import Fleet
 
 log = logging.getLogger(__name__)
 
-ROLLBACK_S, PUSH_S = 600.0, 2.0
-"""A switch that nobody confirms goes back by itself after the first, and so long for each push before and beside it."""
+ROLLBACK_S = 600.0
+"""A switch that nobody confirms goes back by itself so long after its wave should have been confirmed."""
 RESTORE_RETRY_S, RESTORE_RETRY_MOST_S = 1.0, 30.0
 """From one try to give back to the next: doubled with each."""
 
@@ -88,10 +90,16 @@ class Pushes:
         log.info("switch name=%s generation=%d event=applied", name, intent.generation)
 
     def _rollback_s(self) -> float:
-        """How long a switch waits to be told that what it has stays, before it goes back by itself."""
+        """How long a switch waits to be told that what it has stays, before it goes back by itself.
+
+        It is told once all switches of its wave have been pushed to, each by its own server, and the wave has soaked.
+        """
         with self._ledger.lock:
-            switches, soak_s = len(self._rollout.switches), self._rollout.plan.soak_s
-        return ROLLBACK_S + soak_s + self._switch_deadline_s + PUSH_S * switches / self._switches_at_once
+            rollout = self._rollout
+        pushes = (self.fleet.longest_push_s(name, self._switch_deadline_s) for name in rollout.unpushed)
+        longest = nlargest(rollout.unpushed_most, pushes)
+        pushed_s = sum(longest) / self._switches_at_once + max(longest, default=0.0)
+        return min(ROLLBACK_S + rollout.plan.soak_s + self._switch_deadline_s + pushed_s, ROLLBACK_MOST_S)
 
     def confirm(self, switch: Switch, revision: Revision) -> None:
         """Over a session of its own: that it can be opened is what has to be shown."""

@@ -8,7 +8,7 @@
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Self
@@ -171,6 +171,20 @@ class Rollout:
     def ended(self) -> bool:
         """Nothing of it changes any more."""
         return self.phase not in OPEN
+
+    @property
+    def unpushed(self) -> Iterator[str]:
+        """The switches that a push is under way to, or may still begin."""
+        phases = (SwitchPhase.PUSHING, SwitchPhase.PENDING)
+        return (name for name, step in self.switches.steps.items() if step.phase in phases)
+
+    @property
+    def unpushed_most(self) -> int:
+        """How many of these at most come before this wave is confirmed: absent ones make room for others."""
+        count = self.switches.count(SwitchPhase.PUSHING, SwitchPhase.PENDING)
+        if self.wave >= len(self.plan.waves):
+            return count
+        return min(count, self.plan.waves[self.wave] - self.switches.count(*HELD) + self.plan.absent_most)
 
     def next_steps(self) -> Steps:
         """Everything that may start now; empty while something is awaited, and at the end."""

@@ -167,6 +167,19 @@ def test_a_session_of_a_switch_that_was_removed_or_moved_is_closed(
     wait_until(lambda: not is_connected(ports[1]), "the session is closed")
 
 
+def test_a_push_may_take_as_long_as_the_switchs_own_server_does(
+    pki: Path, own: Switch, sonic: tuple[Switch, SonicGnmi]
+) -> None:
+    fleet = Fleet(pki / "orchestrator.pem", pki / "orchestrator.key", pki / "ca.pem", connect_timeout_s=60)
+    unknown_s = fleet.longest_push_s(own.name, 30)
+    with fleet.at(own):
+        own_s = fleet.longest_push_s(own.name, 30)
+    with fleet.at(sonic[0]):
+        sonic_s = fleet.longest_push_s(sonic[0].name, 30)
+    assert own_s < 120 < sonic_s == unknown_s
+    assert sonic_s >= sonic_door.SET_S + sonic_door.APPLIED_S
+
+
 # SONiC's own server
 
 
