@@ -146,14 +146,19 @@ class Watch(Looking):
         if found["after"] is None and self._settled(policy["generation"]):
             found["after"] = self.recordings.last_batch()
         after = found["after"]
-        windows = [] if after is None else drift.reported(self.recordings.newest(LEARNED_FLOWS, after)[0])
-        was, found["drifted"] = found["drifted"], drift.drifted(windows, found["target"])
+        windows, others = list[drift.Window](), list[drift.Window]()
+        if after is not None:
+            rows, hosts = self.recordings.newest(LEARNED_FLOWS, after)
+            windows = drift.reported(rows)
+            others = [drift.without_worst(rows, hosts, windows[-1])] if windows else []
+        agreed = drift.drifted(others, found["target"])
+        was, found["drifted"] = found["drifted"], agreed and drift.drifted(windows, found["target"])
         found["windows"] = [each.to_json() for each in windows]
         if found["drifted"] and not was:
             log.warning("drift model=%d event=flagged reason=%r", found["model"], found["drifted"])
         if policy["use_forest"] and self.max_age_s is not None:
             age_s = time.time() - found["trained_at"]
-            why = why_off(windows, found["target"], age_s, self.max_age_s)
+            why = why_off(windows, others, found["target"], age_s, self.max_age_s)
             found["off"] = None if why is None else vars(Off(why, time.time(), policy["generation"]))
         self.store.set_setting("drift", found)
 
