@@ -155,6 +155,8 @@ class Rollout:
     error: str | None = None
     active: bool = False
     """The hosts' policy is in force."""
+    active_at: float | None = None
+    """Since when (s since 1970)."""
     turned_back: bool = False
     """A switch failed, or a person aborted it: nothing is pushed any more."""
     wave: int = 0
@@ -298,10 +300,10 @@ class Rollout:
         stranded = replace(before, phase=SwitchPhase.STRANDED, error=_and_then(before.error, error))
         return self._switch(name, stranded)._settled()
 
-    def activated(self) -> Self:
-        """The policy is in force: hosts may fetch it."""
+    def activated(self, at: float | None = None) -> Self:
+        """The policy is in force, since then (s since 1970): hosts may fetch it."""
         waiting = {name: replace(step, phase=HostPhase.WAITING) for name, step in self.hosts.steps.items()}
-        return replace(self, active=True, hosts=self.hosts.having(waiting))._settled()
+        return replace(self, active=True, active_at=at, hosts=self.hosts.having(waiting))._settled()
 
     def host_reported(self, name: str, generation: int) -> Self:
         """A host says which policy it follows."""
@@ -349,6 +351,7 @@ class Rollout:
             "phase": self.phase,
             "error": self.error,
             "active": self.active,
+            "active_at": self.active_at,
             "turned_back": self.turned_back,
             "wave": self.wave,
             "looked": self.looked,

@@ -1,11 +1,14 @@
 """After a rollout: whether hosts' small flows are slower than before it; then what was in force before comes back.
 
 For as long as its waves soak, and a minute at least, hosts' stretch (fabric.felt) is held against what it was when the
-rollout began. That is kept with the rollout, so a restart changes nothing. Going back is a rollout of the revision that
-was in force before, and is watched by nobody: it ends where the fabric was.
+rollout began. That is kept with the rollout, so a restart changes nothing; a process that begins later than that does
+not judge it, for what hosts felt long ago is no measure of today's traffic.
+
+Going back is a rollout of the revision that was in force before, and is watched by nobody: it ends where the fabric was.
 """
 
 import logging
+import math
 import time
 from collections.abc import Callable
 
@@ -56,7 +59,7 @@ class HealthWatch(Looking):
         if self._of != number:
             self._begin(row)
         most = self._plan.slowdown_most
-        if most is None or self._clock() - self._since_s > max(self._plan.soak_s, self.watched_least_s):
+        if most is None or self._clock() - self._since_s > self._watched_s:
             return
         reason = self.runner.felt.slower(self._before, self._since_s, most).reason
         if reason is not None:
@@ -66,7 +69,15 @@ class HealthWatch(Looking):
         steps = self.store.steps(row.id)["hosts"]
         self._of, self._since_s = row.id, self._clock()
         self._before = {name: step.get("felt_before", HostStep().felt_before) for name, step in steps.items()}
-        self._plan = Rollout.from_json({**row.document, "phase": row.phase, "switches": {}, "hosts": {}}).plan
+        rollout = Rollout.from_json({**row.document, "phase": row.phase, "switches": {}, "hosts": {}})
+        age_s = math.inf if rollout.active_at is None else time.time() - rollout.active_at
+        self._plan = rollout.plan
+        if age_s > self._watched_s + self.runner.hosts_deadline_s:
+            self._plan = Plan()
+
+    @property
+    def _watched_s(self) -> float:
+        return max(self._plan.soak_s, self.watched_least_s)
 
     def _go_back(self, row: StoredRollout, reason: str) -> None:
         earlier = [

@@ -15,6 +15,7 @@ from orchestrator.fabric.felt import SLOWDOWN_MOST, Compared, Felt
 from orchestrator.fabric.rollout import Pace
 from orchestrator.fabric.runner import Runner
 from orchestrator.plan.revision import compose
+from orchestrator.store.generations import number_of
 from orchestrator.watch.health import HealthWatch, is_undoing
 from tests.orchestrator.fleet import Switches, ended, kept
 
@@ -270,6 +271,35 @@ def test_a_revision_that_makes_small_flows_slow_is_rolled_back_by_itself(store, 
     felt(runner, 20, clock[0] - 40, clock[0])
     watch.look()
     assert store.last_rollout().id == back.id, "going back is not undone"
+
+
+@pytest.mark.parametrize(("age_s", "judged"), [(0, True), (3600, False), (None, False)])
+def test_a_process_that_begins_long_after_a_rollout_does_not_judge_it(store, runner, age_s, judged):
+    """By what hosts felt before it, which is of another day; None: an older version kept no time."""
+    document = compose(Mode.PIAS, (5000,), 2, slack_bytes=0).to_json()
+    good, bad = store.add_revision("test", document), store.add_revision("test", document)
+    for host in ("h1", "h2"):
+        store.put_host(host)
+    for revision in (good, bad):
+        number = runner.start(revision, "test")
+        end = time.monotonic() + 60
+        while number_of((store.setting("policy") or {}).get("generation", 0)) != number and time.monotonic() < end:
+            time.sleep(0.005)
+        for host in ("h1", "h2"):
+            runner.host_reported(host, store.setting("policy")["generation"])
+        idle(store, runner, number)
+    steps = {host: {**step, "felt_before": 1.5} for host, step in store.steps(number)["hosts"].items()}
+    at = None if age_s is None else time.time() - age_s
+    store.save_rollout(
+        number, "done", {**store.rollout(number).document, "active_at": at, "switches": {}, "hosts": steps}
+    )
+    now = [10_000.0]
+    watch = HealthWatch(store, runner, watched_least_s=60, clock=lambda: now[0])
+    watch.look()
+    felt(runner, 20, now[0], now[0] + 40)
+    now[0] += 40
+    watch.look()
+    assert (store.last_rollout().id != number) is judged
 
 
 def test_a_wave_whose_hosts_feel_worse_is_undone_before_the_next_one(store, runner):
