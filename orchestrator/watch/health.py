@@ -4,7 +4,7 @@ For as long as its waves soak, and a minute at least, hosts' stretch (fabric.fel
 rollout began. That is kept with the rollout, so a restart changes nothing; a process that begins later than that does
 not judge it, for what hosts felt long ago is no measure of today's traffic.
 
-Going back is a rollout of the revision that was in force before, and is watched by nobody: it ends where the fabric was.
+Going back is a rollout of the revision that was in force before, and is watched by nobody: it ends where it was.
 """
 
 import logging
