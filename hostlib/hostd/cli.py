@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from dataclasses import asdict
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 
 import click
@@ -76,6 +77,12 @@ Example:
     type=click.IntRange(1, 65535),
     help="Of those, only connections whose listening side has this port.",
 )
+@click.option(
+    "--fabric-net",
+    metavar="PREFIX",
+    multiple=True,
+    help="Where the fabric's hosts are, as 198.18.0.0/15: connections to elsewhere are not measured. Default: any.",
+)
 @click.pass_context
 def main(
     context: click.Context,
@@ -89,6 +96,7 @@ def main(
     tagger_dev: tuple[str, ...],
     kernel: tuple[Path, ...],
     kernel_port: tuple[int, ...],
+    fabric_net: tuple[str, ...],
 ) -> None:
     """Keep this host's policy and model, and bring its flow records to the orchestrator."""
     if context.invoked_subcommand is not None:
@@ -102,11 +110,12 @@ def main(
     if NO_DEVICE in tagger_dev and (tagger_dev != (NO_DEVICE,) or not kernel):
         raise click.UsageError(f"--tagger-dev {NO_DEVICE}: expected --kernel CGROUP beside it, and no other device")
     assert name is not None and orchestrator is not None and token_file is not None
+    networks = tuple(_network(each) for each in fabric_net)
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     try:
         serve(
             *(name, orchestrator, ca, token_file, run_dir, poll_interval_s),
-            *(quickack_dev, tagger_dev, Scope(kernel, kernel_port)),
+            *(quickack_dev, tagger_dev, Scope(kernel, kernel_port), networks),
         )
     except QclimbError as error:
         raise Refused(str(error)) from None
@@ -122,6 +131,7 @@ def serve(
     quickack_devices: tuple[str, ...],
     tagger_devices: tuple[str, ...],
     scope: Scope,
+    networks: tuple[IPv4Network | IPv6Network, ...] = (),
 ) -> None:
     """Runs the daemon until SIGTERM."""
     # Imported here, for `status` and `--help` need neither TLS nor sockets.
@@ -140,9 +150,16 @@ def serve(
     state.quickack = "; ".join(_quickack(device) for device in quickack_devices)
     try:
         tagger = Tagger(place, tagger_devices, cgroups=scope.cgroups)
-        Daemon(place, door, state, tagger, KernelMode(place, scope, tagger)).run()
+        Daemon(place, door, state, tagger, KernelMode(place, scope, tagger), networks).run()
     finally:
         os.close(lock)
+
+
+def _network(prefix: str) -> IPv4Network | IPv6Network:
+    try:
+        return ip_network(prefix)
+    except ValueError as error:
+        raise click.BadParameter(f"{error}, expected a prefix as 198.18.0.0/15", param_hint="--fabric-net") from None
 
 
 def _quickack(device: str) -> str:

@@ -9,12 +9,11 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
 import numpy as np
 from qclimb.errors import QclimbError
-from qclimb.policy import Mode
 
 from hostlib.hostd.applied import Applied
 from hostlib.hostd.bpf import BpfError
@@ -26,7 +25,7 @@ from hostlib.hostd.lengths import Lengths
 from hostlib.hostd.orchestrator import Away, Orchestrator, Refused, Wanted
 from hostlib.hostd.place import Place
 from hostlib.hostd.state import State
-from hostlib.hostd.stretch import look
+from hostlib.hostd.stretch import Fabric, Network, measure_stretch
 from hostlib.hostd.tagger import Tagger
 
 log = logging.getLogger("qclimb-hostd")
@@ -62,13 +61,21 @@ class Daemon:
     """One host's hostd, from `run` to SIGTERM."""
 
     def __init__(
-        self, place: Place, orchestrator: Orchestrator, state: State, tagger: Tagger, kernel: KernelMode
+        self,
+        place: Place,
+        orchestrator: Orchestrator,
+        state: State,
+        tagger: Tagger,
+        kernel: KernelMode,
+        networks: Sequence[Network] = (),
     ) -> None:
+        """`networks`: of the fabric's hosts; none: any address may be one's."""
         self._place = place
         self._orchestrator = orchestrator
         self._state = state
         self._tagger = tagger
         self._kernel = kernel
+        self._networks = networks
         self._collected = Collected()
         self._collected_lock = threading.Lock()
         self._undelivered: Shipment | None = None
@@ -303,9 +310,9 @@ class Daemon:
         if not self._wanted.stretch_s or now - self._looked_at < self._wanted.stretch_s:
             return {}
         self._looked_at = now
-        later = policy.dscp[1:] if policy and policy.mode in (Mode.PIAS, Mode.QCLIMB) else ()
+        fabric = Fabric(self._networks, self._orchestrator.peer)
         try:
-            found = look(later)
+            found = measure_stretch(policy, fabric, self._place.directory / "bpf")
         except OSError as error:
             log.debug("stretch reason=%r", str(error))
             return {}

@@ -12,7 +12,7 @@ import re
 import ssl
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from ipaddress import ip_address
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -127,6 +127,8 @@ class Orchestrator:
             except (OSError, ssl.SSLError) as error:
                 raise FleetError(f"certificates {ca}: {error}; expected PEM certificates") from error
         self._kept: http.client.HTTPConnection | None = None
+        self.peer: tuple[IPv4Address | IPv6Address, int] | None = None
+        """Address and port of the last connection; None before any."""
         self._takes_rows = False
 
     def policy(self, known_etag: str | None) -> Answer:
@@ -246,6 +248,9 @@ class Orchestrator:
                 self._kept = http.client.HTTPSConnection(
                     self._host, self._port, timeout=self._timeout_s, context=self._tls
                 )
+            self._kept.connect()
+            address, port = self._kept.sock.getpeername()[:2]
+            self.peer = (ip_address(address.partition("%")[0]), port)
         return self._kept
 
     def _away(self, error: Exception) -> Away:

@@ -4,19 +4,17 @@ Each switch is asked what it holds. Hosts have one policy: what would change is 
 """
 
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from qclimb.errors import QclimbError
-
+from ..errors import FleetError
 from ..plan.revision import Revision
 from ..store.store import Store, Switch
+from .attempts import attempt_each
 from .switches import Fleet
 
 Json = dict[str, Any]
 
-AT_ONCE = 16
 KEYS = ("priority", "name")
 """By which entries of qclimb.yang's lists are named."""
 GENERATION = "generation"
@@ -50,19 +48,17 @@ class Changes:
 def would_change(store: Store, fleet: Fleet, revision_id: int) -> Changes:
     """Asks all switches. Raises MissingError, StoreError."""
     revision = Revision.from_json(store.revision(revision_id).document)
-    switches = store.switches()
 
-    def at(switch: Switch) -> SwitchChanges:
-        try:
-            with fleet.at(switch) as door:
-                held = door.intent()
-        except QclimbError as error:
-            return SwitchChanges((), str(error))
+    def changes_at(switch: Switch) -> SwitchChanges:
+        with fleet.at(switch) as door:
+            held = door.intent()
         found = {} if held is None else held.to_gnmi()
         return SwitchChanges(difference(found, revision.intent_of(switch.role).to_gnmi()))
 
-    with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="dry-run") as pool:
-        told = dict(zip(switches, pool.map(at, switches.values()), strict=True))
+    asked = attempt_each(store.switches(), changes_at)
+    told = {
+        name: SwitchChanges((), str(found)) if isinstance(found, FleetError) else found for name, found in asked.items()
+    }
     return Changes(told, difference(store.setting("policy") or {}, revision.policy.to_json()))
 
 

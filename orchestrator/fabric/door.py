@@ -20,7 +20,7 @@ from qclimb.switch_state import SwitchState
 
 from ..errors import FleetError
 from ..store.store import Switch
-from .session import Session, Update, code_of, reason_of
+from .session import CALL_TIMEOUT_S, Session, Update, code_of, reason_of
 
 MODEL = "qclimb"
 TOP = "qclimb:qclimb"
@@ -66,6 +66,11 @@ class Door:
 
     def __init__(self, switch: Switch, session: Session, term: int = 0) -> None:
         self.switch, self._session, self._term = switch, session, term
+
+    @staticmethod
+    def longest_commit_s(deadline_s: float) -> float:
+        """How long `commit` takes at most: a Set, and until the switch reports it as applied."""
+        return CALL_TIMEOUT_S + deadline_s
 
     def intent(self) -> SwitchIntent | None:
         """What the switch was last told; None when it holds nothing of qclimb."""

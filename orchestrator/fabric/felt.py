@@ -3,13 +3,17 @@
 A host's stretch is averaged over windows. Its baseline is the worst window of the last minutes, so that what traffic
 does by itself is in it; but of the revision in force alone, so that what another one did to flows excuses nothing. A
 host is slower where two windows in a row are, each by a factor: one burst is no reason.
+
+Hosts may err or lie: each is compared with itself alone, and no one host is a reason. A revision that reached a few
+switches first is felt by the few hosts behind them, so it is a number of hosts that counts, not the fabric's median.
 """
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from statistics import median
 
-from qclimb.stretch import Stretch
+from qclimb.stretch import Stretch, StretchSum
 
 STRETCH_S = 5.0
 """From one look of a host to its next."""
@@ -21,20 +25,29 @@ WINDOWS_LEAST = 3
 FRESH_LEAST = 6
 """Windows of a new revision that replace what was known before it."""
 SLOWDOWN_MOST = 3.0
-FEW_HOSTS, SHARE_OF_HOSTS = 8, 50
-"""Of fewer hosts one that is slower is enough; of more two, and one in so many: a canary's hosts are few."""
+HOSTS_LEAST, SHARE_OF_HOSTS = 2, 50
+"""At least so many must be slower, and one in so many: a canary's hosts are few."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Whole:
+    """A window that is over: its number, its mean stretch, and the connections of one look."""
+
+    number: int
+    mean: float
+    connections: int
 
 
 @dataclass(slots=True)
 class _Host:
-    """One host's windows: the open one, the last two whole ones by number, and the worst of this part and the last.
+    """One host's windows: the open one, the last two whole ones, and the worst of this part and the last.
 
     `earlier`: the baseline before the revision in force, until enough is known of this one; 0: none.
     """
 
     window: int = 0
-    open: Stretch | None = None
-    last: tuple[tuple[int, float], ...] = ()
+    open: StretchSum = field(default_factory=StretchSum)
+    last: tuple[_Whole, ...] = ()
     part: int = 0
     worst: list[float] = field(default_factory=lambda: [0.0, 0.0])
     windows: list[int] = field(default_factory=lambda: [0, 0])
@@ -42,13 +55,12 @@ class _Host:
 
     def close(self) -> None:
         """The open window is whole."""
-        whole, self.open = self.open, None
-        if whole is None:
+        whole, self.open = self.open, StretchSum()
+        if not whole.looks:
             return
-        mean = whole.mean
-        self.last = (*self.last[-1:], (self.window, mean))
+        self.last = (*self.last[-1:], _Whole(self.window, whole.mean, whole.connections_each))
         self.turn(self.window // PART_WINDOWS)
-        self.worst[1] = max(self.worst[1], mean)
+        self.worst[1] = max(self.worst[1], whole.mean)
         self.windows[1] += 1
         if sum(self.windows) >= FRESH_LEAST:
             self.earlier = 0.0
@@ -69,6 +81,7 @@ class Felt:
         self.window_s = window_s
         self._hosts: dict[str, _Host] = {}
         self._begun = -1  # the window in which the revision in force came
+        self._swept = -1  # the window in which silent hosts were last forgotten
 
     def add(self, name: str, stretch: Stretch, now_s: float) -> None:
         """A host looked."""
@@ -76,11 +89,22 @@ class Felt:
         window = int(now_s // self.window_s)
         if window != host.window:
             if host.window <= self._begun:  # another revision's in part
-                host.open = None
+                host.open = StretchSum()
             host.close()
             host.window = window
-        so_far = host.open
-        host.open = stretch if so_far is None else so_far + stretch
+        host.open = host.open.plus(stretch)
+        if window != self._swept:
+            self._swept = window
+            for silent in [each for each, of in list(self._hosts.items()) if window - of.window > 2 * PART_WINDOWS]:
+                self.forget(silent)
+
+    def forget(self, name: str) -> None:
+        """A host is registered no more: nothing rests on what it said."""
+        self._hosts.pop(name, None)
+
+    def __len__(self) -> int:
+        """Of how many hosts anything is known."""
+        return len(self._hosts)
 
     def worst(self, name: str, now_s: float) -> float:
         """The worst window's mean stretch of late; 0 where too little is known."""
@@ -108,33 +132,33 @@ class Felt:
     def slower(self, before: Mapping[str, float], since_s: float, factor: float) -> "Compared":
         """The hosts that are, in two whole windows after `since_s`; `before`: each one's baseline, 0: unknown."""
         first = math.ceil(since_s / self.window_s)
-        compared, found = 0, {}
+        compared, connections, found = 0, 0, {}
         for name, baseline in before.items():
             host = self._hosts.get(name)
-            if not baseline or host is None or len(host.last) < 2 or host.last[0][0] < first:
+            if not baseline or host is None or len(host.last) < 2 or host.last[0].number < first:
                 continue
             compared += 1
-            least = min(mean for _, mean in host.last)
+            connections += host.last[-1].connections
+            least = min(whole.mean for whole in host.last)
             if least > factor * baseline:
                 found[name] = least / baseline
-        return Compared(compared, found)
+        return Compared(compared, connections, found)
 
 
 @dataclass(frozen=True)
 class Compared:
-    """How many hosts could be compared, and by which factor small flows of some are slower than they were."""
+    """How many hosts could be compared, by how many connections of a look, and by which factor some are slower."""
 
     hosts: int
+    connections: int
     slower: Mapping[str, float]
 
     @property
     def reason(self) -> str | None:
         """Why the fabric is worse than before; None where it is not."""
-        needed = 1 if self.hosts < FEW_HOSTS else max(2, math.ceil(self.hosts / SHARE_OF_HOSTS))
-        if len(self.slower) < needed:
+        if len(self.slower) < max(HOSTS_LEAST, math.ceil(self.hosts / SHARE_OF_HOSTS)):
             return None
-        name, factor = max(self.slower.items(), key=lambda each: each[1])
         return (
             f"small flows of {len(self.slower)} of {self.hosts} hosts are slower than before "
-            f"(host {name}: {factor:.1f} times)"
+            f"({median(self.slower.values()):.1f} times in their median; {self.connections} connections measured)"
         )

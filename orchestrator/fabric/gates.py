@@ -4,9 +4,9 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from qclimb.errors import QclimbError
-
+from ..errors import FleetError
 from ..store.store import Switch
+from .attempts import attempt_each
 from .door import ClassCount
 from .felt import Felt
 from .rollout import Plan
@@ -37,35 +37,38 @@ class Gates:
 
     def begin(self, wave: Wave) -> None:
         """Counts what the first priority's queues have sent and dropped so far."""
-        found: dict[str, ClassCount] = {}
-        for switch in wave.switches:
-            counted = self._count(switch)
-            if counted is not None:
-                found[switch.name] = counted
-        self._counted = found
+        self._counted = {}
+        for name, counted in attempt_each(_by_name(wave), self._count).items():
+            if isinstance(counted, FleetError):  # no reason to undo anything: whether it is well is asked apart
+                log.info("switch name=%s event=not-counted reason=%r", name, str(counted))
+            elif counted is not None:
+                self._counted[name] = counted
 
     def reason(self, wave: Wave, plan: Plan, felt_before: Mapping[str, float]) -> str | None:
         """Why the wave is to be undone; None where it passes."""
-        for switch in wave.switches:
-            try:
-                with self.fleet.at(switch) as door:
-                    found = door.unwell(wave.generation)
-            except QclimbError as error:
-                found = str(error)
-            except Exception as error:
-                found = f"switch {switch.name}: {error!r}"
-            found = found or self._drops(switch, plan)
+
+        def reason_at(switch: Switch) -> str | None:
+            with self.fleet.at(switch) as door:
+                return door.unwell(wave.generation)
+
+        def drops_at(switch: Switch) -> str | None:
+            before = self._counted.get(switch.name)
+            return None if plan.drops_most is None or before is None else self._drops(switch, before, plan.drops_most)
+
+        for found in attempt_each(_by_name(wave), reason_at).values():
             if found is not None:
-                return found
+                return str(found)
+        for name, dropped in attempt_each(_by_name(wave), drops_at).items():
+            if isinstance(dropped, FleetError):
+                log.info("switch name=%s event=not-counted reason=%r", name, str(dropped))
+            elif dropped is not None:
+                return dropped
         if plan.slowdown_most is None:
             return None
         return self.felt.slower(felt_before, wave.since_s, plan.slowdown_most).reason
 
-    def _drops(self, switch: Switch, plan: Plan) -> str | None:
+    def _drops(self, switch: Switch, before: ClassCount, most: float) -> str | None:
         """Whether the first priority's queues, which should be nearly empty, dropped too many since `begin`."""
-        before = self._counted.get(switch.name)
-        if plan.drops_most is None or before is None:
-            return None
         now = self._count(switch)
         if now is None:
             return None
@@ -76,17 +79,17 @@ class Gates:
         if sent < 0 or dropped < 0 or sent + dropped < PACKETS_LEAST:  # counters that began anew, or too few
             return None
         share = dropped / (sent + dropped)
-        if share <= plan.drops_most:
+        if share <= most:
             return None
         return (
             f"switch {switch.name}: dropped {share:.2%} of the first priority's packets "
-            f"({dropped} of {sent + dropped}), expected at most {plan.drops_most:.2%}"
+            f"({dropped} of {sent + dropped}), expected at most {most:.2%}"
         )
 
     def _count(self, switch: Switch) -> ClassCount | None:
-        try:
-            with self.fleet.at(switch) as door:
-                return door.told().classes.get(0)
-        except Exception as error:  # no reason to undo anything: whether it is well is asked apart
-            log.info("switch name=%s event=not-counted reason=%r", switch.name, str(error))
-            return None
+        with self.fleet.at(switch) as door:
+            return door.told().classes.get(0)
+
+
+def _by_name(wave: Wave) -> dict[str, Switch]:
+    return {switch.name: switch for switch in wave.switches}

@@ -116,7 +116,7 @@ class Ledger:
 
     def activate(self, policy: Policy) -> None:
         """The policy is in force from here on; after the switches, before any host."""
-        number, rollout = self.current[0], self.current[1].activated()
+        number, rollout = self.current[0], self.current[1].activated(time.time())
         try:
             self.store.activate(policy.to_json(), number, rollout.phase.value, rollout.to_json())
         except StoreError as error:

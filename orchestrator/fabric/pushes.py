@@ -8,21 +8,23 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
+from heapq import nlargest
 
-from qclimb.errors import QclimbError
+from qclimb.gnmi_ext import ROLLBACK_MOST_S
 from qclimb.intent import SwitchIntent
 
 from ..errors import FleetError, StoreError
 from ..plan.revision import Revision
 from ..store.store import Switch
+from .attempts import reason_of
 from .ledger import Ledger
 from .rollout import Rollout
 from .switches import Fleet
 
 log = logging.getLogger(__name__)
 
-ROLLBACK_S, PUSH_S = 600.0, 2.0
-"""A switch that nobody confirms goes back by itself after the first, and so long for each push before and beside it."""
+ROLLBACK_S = 600.0
+"""A switch that nobody confirms goes back by itself so long after its wave should have been confirmed."""
 RESTORE_RETRY_S, RESTORE_RETRY_MOST_S = 1.0, 30.0
 """From one try to give back to the next: doubled with each."""
 
@@ -76,8 +78,8 @@ class Pushes:
         except Exception as error:
             changed, absent = sent, False
             if isinstance(error, FleetError):
-                changed, absent = error.changed, error.absent and not sent
-            reason = _reason(switch, error)
+                changed, absent = sent and error.changed, error.absent and not sent
+            reason = reason_of(switch, error)
             self._ledger.take(wanted, lambda rollout: rollout.push_failed(name, reason, changed=changed, absent=absent))
             self._observe(time.monotonic() - begun, False)
             log.warning("switch name=%s generation=%d event=failed reason=%r", name, wanted, reason)
@@ -88,10 +90,16 @@ class Pushes:
         log.info("switch name=%s generation=%d event=applied", name, intent.generation)
 
     def _rollback_s(self) -> float:
-        """How long a switch waits to be told that what it has stays, before it goes back by itself."""
+        """How long a switch waits to be told that what it has stays, before it goes back by itself.
+
+        It is told once all switches of its wave have been pushed to, each by its own server, and the wave has soaked.
+        """
         with self._ledger.lock:
-            switches, soak_s = len(self._rollout.switches), self._rollout.plan.soak_s
-        return ROLLBACK_S + soak_s + self._switch_deadline_s + PUSH_S * switches / self._switches_at_once
+            rollout = self._rollout
+        pushes = (self.fleet.longest_push_s(name, self._switch_deadline_s) for name in rollout.unpushed)
+        longest = nlargest(rollout.unpushed_most, pushes)
+        pushed_s = sum(longest) / self._switches_at_once + max(longest, default=0.0)
+        return min(ROLLBACK_S + rollout.plan.soak_s + self._switch_deadline_s + pushed_s, ROLLBACK_MOST_S)
 
     def confirm(self, switch: Switch, revision: Revision) -> None:
         """Over a session of its own: that it can be opened is what has to be shown."""
@@ -107,7 +115,7 @@ class Pushes:
                     continue
                 if self._ends.is_set():
                     return  # the next start goes on from here
-                reason = _reason(switch, error)
+                reason = reason_of(switch, error)
                 self._ledger.take(wanted, partial(Rollout.confirm_failed, name=name, error=reason))
                 log.warning("switch name=%s generation=%d event=not-confirmed reason=%r", name, wanted, reason)
                 return
@@ -127,7 +135,7 @@ class Pushes:
         except Exception as error:
             if self._ends.is_set():
                 return  # the next start goes on from here
-            reason = _reason(switch, error)
+            reason = reason_of(switch, error)
             self._ledger.take(wanted, lambda rollout: rollout.restore_failed(name, reason))
             log.error("switch name=%s event=stranded reason=%r", name, reason)
             return
@@ -142,10 +150,11 @@ class Pushes:
             try:
                 with self.fleet.at(switch) as door:
                     return door.give_back(intent, token(wanted), self._switch_deadline_s)
-            except FleetError as error:
-                if error.refused or time.monotonic() + pause_s >= end or self._ends.wait(pause_s):
+            except Exception as error:
+                is_final = isinstance(error, FleetError) and error.refused
+                if is_final or time.monotonic() + pause_s >= end or self._ends.wait(pause_s):
                     raise
-                reason = _reason(switch, error)
+                reason = reason_of(switch, error)
                 self._ledger.take(wanted, partial(Rollout.still_restoring, name=switch.name, error=reason))
                 log.warning("switch name=%s event=not-restored reason=%r; trying again", switch.name, reason)
             pause_s = min(2 * pause_s, RESTORE_RETRY_MOST_S)
@@ -165,7 +174,3 @@ class Pushes:
 def token(generation: int) -> str:
     """What a rollout's commits are called on switches; the generation has a random part."""
     return f"qclimb-{generation}"
-
-
-def _reason(switch: Switch, error: Exception) -> str:
-    return str(error) if isinstance(error, QclimbError) else f"switch {switch.name}: {error!r}"

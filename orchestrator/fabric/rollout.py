@@ -8,7 +8,7 @@
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Self
@@ -155,12 +155,16 @@ class Rollout:
     error: str | None = None
     active: bool = False
     """The hosts' policy is in force."""
+    active_at: float | None = None
+    """Since when (s since 1970)."""
     turned_back: bool = False
     """A switch failed, or a person aborted it: nothing is pushed any more."""
     wave: int = 0
     """Those of `plan.waves` that have been opened but for the first."""
     looked: int = 0
     """Those whose switches were looked at, and are well: what they have is confirmed."""
+    undoes: int | None = None
+    """The rollout that it undoes, by the orchestrator itself."""
     plan: Plan = field(default_factory=Plan)
     switches: Devices[SwitchStep] = field(default_factory=Devices)
     hosts: Devices[HostStep] = field(default_factory=Devices)
@@ -169,6 +173,20 @@ class Rollout:
     def ended(self) -> bool:
         """Nothing of it changes any more."""
         return self.phase not in OPEN
+
+    @property
+    def unpushed(self) -> Iterator[str]:
+        """The switches that a push is under way to, or may still begin."""
+        phases = (SwitchPhase.PUSHING, SwitchPhase.PENDING)
+        return (name for name, step in self.switches.steps.items() if step.phase in phases)
+
+    @property
+    def unpushed_most(self) -> int:
+        """How many of these at most come before this wave is confirmed: absent ones make room for others."""
+        count = self.switches.count(SwitchPhase.PUSHING, SwitchPhase.PENDING)
+        if self.wave >= len(self.plan.waves):
+            return count
+        return min(count, self.plan.waves[self.wave] - self.switches.count(*HELD) + self.plan.absent_most)
 
     def next_steps(self) -> Steps:
         """Everything that may start now; empty while something is awaited, and at the end."""
@@ -282,10 +300,10 @@ class Rollout:
         stranded = replace(before, phase=SwitchPhase.STRANDED, error=_and_then(before.error, error))
         return self._switch(name, stranded)._settled()
 
-    def activated(self) -> Self:
-        """The policy is in force: hosts may fetch it."""
+    def activated(self, at: float | None = None) -> Self:
+        """The policy is in force, since then (s since 1970): hosts may fetch it."""
         waiting = {name: replace(step, phase=HostPhase.WAITING) for name, step in self.hosts.steps.items()}
-        return replace(self, active=True, hosts=self.hosts.having(waiting))._settled()
+        return replace(self, active=True, active_at=at, hosts=self.hosts.having(waiting))._settled()
 
     def host_reported(self, name: str, generation: int) -> Self:
         """A host says which policy it follows."""
@@ -333,9 +351,11 @@ class Rollout:
             "phase": self.phase,
             "error": self.error,
             "active": self.active,
+            "active_at": self.active_at,
             "turned_back": self.turned_back,
             "wave": self.wave,
             "looked": self.looked,
+            "undoes": self.undoes,
             "plan": asdict(self.plan) | {"waves": list(self.plan.waves)},
             "switches": self.switches.unsaved_json(),
             "hosts": self.hosts.unsaved_json(),

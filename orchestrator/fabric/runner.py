@@ -70,6 +70,7 @@ class Runner:
         instead_of: int | None = None,
         without: Collection[str] = (),
         pace: Pace = ONE_WAVE,
+        undoes: int | None = None,
         also: Callable[[int, int], object] = lambda number, generation: None,
     ) -> int:
         """Begins a rollout of a stored revision; returns its id. ConflictError while another one runs.
@@ -80,6 +81,8 @@ class Runner:
         `without`: switches that are left out, for they are known to be away and nothing of it depends on them.
 
         `pace`: by waves, and how many switches may be away; default all at once, and one in twenty.
+
+        `undoes`: the rollout that this one undoes; what hosts feel of it undoes nothing then.
 
         `also`: what else the store keeps once there is a rollout of that number and generation; all of it or nothing.
         """
@@ -95,6 +98,7 @@ class Runner:
             now = time.monotonic()
             first = Rollout(
                 0,
+                undoes=undoes,
                 plan=pace.plan(len(spoken_to)),
                 switches=Devices.of({name: SwitchStep() for name in spoken_to}),
                 hosts=Devices.of(

@@ -44,6 +44,11 @@ class SonicDoor:
     def __init__(self, switch: Switch, session: Session) -> None:
         self.switch, self._session = switch, session
 
+    @staticmethod
+    def longest_commit_s(deadline_s: float) -> float:
+        """How long `commit` takes at most: its patcher, then switchd."""
+        return SET_S + max(deadline_s, APPLIED_S)
+
     def intent(self) -> SwitchIntent | None:
         """What the switch was last told; None when it holds nothing of qclimb."""
         rows = self._rows()

@@ -2,7 +2,7 @@
 
 import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from .session import Session, reason_of
 from .sonic_door import SonicDoor
 
 ALERT_S = 0.5
+SessionKey = tuple[str, str, str | None]
 
 
 class Fleet:
@@ -35,18 +36,29 @@ class Fleet:
             pem.check(*self.files)
         self.connect_timeout_s = connect_timeout_s
         self.term = 0
-        self._kept: dict[tuple[str, str, str | None], Session] = {}
+        self._kept: dict[SessionKey, Session] = {}
+        self._doors: dict[str, type[Door | SonicDoor]] = {}
 
     def state(self, switch: Switch) -> SwitchState:
         """What the switch tells of spines, over a session that stays open. One call at a time a switch."""
-        key = (switch.name, switch.address, switch.server_name)
+        key = _key_of(switch)
         if key not in self._kept:
             self._kept[key] = self._open(switch)
         try:
             return self._door(switch, self._kept[key]).state()
-        except FleetError:
+        except BaseException:
             self._kept.pop(key).close()
             raise
+
+    def keep_sessions(self, switches: Iterable[Switch]) -> None:
+        """Closes the sessions that stay open but for those with these switches. Not while `state` is called."""
+        for key in self._kept.keys() - {_key_of(switch) for switch in switches}:
+            self._kept.pop(key).close()
+
+    def longest_push_s(self, name: str, deadline_s: float) -> float:
+        """How long a push to that switch takes at most; of one that was not met yet: at the slowest server."""
+        doors = (self._doors[name],) if name in self._doors else (Door, SonicDoor)
+        return self.connect_timeout_s + max(door.longest_commit_s(deadline_s) for door in doors)
 
     def certificate_ends(self, switch: Switch) -> float:
         """When the certificate that the switch shows ends, s since 1970. Raises FleetError."""
@@ -79,8 +91,10 @@ class Fleet:
     def _door(self, switch: Switch, session: Session) -> Door | SonicDoor:
         """By what its server serves: qclimb's own, or SONiC's."""
         if door.MODEL in session.models:
+            self._doors[switch.name] = Door
             return Door(switch, session, self.term)
         if sonic_door.MODEL in session.models:
+            self._doors[switch.name] = SonicDoor
             return SonicDoor(switch, session)
         models = ", ".join(sorted(session.models)) or "none"
         said = f"serves the models {models}, expected {door.MODEL} or {sonic_door.MODEL}"
@@ -131,3 +145,7 @@ class Fleet:
             raise FleetError(
                 f"{place}: {error.strerror or error}", changed=False, absent=not isinstance(error, ssl.SSLError)
             ) from error
+
+
+def _key_of(switch: Switch) -> SessionKey:
+    return (switch.name, switch.address, switch.server_name)

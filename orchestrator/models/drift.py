@@ -32,6 +32,8 @@ WINDOW_FLOWS = 2000
 
 DOUBT = 1e-4
 FALLBACK_LIMIT = 0.2
+HOSTS_LEAST = 3
+"""Of fewer nobody knows which one errs."""
 
 
 @dataclass(frozen=True)
@@ -84,12 +86,28 @@ def reported(rows: Rows) -> list[Window]:
     rows, has_bounds = rows[begin:], has_bounds[begin:]
     # What is left over belongs to the newest window.
     cuts = list(range(WINDOW_FLOWS, len(rows) + 1, WINDOW_FLOWS))[:-1]
-    found = []
-    for part, asked in zip(np.split(rows, cuts), np.split(has_bounds, cuts), strict=True):
-        told = part[asked]
-        others = len(part) - len(told)
-        found.append(window_of(told["lower_bytes"], told["upper_bytes"], told["size_bytes"], others))
-    return found if len(rows) else []
+    return [_reported(part) for part in np.split(rows, cuts)] if len(rows) else []
+
+
+def _reported(rows: Rows) -> Window:
+    told = rows[(rows["flags"] & HAD_FOREST_BOUNDS) != 0]
+    return window_of(told["lower_bytes"], told["upper_bytes"], told["size_bytes"], len(rows) - len(told))
+
+
+def without_worst(rows: Rows, hosts: Sequence[str], newest: Window) -> Window:
+    """The newest of the `reported` windows less the host that blames the bounds most, so that no one host can.
+
+    The whole window where fewer than three hosts are in it, or that one has more than half of its flows: then nobody
+    knows who errs. `hosts`: of each row.
+    """
+    rows, names = rows[len(rows) - newest.flows :], np.asarray(hosts[len(hosts) - newest.flows :])
+    found, host_of = np.unique(names, return_inverse=True)
+    low, high, size = (rows[name] for name in ("lower_bytes", "upper_bytes", "size_bytes"))
+    blames = (rows["flags"] & HAD_FOREST_BOUNDS != 0) & ((size < low) | (size > high) | is_fallback(high))
+    if len(found) < HOSTS_LEAST:
+        return newest
+    is_worst = host_of == np.argmax(np.bincount(host_of, weights=blames))
+    return newest if 2 * is_worst.sum() > len(rows) else _reported(rows[~is_worst])
 
 
 def foretold(forest: Forest, rows: Rows) -> list[Window]:

@@ -75,6 +75,22 @@ def show_flows(rest: Rest, label: str | None, as_json: bool) -> None:
     table(rows, "#SHARE OF FLOWS", "#UP TO", none="no flow was recorded")
 
 
+@fabric.command("felt", epilog=example("fabric felt --last 20"))
+@click.option("--last", type=click.IntRange(1, 360), default=30, show_default=True, help="So many windows of 10 s.")
+@asks
+def show_felt(rest: Rest, last: int, as_json: bool) -> None:
+    """How much longer packets of small flows travel than they could, as hosts measure it, the latest last."""
+    found = rest.ask("GET", "/v1/felt")[-last:]
+    if as_json:
+        tell(found, True)
+        return
+    rows = (
+        [day(each["at"]), each["generation"], f"{each['stretch']:.2f}", each["hosts"], each["connections"]]
+        for each in found
+    )
+    table(rows, "WHEN", "#POLICY", "#TIMES, MEDIAN OF HOSTS", "#HOSTS", "#CONNECTIONS", none="no host measured any")
+
+
 @fabric.command("record", epilog=example("fabric record monday"))
 @click.argument("label", required=False)
 @click.option("--end", is_flag=True, help="File flows under no name from now on.")

@@ -5,6 +5,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
@@ -19,6 +20,7 @@ from qclimb.layout import Kind, marks_of
 from qclimb.leaves import LARGEST_TH, LEAST_TH
 from qclimb.policy import MAX_PRIORITIES, Mode, Policy
 
+from ..actors import Actor, is_reserved
 from ..fabric.felt import SLOWDOWN_MOST
 from ..fabric.rollout import DROPS_MOST
 from ..models.forest_size import DEPTH, TREES, UNCALIBRATED_TREES
@@ -32,7 +34,16 @@ UINT64_MAX = 2**64 - 1
 UINT32_MAX = 2**32 - 1
 SQLITE_MAX = 2**63 - 1
 
+
+def unreserved(name: str) -> str:
+    """The name of a token or host; ValueError where the orchestrator itself acts by it."""
+    if is_reserved(name):
+        raise ValueError(f"{name!r} is reserved, expected none of {', '.join(Actor)}")
+    return name
+
+
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")]
+NewName = Annotated[Name, AfterValidator(unreserved)]
 Label = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._:=-]{0,62}$")]
 Address = Annotated[
     str,
@@ -69,7 +80,7 @@ class TokenBody(Body):
     """A token to be made. One with role `host` acts for the host of that name alone."""
 
     role: Role
-    name: Name
+    name: NewName
     expires_in_s: Annotated[StrictInt, Field(ge=1, le=UINT32_MAX)] | None = Field(None, description="null: never")
 
 

@@ -10,7 +10,7 @@ from fastapi import FastAPI, Request, Response
 from ..errors import MissingError
 from ..store.store import Host, KnownToken, Switch
 from . import answers, tokens
-from .access import Admin, NamePath, Viewer
+from .access import Admin, NamePath, NewNamePath, Viewer
 from .bodies import HostBody, SwitchBody, TokenBody
 from .pages import LIMIT, AfterName, Limit
 from .pages import page as paged
@@ -64,7 +64,7 @@ def add(app: FastAPI, service: Service) -> None:
             store.note(caller.name, "delete-switch", name)
 
     @app.put("/v1/hosts/{name}", tags=["devices"], **answers.of(answers.Host))
-    def put_host(name: NamePath, caller: Admin, body: HostBody | None = None) -> Host:
+    def put_host(name: NewNamePath, caller: Admin, body: HostBody | None = None) -> Host:
         """Registers a host."""
         with store.writing():
             if store.put_host(name):
@@ -90,6 +90,7 @@ def add(app: FastAPI, service: Service) -> None:
             store.remove_device("hosts", name)
             revoked = store.revoke_tokens(name, tokens.Role.HOST)
             store.note(caller.name, "delete-host", f"{name}, {revoked} tokens revoked")
+        service.forget_host(name)
 
     @app.post("/v1/tokens", tags=["devices"], **answers.of(answers.Token, 201))
     def post_token(body: TokenBody, caller: Admin) -> Json:

@@ -5,12 +5,11 @@ Bodies stay plain JSON until the contract reads them, thousands at once; the doc
 
 from typing import Any
 
-from qclimb.checks import UINT32_MAX
 from qclimb.histogram import GAMMA, LAST_BUCKET
 from qclimb.layout import Field, fields_of
 from qclimb.policy import Mode
 from qclimb.record import FlowRecord
-from qclimb.stretch import LOG_MOST
+from qclimb.stretch import CONNECTIONS_MOST, LOG_MOST
 
 Json = dict[str, Any]
 
@@ -67,7 +66,7 @@ STRETCH: Json = {
     "title": "Stretch",
     "description": "How much longer packets of small flows travel than they could (qclimb.stretch).",
     "properties": {
-        "connections": {"type": "integer", "minimum": 1, "maximum": UINT32_MAX},
+        "connections": {"type": "integer", "minimum": 1, "maximum": CONNECTIONS_MOST},
         "log_mean": {
             "type": "number",
             "minimum": 0,

@@ -66,7 +66,14 @@ class Service:
             self._felt,
         )
 
+    def forget_host(self, name: str) -> None:
+        """It is registered no more: no measure rests on it."""
+        self.runner.felt.forget(name)
+        self.course.forget(name)
+
     def _felt(self, host: str, stretch: Stretch) -> None:
+        if not self.cache.has_host(host):  # its last delivery came late
+            return
         self.runner.host_felt(host, stretch)
         policy = self.cache.policy
         self.course.add(host, stretch, time.time(), 0 if policy is None else int(policy.etag.strip('"')))

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from ..actors import is_reserved
 from ..errors import StoreError
 from ..store.store import Store
 
@@ -77,7 +78,10 @@ def identify(store: Store, authorization: str | None) -> Caller | None:
     found = store.token(digest(token.strip()))
     if found is None:
         return None
-    caller = Caller(found.name, Role(found.role), found.expires_at)
+    role = Role(found.role)
+    # A token that an older version made; a host's stays the host's, which makes no rollouts.
+    name = f"token {found.name}" if is_reserved(found.name) and role is not Role.HOST else found.name
+    caller = Caller(name, role, found.expires_at)
     return None if caller.is_expired else caller
 
 

@@ -22,6 +22,7 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import Any
 
+from ..actors import Actor
 from ..defaults import DAY_S, DRIFT_EVERY_S, MAX_AGE_DAYS
 from ..errors import TrainingError
 from ..fabric.rollout import Phase
@@ -46,9 +47,6 @@ LEARNED_FLOWS = 10 * drift.WINDOW_FLOWS
 SETTLE_S = 3.0
 """A host's programs follow a policy within 0.2 s; what they had under way comes with hostd's next deliveries, which are
 a second apart. Seen live: a third of the first second's flows had the old model's bounds."""
-
-ACTOR = "drift"
-"""Who made the revision, in lists and in the audit log."""
 
 
 class OnDrift(StrEnum):
@@ -116,7 +114,7 @@ class Watch(Looking):
             self._try(policy, found)
         waits = found["offer"] and found["offer"]["rollout"] is None and self.on_drift is OnDrift.ROLLOUT
         if waits and self.runner.running is None:  # else the next look will do it
-            found["offer"]["rollout"] = self.runner.start(found["offer"]["revision"], ACTOR)
+            found["offer"]["rollout"] = self.runner.start(found["offer"]["revision"], Actor.DRIFT)
             self.store.set_setting("drift", found)
         return dict(found)
 
@@ -148,14 +146,19 @@ class Watch(Looking):
         if found["after"] is None and self._settled(policy["generation"]):
             found["after"] = self.recordings.last_batch()
         after = found["after"]
-        windows = [] if after is None else drift.reported(self.recordings.newest(LEARNED_FLOWS, after)[0])
-        was, found["drifted"] = found["drifted"], drift.drifted(windows, found["target"])
+        windows, others = list[drift.Window](), list[drift.Window]()
+        if after is not None:
+            rows, hosts = self.recordings.newest(LEARNED_FLOWS, after)
+            windows = drift.reported(rows)
+            others = [drift.without_worst(rows, hosts, windows[-1])] if windows else []
+        agreed = drift.drifted(others, found["target"])
+        was, found["drifted"] = found["drifted"], agreed and drift.drifted(windows, found["target"])
         found["windows"] = [each.to_json() for each in windows]
         if found["drifted"] and not was:
             log.warning("drift model=%d event=flagged reason=%r", found["model"], found["drifted"])
         if policy["use_forest"] and self.max_age_s is not None:
             age_s = time.time() - found["trained_at"]
-            why = why_off(windows, found["target"], age_s, self.max_age_s)
+            why = why_off(windows, others, found["target"], age_s, self.max_age_s)
             found["off"] = None if why is None else vars(Off(why, time.time(), policy["generation"]))
         self.store.set_setting("drift", found)
 
@@ -175,9 +178,9 @@ class Watch(Looking):
         revision = self._revised(policy, found["model"], use_forest=False)
 
         def also(number: int, _: int) -> None:
-            self.store.note(ACTOR, "bounds-off", f"model {found['model']} rollout {number}")
+            self.store.note(Actor.DRIFT, "bounds-off", f"model {found['model']} rollout {number}")
 
-        number = self.runner.start(revision, ACTOR, instead_of=policy["generation"], also=also)
+        number = self.runner.start(revision, Actor.DRIFT, instead_of=policy["generation"], also=also)
         log.warning("bounds model=%d event=off rollout=%d reason=%r", found["model"], number, off.why)
 
     def _due(self, found: Json) -> bool:
@@ -214,7 +217,7 @@ class Watch(Looking):
             with self.store.writing():
                 self.store.add_model(generation, f"drift of {found['model']}", made.report, made.onnx, made.forest)
                 revision = self._revised(policy, generation, use_forest=True)
-                self.store.note(ACTOR, "offer-model", f"{generation} revision {revision}")
+                self.store.note(Actor.DRIFT, "offer-model", f"{generation} revision {revision}")
                 found["offer"] = {"model": generation, "revision": revision, "why": offer["why"], "rollout": None}
                 self.store.set_setting("drift", found)
         else:
@@ -225,4 +228,4 @@ class Watch(Looking):
         document = self.store.revision(self.store.rollout(number_of(policy["generation"])).revision).document
         old = Revision.from_json(document)
         made = Revision(replace(old.policy, model_generation=generation, use_forest=use_forest), old.intent)
-        return self.store.add_revision(ACTOR, {**document, **made.to_json()})
+        return self.store.add_revision(Actor.DRIFT, {**document, **made.to_json()})

@@ -49,15 +49,21 @@ class Off:
 
 
 def why_off(
-    windows: Sequence[Window], target: float, age_s: float, max_age_s: float, window_flows: int = WINDOW_FLOWS
+    windows: Sequence[Window],
+    others: Sequence[Window],
+    target: float,
+    age_s: float,
+    max_age_s: float,
+    window_flows: int = WINDOW_FLOWS,
 ) -> str | None:
     """Why the bounds in force are not to be used any more, as a sentence; None while they are.
 
-    `age_s`: of the model, since its training.
+    `others`: the newest window without one host (drift.without_worst), which has to agree. `age_s`: of the model, since
+    its training.
     """
     if age_s > max_age_s:
         return f"the model was trained {age_s / DAY_S:.3g} days ago, expected at most {max_age_s / DAY_S:g}"
-    if windows and windows[-1].flows >= window_flows:
+    if windows and windows[-1].flows >= window_flows and outside(others[-1], target):
         return outside(windows[-1], target)
     return None
 

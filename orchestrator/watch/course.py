@@ -3,12 +3,12 @@
 `fabric.felt` decides by it; this remembers it for people, so that a revision's before and after can be seen.
 """
 
-import math
 import threading
 from collections import deque
 from dataclasses import dataclass
+from statistics import median
 
-from qclimb.stretch import Stretch
+from qclimb.stretch import Stretch, StretchSum
 
 WINDOW_S = 10
 KEPT = 360
@@ -20,13 +20,15 @@ class Point:
     """One window, that began `at` (s since 1970).
 
     generation  of the policy that was in force then; 0: none
-    hosts       that told of small flows in it
-    stretch     round-trip time over the least one of each connection, geometric mean over their connections
+    hosts       that reported small flows in it
+    connections that they measured at one look, all hosts together
+    stretch     median of the hosts' own: round-trip time over the least one, geometric mean over a host's connections
     """
 
     at: float
     generation: int
     hosts: int
+    connections: int
     stretch: float
 
 
@@ -37,8 +39,7 @@ class Course:
         self._lock = threading.Lock()
         self._whole: deque[Point] = deque(maxlen=KEPT)
         self._at, self._generation = 0.0, 0
-        self._hosts: set[str] = set()
-        self._sum: Stretch | None = None
+        self._hosts: dict[str, StretchSum] = {}
 
     def add(self, host: str, stretch: Stretch, at: float, generation: int) -> None:
         """A host told, at a time (s since 1970), under a policy. A new policy begins a window of its own."""
@@ -48,8 +49,12 @@ class Course:
             if is_other or begin > self._at or at < self._at:
                 self._close()
                 self._at, self._generation = (at if is_other else begin), generation
-            self._hosts.add(host)
-            self._sum = stretch if self._sum is None else self._sum + stretch
+            self._hosts[host] = self._hosts.get(host, StretchSum()).plus(stretch)
+
+    def forget(self, host: str) -> None:
+        """It is registered no more: the open window goes without it."""
+        with self._lock:
+            self._hosts.pop(host, None)
 
     def points(self) -> list[Point]:
         """Whole windows, the newest last."""
@@ -57,7 +62,8 @@ class Course:
             return list(self._whole)
 
     def _close(self) -> None:
-        if self._sum is not None:
-            mean = math.exp(self._sum.log_mean)
-            self._whole.append(Point(self._at, self._generation, len(self._hosts), mean))
-        self._hosts, self._sum = set(), None
+        if self._hosts:
+            connections = sum(each.connections_each for each in self._hosts.values())
+            stretch = median(each.mean for each in self._hosts.values())
+            self._whole.append(Point(self._at, self._generation, len(self._hosts), connections, stretch))
+        self._hosts = {}

@@ -13,16 +13,17 @@ tried again after `RETRY_S`, sooner if other spines are up by then.
 import logging
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from qclimb.errors import QclimbError
 from qclimb.histogram import SizeHistogram
 from qclimb.intent import BALANCED, SwitchIntent
 from qclimb.switch_state import SwitchState
 
+from ..actors import Actor
 from ..defaults import SPINE_DOWN_S, SPINE_UP_S, SPINES_EVERY_S
+from ..errors import FleetError
+from ..fabric.attempts import AT_ONCE, attempt_each
 from ..fabric.rollout import Phase
 from ..fabric.runner import Runner
 from ..fabric.switches import Fleet
@@ -31,7 +32,7 @@ from ..plan.health import Health, check_names, check_up, reached
 from ..plan.paths import Wish
 from ..plan.revision import Revision, adapted
 from ..store.generations import number_of
-from ..store.store import Store, Switch
+from ..store.store import Store
 from .looking import Looking
 
 log = logging.getLogger(__name__)
@@ -41,9 +42,6 @@ Json = dict[str, Any]
 RETRY_S = 60.0
 IDLE_S = 5.0
 """Between looks while the revision in force has one path: they tell new revisions which spines there are."""
-AT_ONCE = 16
-ACTOR = "spines"
-"""Who made the revision, in lists and in the audit log."""
 
 
 @dataclass(frozen=True)
@@ -82,16 +80,10 @@ class SpineWatch(Looking):
         self._observe, self._clock = observe, clock
         self._follows = True
         self._tried: tuple[tuple[str, ...], float] | None = None
-        self._pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="spines")
 
     def wait_s(self) -> float:
         """Until the next look: soon after the start, and while there is a revision to follow."""
         return self.every_s if self._follows else max(self.every_s, IDLE_S)
-
-    def close(self) -> None:
-        """Ends with the look that is under way."""
-        super().close()
-        self._pool.shutdown(wait=False, cancel_futures=True)
 
     @property
     def down(self) -> frozenset[str]:
@@ -132,14 +124,13 @@ class SpineWatch(Looking):
             self.waits = None
 
     def _ask(self) -> None:
-        switches = {name: switch for name, switch in self.store.switches().items() if switch.role == "leaf"}
-        self.seen = dict(zip(switches, self._pool.map(self._ask_one, switches.values()), strict=True))
-
-    def _ask_one(self, switch: Switch) -> Seen:
-        try:
-            return Seen(time.time(), self.fleet.state(switch))
-        except QclimbError as error:
-            return Seen(time.time(), None, str(error))
+        leaves = {name: switch for name, switch in self.store.switches().items() if switch.role == "leaf"}
+        self.fleet.keep_sessions(leaves.values())
+        asked = attempt_each(leaves, self.fleet.state, AT_ONCE)
+        self.seen = {
+            name: Seen(time.time(), None, str(found)) if isinstance(found, FleetError) else Seen(time.time(), found)
+            for name, found in asked.items()
+        }
 
     def _in_force(self) -> Json | None:
         """The document of the revision in force, where it is of several spines."""
@@ -174,9 +165,9 @@ class SpineWatch(Looking):
         document = adapted(in_force, wanted, sizes, light)
         away = {name for name, each in self.store.switches().items() if each.role == "spine"} & self.down
         with self.store.writing():
-            revision = self.store.add_revision(ACTOR, document)
-            self.store.note(ACTOR, "use-spines", f"{', '.join(wanted)} revision {revision}")
-        number = self.runner.start(revision, ACTOR, without=away)
+            revision = self.store.add_revision(Actor.SPINES, document)
+            self.store.note(Actor.SPINES, "use-spines", f"{', '.join(wanted)} revision {revision}")
+        number = self.runner.start(revision, Actor.SPINES, without=away)
         self.waits = None
         out = ", ".join(sorted(self.down)) or "none"
         log.warning("spines used=%r left-out=%r event=rolled-out rollout=%d", ", ".join(wanted), out, number)

@@ -11,11 +11,15 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import fields
+from functools import partial
 
 from qclimb.errors import QclimbError
 from qclimb.intent import SwitchIntent
 
+from ..actors import Actor
 from ..errors import ConflictError, FleetError, StoreError
+from ..fabric.attempts import attempt
+from ..fabric.door import Told
 from ..fabric.rollout import SwitchPhase
 from ..fabric.runner import Runner
 from ..metrics import Metrics
@@ -34,8 +38,6 @@ CERTIFICATE_S = 3600.0
 """from one look at a switch's certificate to the next"""
 REPAIR_S = 60.0
 """least time between two rollouts for drift; doubled with each that did not mend it"""
-ACTOR = "switches"
-"""Who rolled out, in lists and in the audit log."""
 
 
 def drift(wanted: SwitchIntent, found: SwitchIntent | None) -> str | None:
@@ -89,32 +91,36 @@ class SwitchWatch:
         switches, drifts, answered = self._store.switches(), dict[str, str](), set[str]()
         for name, switch in switches.items():
             revision = self._in_force()
-            try:
-                with self._runner.fleet.at(switch) as door:
-                    told, found = door.told(), door.intent()
-            except FleetError as error:
-                log.debug("switch name=%s event=unread reason=%r", name, str(error))
+            found = attempt(switch, partial(self._ask, revision))
+            if isinstance(found, FleetError):
+                log.debug("switch name=%s event=unread reason=%r", name, str(found))
                 self._metrics.switch_told(name, None, self.drifts.get(name))
-                self.looks[name] = self.looks.get(name, Looks()).missed(str(error))
+                self.looks[name] = self.looks.get(name, Looks()).missed(str(found))
                 if name in self.drifts:
                     drifts[name] = self.drifts[name]
             else:
+                told, reason = found
                 answered.add(name)
                 self._see_certificate(switch)
                 self.looks[name] = self.looks.get(name, Looks()).and_then(time.time(), self._clock(), told)
-                reason = None if revision is None else drift(revision.intent_of(switch.role), found)
                 if self._runner.running is None and revision == self._in_force() and reason:
                     drifts[name] = reason
                 self._metrics.switch_told(name, told, drifts.get(name))
             if self._ends.wait(max(self._round_s / len(switches), GAP_S)):
                 return
-        for gone in self.looks.keys() - switches.keys():
-            del self.looks[gone]
-            self.certificate_ends.pop(gone, None)
+        for gone in (self.looks.keys() | self._certificates_next_s.keys()) - switches.keys():
+            for known in (self.looks, self.certificate_ends, self._certificates_next_s):
+                known.pop(gone, None)
         for name in drifts.keys() - self.drifts.keys():
             log.warning("switch name=%s event=drifted reason=%r", name, drifts[name])
         self.drifts = drifts
         self._repair(drifts.keys() & answered)
+
+    def _ask(self, revision: Revision | None, switch: Switch) -> tuple[Told, str | None]:
+        """What a switch says of itself, and how it differs from the revision."""
+        with self._runner.fleet.at(switch) as door:
+            told, found = door.told(), door.intent()
+        return told, None if revision is None else drift(revision.intent_of(switch.role), found)
 
     def _see_certificate(self, switch: Switch) -> None:
         """When the certificate that a switch shows ends, now and then."""
@@ -122,10 +128,11 @@ class SwitchWatch:
         if now < self._certificates_next_s.get(switch.name, now):
             return
         self._certificates_next_s[switch.name] = now + CERTIFICATE_S
-        try:
-            self.certificate_ends[switch.name] = self._runner.fleet.certificate_ends(switch)
-        except FleetError as error:
-            log.info("switch name=%s event=certificate-unread reason=%r", switch.name, str(error))
+        found = attempt(switch, self._runner.fleet.certificate_ends)
+        if isinstance(found, FleetError):
+            log.info("switch name=%s event=certificate-unread reason=%r", switch.name, str(found))
+        else:
+            self.certificate_ends[switch.name] = found
 
     def _repair(self, drifted: set[str]) -> None:
         """Rolls out what is in force once more, where that is due."""
@@ -141,12 +148,12 @@ class SwitchWatch:
             return
         revision = self._store.rollout(number).revision
         try:
-            started = self._runner.start(revision, ACTOR)
+            started = self._runner.start(revision, Actor.SWITCHES)
         except (ConflictError, QclimbError) as error:
             log.info("switch-watch event=waits reason=%r", str(error))
             return
         self._next_s, self._pause_s = self._clock() + self._pause_s, 2 * self._pause_s
-        self._store.note(ACTOR, "repair-switches", f"{', '.join(sorted(due))} rollout {started}")
+        self._store.note(Actor.SWITCHES, "repair-switches", f"{', '.join(sorted(due))} rollout {started}")
         log.warning("switches drifted=%r event=rolled-out rollout=%d", ", ".join(sorted(due)), started)
 
     def _in_force(self) -> Revision | None:

@@ -32,6 +32,9 @@ class Switches:
         own = {name: partial(getattr(self, name), switch) for name in names}
         yield SimpleNamespace(**own, told=partial(self.counts, switch))
 
+    def longest_push_s(self, name: str, deadline_s: float) -> float:
+        return deadline_s
+
     def unwell(self, switch: Any, generation: int) -> str | None:
         return None
 

@@ -69,6 +69,34 @@ def test_windows_begin_with_the_first_flow_that_had_bounds_in_the_order_of_arriv
     assert drift.reported(rows[:1000]) == []
 
 
+def told_by(*hosts: tuple[str, int, int]):
+    """Rows of hosts with so many flows, of which so many lie outside their bounds; whose they are."""
+    rows = np.zeros(sum(flows for _, flows, _ in hosts), dtype=KEPT)
+    rows["size_bytes"], rows["lower_bytes"], rows["upper_bytes"] = 100, 50, 200
+    rows["flags"] = HAD_FOREST_BOUNDS
+    names: list[str] = []
+    for name, flows, misses in hosts:
+        rows["size_bytes"][len(names) : len(names) + misses] = 999
+        names += [name] * flows
+    return rows, names
+
+
+@pytest.mark.parametrize(
+    ("hosts", "flows", "misses"),
+    [
+        ((("h1", 500, 0), ("liar", 500, 500), ("h2", 500, 1), ("h3", 500, 2)), 1500, 3),
+        ((("h1", 500, 100), ("h2", 500, 120), ("h3", 500, 90)), 1000, 190),  # all of them
+        ((("h1", 1200, 300), ("h2", 400, 0), ("h3", 400, 0)), 2000, 300),  # more than half of the flows
+        ((("h1", 500, 300), ("h2", 500, 0)), 1000, 300),  # of two nobody knows which one errs
+        ((("old", 4000, 4000), ("h1", 600, 0), ("h2", 600, 0), ("h3", 800, 5)), 1200, 0),  # the newest window's
+    ],
+)
+def test_a_window_without_the_host_that_blames_most(hosts, flows, misses):
+    rows, names = told_by(*hosts)
+    found = drift.without_worst(rows, names, drift.reported(rows)[-1])
+    assert (found.flows, found.misses) == (flows, misses)
+
+
 @pytest.fixture(scope="module")
 def before_and_after(records):
     """The same services, and then one of them sends a hundred times as much."""

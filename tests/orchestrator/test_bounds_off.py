@@ -16,8 +16,8 @@ def window(flows=2000, misses=0, fallbacks=0):
     return drift.Window(flows, flows, misses, fallbacks, 0.5)
 
 
-def why(*windows, target=0.999, age_s=0.0):
-    return why_off(windows, target, age_s, 30 * DAY_S)
+def why(*windows, others=None, target=0.999, age_s=0.0):
+    return why_off(windows, windows if others is None else others, target, age_s, 30 * DAY_S)
 
 
 def test_a_model_is_too_old_beyond_its_limit_and_not_at_it():
@@ -49,6 +49,11 @@ def test_few_flows_switch_nothing_off_however_bad():
     assert why(window(flows=30, misses=30)) is None
     assert why(window(flows=1999, misses=1999)) is None
     assert drift.drifted([window(flows=30, misses=30)]) is not None, "they are flagged"
+
+
+def test_bounds_stay_on_where_all_hosts_but_one_find_them_good():
+    assert why(window(misses=500), others=[window(flows=1500)]) is None
+    assert why(window(misses=500), others=[window(flows=1500, misses=300)]) is not None
 
 
 def test_only_the_newest_window_counts_and_never_seen_flows_do_not():

@@ -6,14 +6,16 @@ import numpy as np
 import pytest
 from qclimb.errors import RecordError
 from qclimb.policy import Mode
-from qclimb.stretch import Stretch
+from qclimb.stretch import CONNECTIONS_MOST, LOG_MOST, Stretch, StretchSum
 
+from orchestrator.actors import Actor
 from orchestrator.fabric.door import ClassCount, Told
 from orchestrator.fabric.felt import SLOWDOWN_MOST, Compared, Felt
 from orchestrator.fabric.rollout import Pace
 from orchestrator.fabric.runner import Runner
 from orchestrator.plan.revision import compose
-from orchestrator.watch.health import ACTOR, HealthWatch
+from orchestrator.store.generations import number_of
+from orchestrator.watch.health import HealthWatch, is_undoing
 from tests.orchestrator.fleet import Switches, ended, kept
 from tests.waiting import wait_until
 
@@ -63,7 +65,59 @@ def test_small_flows_that_wait_ten_times_as_long_trip_it_and_one_host_of_many_do
     since = fabric.now_s
     fabric.pass_time(30, 0.5, slow=("h3", "h7"), by=30)
     reason = fabric.felt.slower(before, since, SLOWDOWN_MOST).reason
-    assert reason is not None and reason.startswith("small flows of 2 of 20 hosts are slower than before (host h")
+    assert reason is not None and reason.startswith("small flows of 2 of 20 hosts are slower than before (")
+
+
+@pytest.mark.parametrize("hosts", [1, 2, 3, 8, 20])
+def test_no_one_host_undoes_a_rollout_whatever_it_reports(hosts):
+    felt, names = Felt(), HOSTS[:hosts]
+    for at in range(0, 200, 5):
+        for name in names:
+            felt.add(name, Stretch(1, 0.0), at)
+    before = {name: felt.worst(name, 200) for name in names}
+    for at in range(200, 260, 5):
+        for name in names[1:]:
+            felt.add(name, Stretch(1, 0.0), at)
+        for _ in range(50):
+            felt.add(names[0], Stretch(CONNECTIONS_MOST, LOG_MOST), at)
+    found = felt.slower(before, 200, SLOWDOWN_MOST)
+    assert (found.hosts, list(found.slower), found.reason) == (hosts, names[:1], None)
+
+
+def test_a_reason_names_the_hosts_and_connections_that_it_rests_on():
+    slower = {"h1": 4.0, "h2": 900.0, "h3": 5.0}
+    reason = Compared(8, 240, slower).reason
+    assert reason is not None and "3 of 8 hosts" in reason and "5.0 times" in reason and "240 connections" in reason
+    assert Compared(120, 240, dict.fromkeys(("h1", "h2"), 9.0)).reason is None
+    assert Compared(0, 0, {}).reason is None
+
+
+def test_a_host_that_is_forgotten_or_silent_for_long_counts_no_more():
+    felt = Felt()
+    looks(felt, 2, *range(0, 60, 5))
+    felt.add("h2", Stretch(1, 0.0), 60)
+    assert len(felt) == 2
+    felt.forget("h1")
+    assert (felt.worst("h1", 60), len(felt)) == (0, 1)
+    felt.add("h3", Stretch(1, 0.0), 1000)
+    assert len(felt) == 1, "h2 was silent for longer than a baseline goes back"
+
+
+def test_nothing_rests_on_a_host_that_is_registered_no_more(admin, service):
+    told = {"stretch": {"connections": 3, "log_mean": 0.5}}
+    admin.post("/v1/hosts/h1/records", json=told).raise_for_status()
+    assert len(service.runner.felt) == 1
+    admin.delete("/v1/hosts/h1").raise_for_status()
+    assert len(service.runner.felt) == 0
+    service._felt("h1", Stretch(3, 0.5))  # its last delivery came late
+    assert len(service.runner.felt) == 0
+
+
+def test_a_number_of_connections_that_no_host_has_is_refused(admin, service):
+    for connections in (0, -1, CONNECTIONS_MOST + 1, 4_294_967_295, 10**30, 1.5, True, None):
+        told = {"stretch": {"connections": connections, "log_mean": 0.5}}
+        assert admin.post("/v1/hosts/h1/records", json=told).status_code == 422, connections
+    assert len(service.runner.felt) == 0
 
 
 def test_what_another_revision_did_to_flows_excuses_nothing():
@@ -141,9 +195,10 @@ def test_a_baseline_goes_back_some_minutes_and_is_unknown_where_little_was_told(
 
 
 def test_stretches_add_up_by_connections_and_what_can_not_be_is_refused():
-    both = Stretch(1, math.log(2)) + Stretch(3, math.log(4))
-    assert (both.connections, both.mean) == (4, pytest.approx(2 ** (7 / 4)))
-    assert Stretch.from_json(both.to_json()) == both
+    both = StretchSum().plus(Stretch(1, math.log(2))).plus(Stretch(3, math.log(4)))
+    assert (both.connections, both.connections_each, both.mean) == (4, 2, pytest.approx(2 ** (7 / 4)))
+    assert Stretch.from_json(Stretch(3, 0.5).to_json()) == Stretch(3, 0.5)
+    assert StretchSum().mean == 1
     for wrong in ({"connections": 0, "log_mean": 1}, {"connections": 1, "log_mean": math.nan}, {"connections": 1}, []):
         with pytest.raises(RecordError):
             Stretch.from_json(wrong)
@@ -200,7 +255,8 @@ def test_a_revision_that_makes_small_flows_slow_is_rolled_back_by_itself(store, 
     felt(runner, 20, clock[0] - 40, clock[0])
     watch.look()
     back = store.last_rollout()
-    assert (back.revision, back.created_by) == (good, ACTOR)
+    assert (back.revision, back.created_by) == (good, Actor.HEALTH)
+    assert is_undoing(back) and not is_undoing(store.rollout(number))
     assert f"{number} by {back.id} to revision {good}: small flows of 2 of 2 hosts" in store.notes(1)[0].subject
     for host in ("h1", "h2"):
         runner.host_reported(host, back.id)
@@ -215,22 +271,53 @@ def test_a_revision_that_makes_small_flows_slow_is_rolled_back_by_itself(store, 
     assert store.last_rollout().id == back.id, "going back is not undone"
 
 
+@pytest.mark.parametrize(("age_s", "judged"), [(0, True), (3600, False), (None, False)])
+def test_a_process_that_begins_long_after_a_rollout_does_not_judge_it(store, runner, age_s, judged):
+    """By what hosts felt before it, which is of another day; None: an older version kept no time."""
+    document = compose(Mode.PIAS, (5000,), 2, slack_bytes=0).to_json()
+    good, bad = store.add_revision("test", document), store.add_revision("test", document)
+    for host in ("h1", "h2"):
+        store.put_host(host)
+    for revision in (good, bad):
+        number = runner.start(revision, "test")
+        end = time.monotonic() + 60
+        while number_of((store.setting("policy") or {}).get("generation", 0)) != number and time.monotonic() < end:
+            time.sleep(0.005)
+        for host in ("h1", "h2"):
+            runner.host_reported(host, store.setting("policy")["generation"])
+        idle(store, runner, number)
+    steps = {host: {**step, "felt_before": 1.5} for host, step in store.steps(number)["hosts"].items()}
+    at = None if age_s is None else time.time() - age_s
+    store.save_rollout(
+        number, "done", {**store.rollout(number).document, "active_at": at, "switches": {}, "hosts": steps}
+    )
+    now = [10_000.0]
+    watch = HealthWatch(store, runner, watched_least_s=60, clock=lambda: now[0])
+    watch.look()
+    felt(runner, 20, now[0], now[0] + 40)
+    now[0] += 40
+    watch.look()
+    assert (store.last_rollout().id != number) is judged
+
+
 def test_a_wave_whose_hosts_feel_worse_is_undone_before_the_next_one(store, runner):
     for name in ("l1", "l2"):
         store.put_switch(name, "192.0.2.1:9339", "leaf", None)
-    store.put_host("h1")
+    for name in ("h1", "h2"):
+        store.put_host(name)
     revision = store.add_revision("test", compose(Mode.PIAS, (5000,), 2, slack_bytes=0).to_json())
     runner.felt.worst = lambda name, now: 1.5
-    runner.felt.slower = lambda before, since, most: Compared(len(before), dict.fromkeys(before, 9.0))
+    runner.felt.slower = lambda before, since, most: Compared(len(before), 9, dict.fromkeys(before, 9.0))
     number = runner.start(revision, "test", pace=Pace((0.5,)))
     found = ended(store, number)
     assert found.phase == "rolled-back"
-    assert found.document["error"].startswith("after wave 1: small flows of 1 of 1 hosts are slower than before")
+    assert found.document["error"].startswith("after wave 1: small flows of 2 of 2 hosts are slower than before")
     assert [name for name, generation in runner.fleet.given] == ["l1", "l1"]
     careless = runner.start(revision, "test", pace=Pace((0.5,), slowdown_most=None))
     while (store.setting("policy") or {}).get("generation") != careless:
         pass
-    runner.host_reported("h1", careless)
+    for name in ("h1", "h2"):
+        runner.host_reported(name, careless)
     assert ended(store, careless).phase == "done"
 
 

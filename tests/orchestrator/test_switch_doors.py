@@ -144,6 +144,42 @@ def test_an_orchestrator_that_was_replaced_changes_nothing(fleet: Fleet, own: Sw
     assert stored(server) == BASE
 
 
+def is_connected(port: int) -> bool:
+    """Whether this network namespace has a connection to that port."""
+    lines = [line for name in ("tcp", "tcp6") for line in Path(f"/proc/net/{name}").read_text().splitlines()[1:]]
+    ends = [line.split()[2:4] for line in lines]
+    return any(peer.endswith(f":{port:04X}") and state == "01" for peer, state in ends)
+
+
+def test_a_session_of_a_switch_that_was_removed_or_moved_is_closed(
+    pki: Path, own: Switch, sonic: tuple[Switch, SonicGnmi]
+) -> None:
+    fleet = Fleet(pki / "orchestrator.pem", pki / "orchestrator.key", pki / "ca.pem", connect_timeout_s=60)
+    ports = own.endpoint[1], sonic[0].endpoint[1]
+    for switch in (own, sonic[0]):
+        fleet.state(switch)
+    fleet.keep_sessions([own, sonic[0]])
+    assert all(map(is_connected, ports))
+    fleet.keep_sessions([sonic[0]])  # it moved there
+    wait_until(lambda: not is_connected(ports[0]), "the session at the former address is closed")
+    assert is_connected(ports[1])
+    fleet.keep_sessions([])
+    wait_until(lambda: not is_connected(ports[1]), "the session is closed")
+
+
+def test_a_push_may_take_as_long_as_the_switchs_own_server_does(
+    pki: Path, own: Switch, sonic: tuple[Switch, SonicGnmi]
+) -> None:
+    fleet = Fleet(pki / "orchestrator.pem", pki / "orchestrator.key", pki / "ca.pem", connect_timeout_s=60)
+    unknown_s = fleet.longest_push_s(own.name, 30)
+    with fleet.at(own):
+        own_s = fleet.longest_push_s(own.name, 30)
+    with fleet.at(sonic[0]):
+        sonic_s = fleet.longest_push_s(sonic[0].name, 30)
+    assert own_s < 120 < sonic_s == unknown_s
+    assert sonic_s >= sonic_door.SET_S + sonic_door.APPLIED_S
+
+
 # SONiC's own server
 
 

@@ -1,6 +1,6 @@
 """A spine dies and comes back: the watch decides anew and rolls out; and what the fabric forbids is refused."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from types import SimpleNamespace
@@ -37,6 +37,7 @@ class Fabric:
         self.most: int | None = 16
         self.backend = "acl"
         self.given: dict[str, SwitchIntent | None] = {}
+        self.sessions: set[str] = set()
 
     def state(self, switch: Switch) -> SwitchState:
         self._meet(switch)
@@ -46,6 +47,12 @@ class Fabric:
             for name in self.names[switch.name]
         }
         return SwitchState(self.backend, self.most, told)
+
+    def longest_push_s(self, name: str, deadline_s: float) -> float:
+        return deadline_s
+
+    def keep_sessions(self, switches: Iterable[Switch]) -> None:
+        self.sessions = {switch.name for switch in switches}
 
     @contextmanager
     def at(self, switch: Switch) -> Iterator[Any]:

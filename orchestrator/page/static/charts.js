@@ -101,7 +101,9 @@ function revisions(getMarks) {
 let marks = [];
 
 function felt({ felt: points, rollouts }) {
-  byId("felt-note").textContent = "Measured by hosts: how much longer packets of small flows travel than they could (TCP's round-trip time over the least one), in the mean of 10 s; lines are where a revision came into force.";
+  const newest = points.at(-1);
+  const basis = newest ? ` The newest point rests on ${newest.connections} connections of ${newest.hosts} hosts.` : "";
+  byId("felt-note").textContent = `Measured by hosts: how much longer packets of small flows travel than they could (TCP's round-trip time over the least one), the median of hosts in 10 s; lines are where a revision came into force.${basis}`;
   if (points.length < 2) return empty("felt", "Hosts have not told of small flows yet.");
   const revisionOf = new Map(rollouts.map((each) => [each.generation, each.revision]));
   marks = points.flatMap((point, index) => index && point.generation !== points[index - 1].generation
