@@ -1,6 +1,7 @@
 """Health gates by what hosts feel: when a rollout is undone, and that changing traffic alone undoes none."""
 
 import math
+import time
 
 import numpy as np
 import pytest
@@ -280,9 +281,10 @@ def test_a_process_that_begins_long_after_a_rollout_does_not_judge_it(store, run
         store.put_host(host)
     for revision in (good, bad):
         number = runner.start(revision, "test")
-        end = time.monotonic() + 60
-        while number_of((store.setting("policy") or {}).get("generation", 0)) != number and time.monotonic() < end:
-            time.sleep(0.005)
+        wait_until(
+            lambda number=number: number_of((store.setting("policy") or {}).get("generation", 0)) == number,
+            "hosts' turn comes",
+        )
         for host in ("h1", "h2"):
             runner.host_reported(host, store.setting("policy")["generation"])
         idle(store, runner, number)
