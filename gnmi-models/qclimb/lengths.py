@@ -11,6 +11,7 @@ from typing import Any, Self
 
 from .checks import UINT16_MAX, UINT64_MAX, boolean, integer, mapping, only_known, required, shown
 from .errors import LengthError
+from .text import check_printable
 
 WIDTHS = (2, 3, 4, 8)
 HEAD_BYTES = 64
@@ -61,10 +62,8 @@ class Service:
     port: int
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.program, str) and 1 <= len(self.program.encode("utf-8", "replace")) <= 15):
+        if not 1 <= len(check_printable(self.program, "program", LengthError).encode()) <= 15:
             raise LengthError(f"program is {shown(self.program)}, expected a name of 1 to 15 bytes")
-        if "\0" in self.program:
-            raise LengthError(f"program is {shown(self.program)}, expected a name without a zero byte")
         integer(self.role, "role", 0, 1, LengthError)
         integer(self.port, "port", 0, UINT16_MAX, LengthError)
 

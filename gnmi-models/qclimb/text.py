@@ -27,6 +27,11 @@ def replace_unprintable(text: str) -> str:
     return UNPRINTABLE.sub("?", text)
 
 
+def program_name(comm: bytes) -> str:
+    """The name of `comm` as the kernel has it, 16 bytes of any kind: "?" in place of what no name may hold."""
+    return replace_unprintable(comm.split(b"\0")[0][:15].decode("utf-8", "replace").replace("\ufffd", "?"))
+
+
 def check_printable(value: object, place: str, error: ErrorType) -> str:
     """`value` as text that can be stored, sent and printed as it is."""
     if not isinstance(value, str) or UNPRINTABLE.search(value):
