@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from qclimb.checks import SHOWN_CHARACTERS, only_known, shown
 from qclimb.errors import LengthError, QclimbError, RecordError
+from qclimb.leaves import Ports
 from qclimb.lengthfile import decode_lengths, encode_lengths
-from qclimb.lengths import Announced, Service, Use
+from qclimb.lengths import Announced, Service, Use, by_service
 from qclimb.record import FlowRecord
 from qclimb.text import UNPRINTABLE, check_printable, printable, program_name, replace_unprintable
 
@@ -74,6 +75,34 @@ def test_a_process_may_be_called_anything_and_its_name_is_a_name(comm: bytes) ->
     if name:
         entry = Announced(Service(name, 1, 80), None, Use.IN_FORCE)
         assert decode_lengths(encode_lengths([entry])) == [entry]
+
+
+def test_what_an_earlier_version_kept_is_read_with_a_name_that_can_be_printed() -> None:
+    kept = [
+        {**Announced(Service("a", 1, 80), None, Use.IN_FORCE).to_json(), "program": f"a{bad}"} for bad in BAD.values()
+    ]
+    assert {each.program for each in by_service(kept, Announced.from_kept)} == {"a?"}
+    for wrong in ([{"program": 7}], [7], [{}]):
+        with pytest.raises(LengthError):
+            by_service(wrong, Announced.from_kept)
+
+
+class Compared(str):
+    """Counts how often it is compared."""
+
+    count = 0
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        Compared.count += 1
+        return str.__eq__(self, other)
+
+
+def test_the_work_of_a_list_of_ports_grows_as_the_list() -> None:
+    ports = tuple(Compared(f"Ethernet{number}") for number in range(2_000))
+    Compared.count = 0
+    assert Ports().checked(ports, "ports") == ports
+    assert Compared.count <= 10 * len(ports)
 
 
 @pytest.mark.parametrize(
