@@ -10,6 +10,8 @@ import sys
 from datetime import UTC, datetime
 from typing import Any
 
+from qclimb.text import PrintableLines
+
 TEXT = "%(asctime)s %(levelname)s %(name)s %(message)s"
 DIRECTIVE = re.compile(r"(?:(?P<name>[\w-]+)=)?(?:%[-#0 +.\d]*(?P<kind>[a-zA-Z%])|(?<==)(?P<literal>[\w-]+))")
 
@@ -26,7 +28,7 @@ class JsonLines(logging.Formatter):
             told.setdefault(name, value)
         if record.exc_info:
             told["exception"] = self.formatException(record.exc_info)
-        return json.dumps(told, default=str, ensure_ascii=False)
+        return json.dumps(told, default=str)
 
 
 def fields_of(template: str, args: Any) -> dict[str, Any]:
@@ -42,8 +44,13 @@ def fields_of(template: str, args: Any) -> dict[str, Any]:
     return found
 
 
+def formatter(form: str) -> logging.Formatter:
+    """`form` is "text" or "json"."""
+    return JsonLines() if form == "json" else PrintableLines(TEXT)
+
+
 def configure(form: str) -> None:
     """Logs to standard error; `form` is "text" or "json"."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonLines() if form == "json" else logging.Formatter(TEXT))
+    handler.setFormatter(formatter(form))
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)

@@ -7,6 +7,8 @@ stderr. `config syslog level` and swssloglevel change the row, and the daemon lo
 import logging
 import sys
 
+from qclimb.text import PrintableLines
+
 from switchd.db import Database
 
 NAME = "qclimb-switchd"
@@ -20,12 +22,12 @@ LEVELS = {
 def configure(level: str) -> None:
     """Send all log lines where they belong; `level` is one of logging's words."""
     handler: logging.Handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
+    handler.setFormatter(PrintableLines("%(asctime)s %(levelname)s %(name)s %(message)s"))
     try:
         from sonic_py_common.syslogger import SysLogger
 
         (handler,) = SysLogger(NAME).logger.handlers  # opens /dev/log
-        handler.setFormatter(logging.Formatter(f"{NAME}[%(process)d]: %(levelname)s %(name)s %(message)s"))
+        handler.setFormatter(PrintableLines(f"{NAME}[%(process)d]: %(levelname)s %(name)s %(message)s"))
     except (ImportError, OSError):
         pass  # not a switch, or nothing listens at /dev/log
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)

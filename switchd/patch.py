@@ -89,7 +89,7 @@ def intent_of_file(text: str, place: str) -> SwitchIntent:
     """An intent as JSON of qclimb.yang, or as rows of CONFIG_DB. Raises IntentError."""
     try:
         obj = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise IntentError(f"{place}: no JSON: {error}") from error
     if isinstance(obj, dict) and "QCLIMB" in obj:
         return SwitchIntent.from_config_db(obj)

@@ -5,6 +5,7 @@ Knows nothing of policies or intents; the caller says which error its readers ex
 
 import json
 import re
+import reprlib
 from collections.abc import Collection, Mapping
 from difflib import get_close_matches
 from typing import Any
@@ -16,6 +17,12 @@ ErrorType = type[QclimbError]
 UINT16_MAX = 2**16 - 1
 UINT32_MAX = 2**32 - 1
 UINT64_MAX = 2**64 - 1
+SHOWN_CHARACTERS = 80
+
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = 2 * SHOWN_CHARACTERS
+_SHORT.maxlist = _SHORT.maxtuple = _SHORT.maxdict = SHOWN_CHARACTERS // 3
+_SHORT.maxlevel = 3
 
 
 def integer(value: object, place: str, lowest: int, highest: int, error: ErrorType) -> int:
@@ -64,9 +71,9 @@ def only_known(found: Collection[str], known: Collection[str], place: str, error
     """Refuses the first key of `found` that is not `known`, and names the known one that it may have been meant as."""
     for key in found:
         if key not in known:
-            near = get_close_matches(key, known, n=1, cutoff=0.5)
+            near = get_close_matches(key[:SHOWN_CHARACTERS], known, n=1, cutoff=0.5)
             meant = f", did you mean {near[0]!r}?" if near else f", expected one of {', '.join(sorted(known))}"
-            raise error(f"{place} has the unknown key {key!r}{meant}")
+            raise error(f"{place} has the unknown key {shown(key)}{meant}")
 
 
 def required(found: Mapping[str, Any], key: str, place: str, error: ErrorType) -> Any:
@@ -77,9 +84,14 @@ def required(found: Mapping[str, Any], key: str, place: str, error: ErrorType) -
 
 
 def shown(value: object) -> str:
-    """`value` for a message: null, true and false as JSON and YAML have them; never longer than a line's end."""
-    as_text = json.dumps(value) if value is None or isinstance(value, bool) else repr(value)
-    return as_text if len(as_text) <= 80 else as_text[:77] + "..."
+    """`value` for a message: null, true and false as JSON and YAML have them; never longer than a line's end.
+
+    The work is bounded, too, however long or deep the value is.
+    """
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
+    as_text = _SHORT.repr(value)
+    return as_text if len(as_text) <= SHOWN_CHARACTERS else as_text[: SHOWN_CHARACTERS - 3] + "..."
 
 
 def span(lowest: int, highest: int) -> str:

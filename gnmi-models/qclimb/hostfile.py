@@ -18,6 +18,7 @@ from .features import FEATURES
 from .layout import I32, U8, U16, U32, U64, Field, Layout, bits_of, fields_of
 from .policy import MAX_PRIORITIES, Mode, Policy
 from .record import FlowRecord, RecordBatch
+from .text import program_name
 
 if TYPE_CHECKING:
     from .forest import Forest
@@ -234,7 +235,7 @@ def _record(index: int, found: dict[str, Any]) -> FlowRecord:
     found["mode"] = Mode.of_number(integer(found["mode"], f"{place} mode", 0, len(Mode) - 1, RecordError))
     for name in ("local_addr", "peer_addr"):
         found[name] = _address_text(found[name])
-    found["comm"] = found["comm"].split(b"\0")[0][:15].decode("utf-8", "replace").replace("\ufffd", "?")
+    found["comm"] = program_name(found["comm"])
     try:
         return FlowRecord(**found)
     except RecordError as error:

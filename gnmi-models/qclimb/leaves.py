@@ -161,10 +161,12 @@ class Ports(Kind):
         """The tuple."""
         if not isinstance(value, tuple):
             raise IntentError(f"{place} is {shown(value)}, expected a tuple")
+        before = set[str]()
         for index, one in enumerate(value):
             text(one, f"{place}[{index}]", PORT, IntentError)
-            if one in value[:index]:
+            if one in before:
                 raise IntentError(f"{place}[{index}] is {one!r}, expected each port once")
+            before.add(one)
         return value
 
     def from_json(self, value: Any, place: str) -> tuple[str, ...]:

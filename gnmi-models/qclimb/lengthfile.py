@@ -13,6 +13,7 @@ from .errors import LengthError
 from .hostfile import CRC, VERSION, check_crc, check_equal, check_kind
 from .layout import CHAR, I16, U8, U16, U32, U64, Field, Layout
 from .lengths import HEAD_BYTES, Announced, LengthRule, Service, Use
+from .text import program_name
 
 LENGTHS_MAGIC, PROPOSAL_MAGIC = 0x314E4351, 0x31504351  # "QCN1", "QCP1"
 ENTRIES_MOST = 1024
@@ -139,14 +140,8 @@ def _entry(told: dict[str, int | bytes]) -> Announced:
         tag = (told["tag_offset"], told["tag"]) if told["has_tag"] else (None, None)
         numbers = (told["offset"], told["width"], bool(told["is_big_endian"]), told["constant_bytes"], *tag)
         rule = LengthRule(*numbers)
-    service = Service(text_of(told["comm"]), told["role"], told["port"])  # type: ignore[arg-type]
+    service = Service(program_name(told["comm"]), told["role"], told["port"])  # type: ignore[arg-type]
     return Announced(service, rule, list(Use)[state], is_exact=bool(told["is_exact"]))
-
-
-def text_of(comm: object) -> str:
-    """A process's name of 16 bytes."""
-    assert isinstance(comm, bytes)
-    return comm.split(b"\0")[0][:15].decode("utf-8", "replace").replace("\ufffd", "?")
 
 
 @dataclass(frozen=True)
@@ -212,7 +207,7 @@ def decode_proposal(datagram: bytes) -> Proposal:
         LengthRule(each["offset"], each["shape"] & ~BIG_ENDIAN, each["shape"] >= BIG_ENDIAN, each["constant_bytes"])
         for each in found
     )
-    service = Service(text_of(told["comm"]), told["role"], told["port"])
+    service = Service(program_name(told["comm"]), told["role"], told["port"])
     seen = (TAG.unpack(datagram, tags_at + at * TAG.size) for at in range(tags))
     types = tuple(
         (integer(each["offset"], "tag offset", 0, HEAD_BYTES - 1, LengthError), int(each["tag"])) for each in seen

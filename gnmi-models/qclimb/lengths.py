@@ -4,13 +4,14 @@ Values only: `lengthfile` knows the files, hostlib/hostd learns, the orchestrato
 any of them: a rule is where a number stands, and what is to be added to it (length.h).
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from typing import Any, Self
 
 from .checks import UINT16_MAX, UINT64_MAX, boolean, integer, mapping, only_known, required, shown
 from .errors import LengthError
+from .text import check_printable, replace_unprintable
 
 WIDTHS = (2, 3, 4, 8)
 HEAD_BYTES = 64
@@ -61,10 +62,8 @@ class Service:
     port: int
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.program, str) and 1 <= len(self.program.encode("utf-8", "replace")) <= 15):
+        if not 1 <= len(check_printable(self.program, "program", LengthError).encode()) <= 15:
             raise LengthError(f"program is {shown(self.program)}, expected a name of 1 to 15 bytes")
-        if "\0" in self.program:
-            raise LengthError(f"program is {shown(self.program)}, expected a name without a zero byte")
         integer(self.role, "role", 0, 1, LengthError)
         integer(self.port, "port", 0, UINT16_MAX, LengthError)
 
@@ -241,16 +240,23 @@ class Announced:
             found.get("pinned", False),
         )
 
+    @classmethod
+    def from_kept(cls, obj: object) -> Self:
+        """Of `to_json` as earlier versions kept and told it, with any name; raises LengthError."""
+        found = mapping(obj, "announced", LengthError)
+        program = found.get("program")
+        return cls.from_json({**found, "program": replace_unprintable(program)} if isinstance(program, str) else found)
+
     def scored(self, score: Score) -> "Announced":
         """The same with another score."""
         return replace(self, score=score)
 
 
-def by_service(found: object) -> dict[Service, Announced]:
-    """A list of `to_json` by service, the last of several; raises LengthError."""
+def by_service(found: object, read: Callable[[object], Announced] = Announced.from_json) -> dict[Service, Announced]:
+    """A list of `to_json` by service, the last of several, each as `read`; raises LengthError."""
     if not isinstance(found, list) or len(found) > UINT16_MAX:
         raise LengthError(f"lengths is {shown(found)}, expected a list of at most {UINT16_MAX}")
-    return {each.service: each for each in map(Announced.from_json, found)}
+    return {each.service: each for each in map(read, found)}
 
 
 def summary(found: Mapping[Service, Announced]) -> str:

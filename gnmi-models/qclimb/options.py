@@ -14,12 +14,17 @@ import click
 from click.core import ParameterSource
 
 from .leaves import LARGEST_TH, LEAST_TH
+from .text import printable
 
 
 class Refused(click.ClickException):
     """What was asked for can't be done: `Error: ` and one sentence, exit status 2, on every command line alike."""
 
     exit_code = 2
+
+    def format_message(self) -> str:
+        """The sentence, which may repeat what a host, a switch or a file says."""
+        return printable(self.message)
 
 
 class Finite(click.FloatRange):

@@ -10,6 +10,7 @@ from .errors import RecordError
 from .features import address_number
 from .layout import CHAR, U8, U16, U32, U64, kinds_of
 from .policy import MAX_PRIORITIES, Mode
+from .text import check_printable
 
 ENDED_BY_CLOSE = 1
 WAIT_RAN_OUT = 2
@@ -103,7 +104,7 @@ class FlowRecord:
             raise RecordError(f"mode is {shown(self.mode)}, expected one of {', '.join(Mode)}")
         object.__setattr__(self, "local_addr", _address(self.local_addr, "local_addr"))
         object.__setattr__(self, "peer_addr", _address(self.peer_addr, "peer_addr"))
-        if not isinstance(self.comm, str) or "\0" in self.comm or len(self.comm.encode("utf-8", "replace")) > 15:
+        if len(check_printable(self.comm, "comm", RecordError).encode()) > 15:
             raise RecordError(f"comm is {shown(self.comm)}, expected a name of at most 15 bytes")
         self._check_order()
 

@@ -13,10 +13,11 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from qclimb.lengthfile import Proposal, text_of
+from qclimb.lengthfile import Proposal
 from qclimb.lengths import HOLDS_SHARE, Announced, LengthRule, PortRange, Score, Service, Use
 from qclimb.record import BY_HTTP, BY_NOBODY, BY_RULE, BY_TRIAL, CUT, PARTLY_UNOBSERVED
 from qclimb.record_rows import Rows
+from qclimb.text import program_name
 
 PROPOSED_FLOWS, PROPOSED_SIZES = 5, 5
 """A rule goes on trial once it would have foretold so many flows, of so many sizes."""
@@ -134,7 +135,7 @@ class Learner:
         outcome = np.sign(rows["announced_bytes"].astype(np.int64) - rows["size_bytes"].astype(np.int64))
         services, which = np.unique(keys, return_inverse=True)
         for number, key in enumerate(services):
-            comm = text_of(bytes(key["comm"]))
+            comm = program_name(bytes(key["comm"]))
             if not comm:
                 continue
             for by in (BY_HTTP, BY_RULE, BY_TRIAL):

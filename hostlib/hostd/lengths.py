@@ -62,7 +62,7 @@ class Lengths:
         """What an earlier hostd learned, where it is whole; nothing stays barred."""
         path = self._place.lengths_scores
         try:
-            found = by_service(json.loads(path.read_bytes()))
+            found = by_service(json.loads(path.read_bytes()), Announced.from_kept)
         except FileNotFoundError:
             return {}
         except (OSError, ValueError, RecursionError, TypeError, LengthError) as error:

@@ -21,6 +21,7 @@ from qclimb.delivery import MEDIA_TYPE, encode_delivery
 from qclimb.errors import LengthError
 from qclimb.lengths import Announced, Service, by_service
 from qclimb.record_rows import Rows, to_records
+from qclimb.text import printable
 
 from hostlib.hostd.errors import FleetError
 
@@ -173,7 +174,7 @@ class Orchestrator:
         if answer.status >= 300:
             return None
         try:
-            return by_service(json.loads(answer.content)["lengths"])
+            return by_service(json.loads(answer.content)["lengths"], Announced.from_kept)
         except (ValueError, TypeError, KeyError, RecursionError, LengthError) as error:
             raise FleetError(f"lengths from the orchestrator: {error}; kept what this host knows") from error
 
@@ -297,7 +298,7 @@ def _seconds(retry_after: str | None) -> int:
 def _reason(phrase: str, content: bytes) -> str:
     """The refusal in the orchestrator's words, cut to one line."""
     text = content[:REASON_BYTES_MAX].decode(errors="replace")
-    with contextlib.suppress(ValueError, AttributeError):
+    with contextlib.suppress(ValueError, AttributeError, RecursionError):
         detail = json.loads(text).get("detail")
         text = detail if isinstance(detail, str) else json.dumps(detail)
-    return " ".join((text or phrase).split())[:300]
+    return printable(" ".join((text or phrase).split())[:300])

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from qclimb.text import printable, printable_json
+
 CALL_TIMEOUT_S = 10.0
 SAID_MOST = 1000
 """characters of what a server says that are kept: SONiC's puts all of CONFIG_DB into some of its errors"""
@@ -130,7 +132,8 @@ class Session:
 
 
 def _json(value: Any) -> Any:
-    return json.loads(value.json_ietf_val or value.json_val or b"null")
+    """A switch's databases hold any bytes, and what it says is kept, sent and shown."""
+    return printable_json(json.loads(value.json_ietf_val or value.json_val or b"null"))
 
 
 def code_of(error: Exception) -> str:
@@ -140,8 +143,8 @@ def code_of(error: Exception) -> str:
 
 
 def reason_of(error: Exception) -> str:
-    """What an exception has to say, in one line."""
-    if code := code_of(error):
-        said = " ".join(str(error.details()).split())  # type: ignore[attr-defined]
-        return f"{code}: {said if len(said) <= SAID_MOST else said[:SAID_MOST] + '...'}"
-    return " ".join(str(error).split()) or type(error).__name__
+    """What an exception has to say, in one line that can be printed."""
+    code = code_of(error)
+    said = " ".join(str(error.details() if code else error).split())  # type: ignore[attr-defined]
+    said = printable(said if len(said) <= SAID_MOST else said[:SAID_MOST] + "...")
+    return f"{code}: {said}" if code else said or type(error).__name__

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import click
+from qclimb.text import printable
 
 Json = dict[str, Any]
 
@@ -20,7 +21,7 @@ def example(line: str) -> str:
 
 def tell(found: Any, as_json: bool, *lines: str) -> None:
     """`lines` for people, the answer for programs."""
-    click.echo(json.dumps(found) if as_json else "\n".join(lines))
+    click.echo(json.dumps(found) if as_json else "\n".join(map(printable, lines)))
 
 
 def table(rows: Iterable[Sequence[Any]], *heads: str, none: str = "none") -> None:
@@ -37,7 +38,7 @@ def table(rows: Iterable[Sequence[Any]], *heads: str, none: str = "none") -> Non
     for head in heads:
         made.add_column(head.removeprefix("#"), justify="right" if head.startswith("#") else "left", overflow="fold")
     for row in rows:
-        made.add_row(*(Text("-" if cell is None else str(cell), style=_colour(cell)) for cell in row))
+        made.add_row(*(Text("-" if cell is None else printable(str(cell)), style=_colour(cell)) for cell in row))
     console = Console(soft_wrap=False)
     if not console.is_terminal:
         console.width = 200
@@ -53,7 +54,7 @@ def fields(found: Mapping[str, Any]) -> None:
     """One field a line."""
     wide = max(map(len, found), default=0)
     for name, value in found.items():
-        click.echo(f"{name:{wide}}  {'-' if value is None else value}")
+        click.echo(printable(f"{name:{wide}}  {'-' if value is None else value}"))
 
 
 def bytes_of(count: float | None) -> str:
@@ -96,7 +97,7 @@ def follow(events: Iterable[Json], as_json: bool) -> Json:
     console = Console()
     if as_json or not console.is_terminal:
         for last in events:
-            click.echo(json.dumps(last) if as_json else _line(last))
+            tell(last, as_json, _line(last))
         return last
     columns = (TextColumn("{task.description:9}"), BarColumn(), TextColumn("{task.fields[counts]}"))
     with Progress(*columns, console=console) as progress:
@@ -107,7 +108,7 @@ def follow(events: Iterable[Json], as_json: bool) -> Json:
                 done = sum(phases.get(phase, 0) for phase in ("applied", "absent", "restored"))
                 total = sum(phases.values())
                 progress.update(bar, total=max(total, 1), completed=done if total else 1, counts=counted(phases))
-    click.echo(_line(last))
+    tell(last, False, _line(last))
     return last
 
 

@@ -100,7 +100,7 @@ class Fabric:
         """Of `to_json`; raises LengthError."""
         found: dict[Service, tuple[Found, ...]] = {}
         for one in obj["found"]:
-            each = Announced.from_json({name: value for name, value in one.items() if name != "hosts"})
+            each = Announced.from_kept({name: value for name, value in one.items() if name != "hosts"})
             rules = found.get(each.service, ())
             found[each.service] = (*rules, Found(each.rule, each.score, tuple(one["hosts"])))
-        return cls(found, by_service(obj["pinned"]))
+        return cls(found, by_service(obj["pinned"], Announced.from_kept))

@@ -6,7 +6,7 @@ from fastapi import Depends, Header, Path, Request
 from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException
 
-from .bodies import Name, NewName
+from .bodies import Name, NewName, Text
 from .limits import UNKNOWN
 from .problems import MEDIA_TYPE
 from .tokens import Caller, Role
@@ -14,7 +14,7 @@ from .turns import is_in_thread
 
 NamePath = Annotated[Name, Path()]
 NewNamePath = Annotated[NewName, Path()]
-Once = Annotated[str | None, Header(alias="Idempotency-Key", min_length=1, max_length=200)]
+Once = Annotated[Text | None, Header(alias="Idempotency-Key", min_length=1, max_length=200)]
 
 REFUSED = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Refusal"}}}
 REFUSALS: dict[int | str, dict[str, Any]] = {

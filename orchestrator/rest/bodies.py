@@ -1,12 +1,13 @@
 """Bodies of the REST requests. An unknown field is refused; a field's unit is in its name."""
 
 from dataclasses import MISSING, fields
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     StrictInt,
@@ -15,10 +16,12 @@ from pydantic import (
     create_model,
     model_validator,
 )
+from pydantic_core import PydanticCustomError
 from qclimb.bigspine import UNPINNED_DSCP
 from qclimb.layout import Kind, marks_of
 from qclimb.leaves import LARGEST_TH, LEAST_TH
 from qclimb.policy import MAX_PRIORITIES, Mode, Policy
+from qclimb.text import EXPECTED, UNPRINTABLE
 
 from ..actors import Actor, is_reserved
 from ..fabric.felt import SLOWDOWN_MOST
@@ -42,6 +45,29 @@ def unreserved(name: str) -> str:
     return name
 
 
+UNKNOWN_MOST = 4
+"""Unknown fields that a refusal names; a body may have a million."""
+
+
+def _check_printable(found: str) -> str:
+    if UNPRINTABLE.search(found):
+        raise PydanticCustomError("unprintable", "expected {expected}", {"expected": EXPECTED})
+    return found
+
+
+def _check_length(found: Any) -> Any:
+    if isinstance(found, dict) and len(found) >= MAX_PRIORITIES:
+        raise PydanticCustomError("too_long", "expected at most {most} entries", {"most": MAX_PRIORITIES - 1})
+    return found
+
+
+def up_to(most: int, least: int = 0) -> Any:
+    """Of a list: its bounds, and that its first wrong item ends the search, so that a refusal's work is bounded."""
+    return Field(min_length=least, max_length=most, fail_fast=True)
+
+
+Text = Annotated[str, AfterValidator(_check_printable)]
+"""All text that no pattern bounds: it can be stored, sent and printed as it is (qclimb.text)."""
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")]
 NewName = Annotated[Name, AfterValidator(unreserved)]
 Label = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._:=-]{0,62}$")]
@@ -55,6 +81,12 @@ Address = Annotated[
 Bytes = Annotated[StrictInt, Field(ge=0, le=UINT64_MAX - 1)]
 Number = Annotated[StrictInt, Field(ge=1, le=SQLITE_MAX)]
 Share = Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)]
+Limit = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
+Shares = Annotated[
+    dict[Name, Annotated[float, Field(ge=0, le=1)]],
+    BeforeValidator(_check_length),
+    Field(json_schema_extra={"maxProperties": MAX_PRIORITIES - 1}),
+]
 DynamicTh = Annotated[StrictInt, Field(ge=LEAST_TH, le=LARGEST_TH)]
 
 
@@ -63,13 +95,23 @@ class Body(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
+    @model_validator(mode="before")
+    @classmethod
+    def _drop_most_unknown(cls, found: Any) -> Any:
+        """Pydantic lists each unknown field."""
+        known = cls.model_fields
+        if not isinstance(found, dict) or len(found) <= len(known) + UNKNOWN_MOST:
+            return found
+        unknown = islice((key for key in found if key not in known), UNKNOWN_MOST)
+        return {key: found[key] for key in (*known, *unknown) if key in found}
+
 
 class SwitchBody(Body):
     """A switch's gNMI server; `server_name` where its certificate names something else than the address."""
 
     address: Address = Field(examples=["198.18.0.11:9339"])
     role: Literal["leaf", "spine"] = "leaf"
-    server_name: Annotated[str, StringConstraints(min_length=1, max_length=253)] | None = None
+    server_name: Annotated[Text, Field(min_length=1, max_length=253)] | None = None
 
 
 class HostBody(Body):
@@ -90,7 +132,7 @@ class RecordsBody(Body):
     histogram: Annotated[dict[str, Any], WithJsonSchema(HISTOGRAM)] | None = Field(
         None, description="of all flows, also of those not listed"
     )
-    records: Annotated[list[Annotated[dict[str, Any], WithJsonSchema(RECORD)]], Field(max_length=100_000)] = Field(
+    records: Annotated[list[Annotated[dict[str, Any], WithJsonSchema(RECORD)]], up_to(100_000)] = Field(
         default_factory=list, description="FlowRecord of each flow, or of a sample"
     )
     dropped: Annotated[StrictInt, Field(ge=0, le=SQLITE_MAX)] = 0
@@ -118,7 +160,7 @@ class ModelBody(Body):
         None, description=f"null: {TREES}; {UNCALIBRATED_TREES} where too few flows are held back to calibrate"
     )
     depth: Annotated[StrictInt, Field(ge=1, le=16)] = DEPTH
-    features: Annotated[list[str], Field(min_length=1, max_length=12)] | None = Field(
+    features: Annotated[list[Text], up_to(12, 1)] | None = Field(
         None, description="names of qclimb.features.FEATURES; null: the paper's eleven"
     )
     seed: Annotated[StrictInt, Field(ge=0, le=UINT32_MAX)] = 0
@@ -177,7 +219,7 @@ class RevisionBody(PolicyBody):
         None, description=f"null: {PRIORITIES}, or on several spines as many as they make with `queues`"
     )
     mode: Mode = Mode.PIAS
-    thresholds: Literal["optimise"] | list[Bytes] = "optimise"
+    thresholds: Literal["optimise"] | Annotated[list[Bytes], up_to(MAX_PRIORITIES - 1)] = "optimise"
     objective: Objective = Field(OBJECTIVE, description="what `optimise` makes small")
     load: Share = LOAD
     last_share: Annotated[
@@ -205,28 +247,28 @@ class RevisionBody(PolicyBody):
         None, description="bytes at priority 0 past the forest's lower bound; null: as many as PIAS sends there"
     )
     model: Number | None = None
-    queues: Annotated[list[Annotated[StrictInt, Field(ge=0, le=7)]], Field(max_length=8)] | None = Field(
+    queues: Annotated[list[Annotated[StrictInt, Field(ge=0, le=7)]], up_to(8)] | None = Field(
         None,
         description="served-first order; null: one a priority, from the number of priorities down; [1, 0] on spines",
     )
-    spines: Annotated[list[Name], Field(max_length=MAX_PRIORITIES - 1)] | None = Field(
+    spines: Annotated[list[Name], up_to(MAX_PRIORITIES - 1)] | None = Field(
         None, description="priorities are pinned to them in this order, row by row; null, or one of them: one path"
     )
-    spine_gbps: list[Annotated[float, Field(gt=0, allow_inf_nan=False)]] | None = Field(
-        None, description="the rate of the links to each spine; null: all alike"
-    )
-    weights: Literal["level", "equal"] | dict[Name, Annotated[float, Field(ge=0, le=1)]] = Field(
+    spine_gbps: (
+        Annotated[list[Annotated[float, Field(gt=0, allow_inf_nan=False)]], up_to(MAX_PRIORITIES - 1)] | None
+    ) = Field(None, description="the rate of the links to each spine; null: all alike")
+    weights: Literal["level", "equal"] | Shares = Field(
         "level",
         description="shares of the last priority by spine: that level the spines' loads, none, or these; in sum 1",
     )
-    dscp: Annotated[list[Annotated[StrictInt, Field(ge=0, le=63)]], Field(max_length=MAX_PRIORITIES)] | None = Field(
+    dscp: Annotated[list[Annotated[StrictInt, Field(ge=0, le=63)]], up_to(MAX_PRIORITIES)] | None = Field(
         None, description="of each priority; null: the default list, for at most 8"
     )
     unpinned_dscp: Annotated[StrictInt, Field(ge=1, le=63)] | None = Field(
         None, description=f"of ACKs, SYNs and retransmissions, pinned to no spine; null: {UNPINNED_DSCP}"
     )
-    ports: Annotated[list[str], Field(max_length=1024)] | None = None
-    dynamic_th: Literal["choose"] | Annotated[list[DynamicTh | None], Field(max_length=8)] | None = Field(
+    ports: Annotated[list[Text], up_to(1024)] | None = None
+    dynamic_th: Literal["choose"] | Annotated[list[DynamicTh | None], up_to(8)] | None = Field(
         "choose",
         description="of each queue, served-first order: it may hold 2 to this power times what is free of a port's "
         "buffer; null: as the platform has it; `choose`: as simulations of `port` foretell is best",
@@ -234,9 +276,8 @@ class RevisionBody(PolicyBody):
     port: PortBody | None = Field(
         None, description="what `choose` must know, on one path; null: it leaves the platform's"
     )
-    max_share: list[Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] | None] | None = Field(
+    max_share: Annotated[list[Limit | None], up_to(8)] | None = Field(
         None,
-        max_length=8,
         description="of each queue, served-first order: the most it gets of a port's speed; null: no limit, and the "
         "switch warns where a strict queue may starve routing protocols or lossless traffic",
     )
@@ -254,7 +295,7 @@ class RolloutBody(Body):
     """A revision to be brought into force."""
 
     revision: Number
-    waves: Annotated[list[Annotated[float, Field(gt=0, le=1)]], Field(max_length=20)] = []
+    waves: Annotated[list[Annotated[float, Field(gt=0, le=1)]], up_to(20)] = []
     """Shares of the switches after each wave, ascending, each at least one switch; the rest follows. Default: all."""
     soak_s: Annotated[float, Field(ge=0, le=86_400)] = 0
     """Between a wave's last confirmation and the look at its switches."""

@@ -1,5 +1,6 @@
 """The requests of hosts, which come every second: deliveries of records, and the policy in force."""
 
+import json
 from array import array
 from typing import Annotated, Any
 
@@ -25,6 +26,7 @@ from .access import NamePath, Once, ThisHost
 from .bodies import RecordsBody
 from .idempotency import fingerprint
 from .limits import DELIVERY_BYTES_MAX, UNTOLD_BYTES_MAX
+from .problems import UNREAD
 from .service import Service
 from .tokens import Role
 
@@ -54,9 +56,17 @@ POLICY: dict[int | str, dict[str, Any]] = {
 
 
 def read_body(content: bytes) -> RecordsBody:
-    """A delivery's JSON; raises RequestValidationError."""
+    """A delivery's JSON; raises RequestValidationError, or HTTPException for what is no text or too deep."""
     try:
-        return RecordsBody.model_validate_json(content)
+        found = json.loads(content)  # names the field of a lone surrogate, to which pydantic's parser says "no JSON"
+    except json.JSONDecodeError as error:
+        raise RequestValidationError(
+            [{"type": "json_invalid", "loc": ("body", error.pos), "ctx": {"error": error.msg}}]
+        ) from None
+    except (ValueError, RecursionError):
+        raise HTTPException(400, UNREAD) from None
+    try:
+        return RecordsBody.model_validate(found)
     except ValidationError as error:
         found = [{**each, "loc": ("body", *each["loc"])} for each in error.errors(include_url=False)]
         raise RequestValidationError(found) from None

@@ -11,7 +11,7 @@ from qclimb.lengths import CONSTANT_MOST_BYTES, HEAD_BYTES, Announced, LengthRul
 from ..errors import MissingError
 from . import answers
 from .access import NamePath, Operator, ThisHost, Viewer
-from .bodies import Body
+from .bodies import Body, Text, up_to
 from .service import Service as Open
 
 log = logging.getLogger(__name__)
@@ -19,14 +19,14 @@ log = logging.getLogger(__name__)
 Json = dict[str, Any]
 Place = Annotated[StrictInt, Field(ge=0, lt=HEAD_BYTES)]
 ServicePath = Annotated[
-    str, Path(description="PROGRAM:accepts:PORT or PROGRAM:connects:PORT; port 0: all of the kernel's choice")
+    Text, Path(description="PROGRAM:accepts:PORT or PROGRAM:connects:PORT; port 0: all of the kernel's choice")
 ]
 
 
 class ToldBody(Body):
     """What a host saw since it last told, each as qclimb.lengths.Announced in JSON."""
 
-    lengths: Annotated[list[Json], Field(max_length=1_024)]
+    lengths: Annotated[list[Json], up_to(1_024)]
 
 
 class RuleBody(Body):

@@ -5,10 +5,12 @@ from typing import Annotated, Any, TypeVar
 
 from fastapi import Query, Request, Response
 
+from .bodies import Text
+
 LIMIT, LIMIT_MOST = 1000, 10_000
 
 Limit = Annotated[int, Query(ge=1, le=LIMIT_MOST, description="so many at most; Link has the next page")]
-AfterName = Annotated[str | None, Query(max_length=63, description="those that come after this name")]
+AfterName = Annotated[Text | None, Query(max_length=63, description="those that come after this name")]
 AfterId = Annotated[int | None, Query(ge=0, le=2**63 - 1, description="those that come after this number")]
 
 Row = TypeVar("Row")

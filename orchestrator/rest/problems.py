@@ -13,7 +13,9 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from qclimb.checks import shown
 from qclimb.errors import QclimbError
+from qclimb.text import printable
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.routing import Match
@@ -29,6 +31,11 @@ FIRST_NAME = re.compile(r"([a-z_][a-z0-9_]*)(?:\[\d+\]|\.\w+)*(?=:| is | must | 
 ASKED_AS = {"threshold_bytes": "thresholds", "model_generation": "model"}
 """Fields of a policy, by what they are called in the request that asks for one."""
 
+ERRORS_MOST = 8
+DETAIL_MOST = 2_000
+ERROR_MOST = 400
+"""Characters of the whole sentence, and of an error's: a request's own words, which it repeats, may be a megabyte."""
+
 UNREAD = "There was an error parsing the body"
 """FastAPI's sentence."""
 Errors = list[dict[str, str]]
@@ -37,15 +44,15 @@ Errors = list[dict[str, str]]
 def problem(
     status: int, detail: str, errors: Errors | None = None, headers: Mapping[str, str] | None = None
 ) -> JSONResponse:
-    """The answer of a refusal."""
+    """The answer of a refusal: a few KB at most, without what can't be sent or printed."""
     told: dict[str, Any] = {
         "type": "about:blank",
         "title": HTTPStatus(status).phrase,
         "status": status,
-        "detail": detail,
+        "detail": _cut(detail, DETAIL_MOST),
     }
     if errors:
-        told["errors"] = errors
+        told["errors"] = [{name: _cut(text, ERROR_MOST) for name, text in each.items()} for each in errors]
     return JSONResponse(told, status, None if headers is None else dict(headers), MEDIA_TYPE)
 
 
@@ -86,9 +93,10 @@ def answer_refusals(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def wrong_field(request: Request, error: RequestValidationError) -> JSONResponse:
+        first = error.errors()[: 2 * ERRORS_MOST]
         found = {
             _described(each, request, error.body): _place(each, error.body)
-            for each in _nearest(error.errors(), error.body)
+            for each in _nearest(first, error.body)[:ERRORS_MOST]
         }  # some are asked for twice
         errors = [{"field": place, "detail": said} for said, place in found.items()]
         return problem(422, "; ".join(found), errors)
@@ -100,6 +108,11 @@ def answer_refusals(app: FastAPI) -> None:
     @app.exception_handler(Exception)
     async def broke(request: Request, error: Exception) -> JSONResponse:
         return problem(500, "the orchestrator failed; its log says how")
+
+
+def _cut(text: str, most: int) -> str:
+    found = printable(text[: most + 1])
+    return found if len(found) <= most else found[: most - 3] + "..."
 
 
 def _methods_at(request: Request) -> list[str]:
@@ -137,7 +150,7 @@ def _place(error: Any, body: Any) -> str:
         is_there = isinstance(at, dict) and part in at
         if not is_there and isinstance(part, str) and "[" in part:
             continue
-        parts.append(str(part))
+        parts.append(_cut(str(part), ERROR_MOST // 4))
         if is_there or (isinstance(at, list) and isinstance(part, int) and part < len(at)):
             at = at[part]
         else:
@@ -167,5 +180,4 @@ def _described(error: Any, request: Request, body: Any) -> str:
         return f"body is no JSON: {error['ctx']['error']}{at}"
     if error["loc"] == ("body",) and isinstance(error.get("input"), bytes):
         return f"Content-Type is {request.headers.get('content-type')!r}, expected 'application/json'"
-    found = repr(error.get("input"))
-    return f"{place} is {found if len(found) <= 80 else found[:77] + '...'}: {error['msg']}"
+    return f"{place} is {shown(error.get('input'))}: {error['msg']}"

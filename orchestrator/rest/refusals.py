@@ -4,6 +4,8 @@ import asyncio
 import logging
 from collections import Counter
 
+from qclimb.text import printable
+
 from ..errors import StoreError
 from ..store.store import Store
 
@@ -56,5 +58,5 @@ class Refusals:
 
 
 def _kept(said: str) -> str:
-    """Not too long, and without NUL, which PostgreSQL's text can't have."""
-    return said.replace("\0", "\\0")[:LONGEST]
+    """Not too long, and without what can't be kept or printed."""
+    return printable(said[:LONGEST])

@@ -13,7 +13,11 @@ from fastapi import Header
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-IfMatch = Annotated[str | None, Header(alias="If-Match", description="do it only where this is its ETag now")]
+from .bodies import Text
+
+IfMatch = Annotated[
+    Text | None, Header(alias="If-Match", max_length=1_000, description="do it only where this is its ETag now")
+]
 
 
 def etag_of(value: Any) -> str:

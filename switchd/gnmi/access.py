@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote
 
+from qclimb.text import replace_unprintable
+
 from switchd.db import Database
 from switchd.gnmi.errors import PERMISSION_DENIED, UNAUTHENTICATED, RpcError
 
@@ -28,7 +30,7 @@ class Client:
         """Its name and address for people, of what gRPC calls its peer: `ipv4:198.18.0.5:40000`."""
         address = unquote(peer).partition(":")[2].rpartition(":")[0].strip("[]")
         text = f"{self.name} at {address}" if address else self.name
-        return "".join(each if each.isprintable() else "?" for each in text[:200])  # a certificate may say anything
+        return replace_unprintable(text[:200])  # a certificate may say anything
 
     @property
     def key(self) -> tuple[bool, str]:

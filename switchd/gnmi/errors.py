@@ -6,6 +6,7 @@ import grpc
 from google.protobuf.any_pb2 import Any
 from google.rpc.error_details_pb2 import BadRequest, ErrorInfo
 from google.rpc.status_pb2 import Status
+from qclimb.text import printable
 
 INVALID_ARGUMENT = grpc.StatusCode.INVALID_ARGUMENT
 NOT_FOUND = grpc.StatusCode.NOT_FOUND
@@ -38,19 +39,14 @@ class RpcError(Exception):
 
 
 def sendable(text: str) -> str:
-    """The text without what UTF-8 has not (lone surrogates), and no longer than a status may be.
+    """The text without what can't be sent or printed, and no longer than a status may be.
 
-    Messages name what a client sent, and that may be anything.
+    Messages name what a client sent or a database holds, and that may be anything.
     """
-    encoded = utf8(text).encode()
+    encoded = printable(text[: TEXT_MAX_BYTES + 1]).encode()
     if len(encoded) <= TEXT_MAX_BYTES:
         return encoded.decode()
     return f"{encoded[: TEXT_MAX_BYTES - 3].decode(errors='ignore')}..."
-
-
-def utf8(text: str) -> str:
-    """The text without lone surrogates: a database may hold any bytes, a message may not."""
-    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def invalid(text: str) -> RpcError:

@@ -11,11 +11,12 @@ from qclimb.errors import IntentError
 from qclimb.intent import SwitchIntent
 from qclimb.leaves import INTENT, SHARES
 from qclimb.schema import validate_gnmi
+from qclimb.text import printable
 
 from switchd.board import Snapshot
 from switchd.counters import Total, Totals
 from switchd.gnmi import path_state
-from switchd.gnmi.errors import invalid, utf8
+from switchd.gnmi.errors import invalid
 from switchd.gnmi.moment import Moment
 from switchd.gnmi.paths import Place
 from switchd.gnmi.schema import Schema, load
@@ -106,7 +107,7 @@ class Model:
             if total is not None:
                 entry["state"] |= _counter_tree(total)
         for name, told in snapshot.ports.items():
-            port = utf8(name)
+            port = printable(name)
             entry = top.setdefault("ports", {}).setdefault("port", {}).setdefault((port,), {"name": port})
             entry["state"] = _port_tree(port, told)
             if counted is not None and name in counted.ports:
@@ -130,36 +131,36 @@ def _plainly(obj: Any, error: IntentError) -> str:
 
 
 def _status_tree(status: Status) -> dict[str, Any]:
-    state: dict[str, Any] = {"admin-state": utf8(status.admin_state)}
+    state: dict[str, Any] = {"admin-state": printable(status.admin_state)}
     if status.applied_generation is not None:
         state["applied-generation"] = status.applied_generation
     if status.desired_generation is not None:
         state["desired-generation"] = status.desired_generation
     if status.last_error:
-        state["last-error"] = utf8(status.last_error)
+        state["last-error"] = printable(status.last_error)
     if status.warning:
-        state["warning"] = utf8(status.warning)
+        state["warning"] = printable(status.warning)
     if status.applied_at:
-        state["applied-at"] = utf8(status.applied_at)
+        state["applied-at"] = printable(status.applied_at)
     if status.verified:
-        state["verification"] = _told(utf8(status.verified))
+        state["verification"] = _told(printable(status.verified))
     return state
 
 
 def _commit_tree(told: Mapping[str, str]) -> dict[str, Any]:
     if not told.get("commit_status"):
         return {}
-    commit = {"id": utf8(told.get("commit", "")), "status": utf8(told["commit_status"])}
+    commit = {"id": printable(told.get("commit", "")), "status": printable(told["commit_status"])}
     if told.get("commit_client"):
-        commit["client"] = utf8(told["commit_client"])
+        commit["client"] = printable(told["commit_client"])
     if is_number(until := told.get("commit_until", "")) and int(until) < YEAR_10000_S:
         commit["rollback-at"] = timestamp(int(until))
     return {"commit": commit}
 
 
 def _port_tree(port: str, row: Mapping[str, str]) -> dict[str, str]:
-    why = {name: utf8(row[name]) for name in ("reason", "buffers", "limits") if name in row}
-    return {"name": port, "status": _told(utf8(row.get("status", ""))), **why}
+    why = {name: printable(row[name]) for name in ("reason", "buffers", "limits") if name in row}
+    return {"name": port, "status": _told(printable(row.get("status", ""))), **why}
 
 
 def _told(word: str) -> str:
@@ -184,13 +185,13 @@ def _class_tree(priority: str, row: dict[str, str]) -> dict[str, Any]:
         "priority": int(priority),
         "dscp": int(row.get("dscp", 0)),
         "queue": int(row.get("queue", 0)),
-        "path": utf8(row.get("path", "balanced")),
+        "path": printable(row.get("path", "balanced")),
         "threshold-bytes": int(row.get("threshold_bytes", 0)),
         **({"dynamic-th": int(row["dynamic_th"])} if re.fullmatch("-?[0-8]", row.get("dynamic_th", "")) else {}),
         **{leaf.name: row[leaf.field] for leaf in SHARES if SHARE.fullmatch(row.get(leaf.field, ""))},
-        "status": utf8(row.get("status", "applied")),
-        **({"alarm": utf8(row["alarm"])} if row.get("alarm") else {}),
-        **({"reason": utf8(row["reason"])} if row.get("reason") else {}),
+        "status": printable(row.get("status", "applied")),
+        **({"alarm": printable(row["alarm"])} if row.get("alarm") else {}),
+        **({"reason": printable(row["reason"])} if row.get("reason") else {}),
     }
 
 

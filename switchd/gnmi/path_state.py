@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
+from qclimb.text import printable
+
 from switchd.board import Snapshot
 from switchd.counters import Total, added
-from switchd.gnmi.errors import utf8
 from switchd.rows import Row
 
 UNCOUNTED = frozenset({"name", "status", "reason", "interfaces", "next-hops"})
@@ -31,28 +32,30 @@ def trees(snapshot: Snapshot, counted: Mapping[str, Total]) -> dict[str, Any]:
     """The containers `spines` and `paths`, as far as there is state."""
     found: dict[str, Any] = {}
     if snapshot.steered.spines:
-        spines = {(utf8(name),): _spine(utf8(name), row, counted) for name, row in snapshot.steered.spines.items()}
+        named = ((printable(name), row) for name, row in snapshot.steered.spines.items())
+        spines = {(name,): _spine(name, row, counted) for name, row in named}
         found["spines"] = {"spine": spines}
     if snapshot.steered.paths:
-        states = {(utf8(name),): _path(utf8(name), row) for name, row in snapshot.steered.paths.items()}
+        states = {(printable(name),): _path(printable(name), row) for name, row in snapshot.steered.paths.items()}
         found["paths"] = {"path": states}
     return found
 
 
 def _spine(name: str, row: Row, counted: Mapping[str, Total]) -> dict[str, Any]:
-    state: dict[str, Any] = {"name": name, "status": utf8(row.get("status", "down")), **_reason(row)}
+    state: dict[str, Any] = {"name": name, "status": printable(row.get("status", "down")), **_reason(row)}
     for leaf, field in (("interfaces", "interfaces"), ("next-hops", "next_hops")):
         if row.get(field):
-            state[leaf] = [utf8(each).partition("@")[0] for each in row[field].split(",")]
+            state[leaf] = [printable(each).partition("@")[0] for each in row[field].split(",")]
     if (total := steered(row, counted)) is not None:
         state |= {"packets": total.packets, "bytes": total.bytes}
     return {"name": name, "state": state}
 
 
 def _path(name: str, row: Row) -> dict[str, Any]:
-    state = {"name": name, "share": utf8(row["share"]), "status": utf8(row.get("status", "down")), **_reason(row)}
+    share, status = printable(row["share"]), printable(row.get("status", "down"))
+    state = {"name": name, "share": share, "status": status, **_reason(row)}
     return {"name": name, "state": state}
 
 
 def _reason(row: Row) -> dict[str, str]:
-    return {"reason": utf8(row["reason"])} if row.get("reason") else {}
+    return {"reason": printable(row["reason"])} if row.get("reason") else {}

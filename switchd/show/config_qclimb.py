@@ -51,7 +51,7 @@ def apply_patch(words: list[str], namespace: str | None, with_rows: bool, given:
         )
         if made.returncode:
             said = made.stderr.decode(errors="replace").strip().splitlines() or ["no word from the container"]
-            click.echo(said[-1], err=True)
+            click.echo(printable(said[-1]), err=True)
             if made.returncode != 2:  # docker's own words, not ours
                 click.echo("Nothing is written. See `systemctl status qclimb`.", err=True)
             sys.exit(2)
@@ -90,9 +90,8 @@ def tell(namespace: str | None) -> None:
         why = silence(row)
         if row.get("desired_generation") == wanted and row.get("outcome") in ("applied", "refused") and not why:
             is_refused = row["outcome"] == "refused"
-            click.echo(
-                f"Generation {wanted} is " + (f"not applied: {row.get('last_error')}" if is_refused else "applied")
-            )
+            became = f"not applied: {row.get('last_error')}" if is_refused else "applied"
+            click.echo(printable(f"Generation {wanted} is {became}"))
             sys.exit(1 if is_refused else 0)
         silent_s = silent_s + 1 if row.get("heartbeat", "") == beat else 0
         beat = row.get("heartbeat", "")
@@ -101,6 +100,11 @@ def tell(namespace: str | None) -> None:
             sys.exit(1)
         time.sleep(1)
     click.echo(WRITTEN)
+
+
+def printable(text: str) -> str:
+    """Text for a terminal: a database may hold any bytes, and what would steer it is escaped."""
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 
 def silence(row: Mapping[str, str]) -> str:

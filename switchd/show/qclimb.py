@@ -71,7 +71,7 @@ def databases(namespace: str | None) -> Iterator[dict[str, Any]]:
     except Exception as error:  # redis-py's, or RuntimeError from SONiC's library
         if isinstance(error, (click.ClickException, ImportError)) or not is_redis(error):
             raise
-        click.echo(f"Error: redis: {str(error).splitlines()[0]}", err=True)
+        click.echo(printable(f"Error: redis: {str(error).splitlines()[0]}"), err=True)
         context.exit(2)
 
 
@@ -162,8 +162,15 @@ def class_rows(db: Any) -> dict[str, dict[str, str]]:
 
 def table(rows: list[list[Any]], headers: list[str]) -> str:
     """Rows for people."""
-    text = tabulate(rows, headers, missingval="N/A", disable_numparse=True)
-    return text.encode(errors="backslashreplace").decode()  # a row may hold any bytes
+    shown = [[cell if cell is None else printable(str(cell)) for cell in row] for row in rows]
+    return tabulate(shown, headers, missingval="N/A", disable_numparse=True)
+
+
+def printable(text: str) -> str:
+    """Text for a terminal: a database may hold any bytes, and what would steer it is escaped; lines stay."""
+    return "".join(
+        each if each.isprintable() or each == "\n" else each.encode("unicode_escape").decode() for each in text
+    )
 
 
 def answers(dbs: dict[str, Any], answer: Callable[..., Answer], words: dict[str, Any]) -> dict[str, Answer]:
@@ -193,7 +200,7 @@ def command(example: str) -> Callable[[Callable[..., Answer]], click.Command]:
                 click.echo(json.dumps(values if len(dbs) > 1 else next(iter(values.values())), indent=4))
                 return
             for name, (_, text) in found.items():
-                click.echo(f"For namespace {name}:\n{text}\n" if len(dbs) > 1 else text)
+                click.echo(printable(f"For namespace {name}:\n{text}\n" if len(dbs) > 1 else text))
 
         with_options = namespace_option(json_option(called))
         return qclimb.command(context_settings=help_names, epilog=f"Example: show qclimb {example}")(with_options)

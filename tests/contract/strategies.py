@@ -8,6 +8,7 @@ from qclimb.layout import bits_of, kinds_of
 from qclimb.leaves import NOT_OURS
 from qclimb.policy import Mode, Policy
 from qclimb.record import FlowRecord
+from qclimb.text import replace_unprintable
 
 OURS = [dscp for dscp in range(64) if dscp not in NOT_OURS]
 U32, U64 = 2**32 - 1, 2**64 - 1
@@ -41,7 +42,7 @@ def records(draw: st.DrawFn) -> FlowRecord:
     start, last, drained = sorted(draw(st.lists(u(U64), min_size=3, max_size=3)))
     lower, upper = sorted(draw(st.lists(u(U64), min_size=2, max_size=2)))
     address = st.ip_addresses().map(str)
-    name = st.text(st.characters(exclude_characters="\0", exclude_categories=("Cs",)), max_size=15)
+    name = st.text(max_size=15).map(replace_unprintable)
     told = {
         "start_ns": st.just(start),
         "last_write_ns": st.just(last),

@@ -332,6 +332,8 @@ def test_lengths_are_listed_with_their_score_and_an_operator_forbids_one(page, s
     row.get_by_text("forbidden").wait_for()
     assert service.lengths.fabric.known[found.service].use is Use.FORBIDDEN
     shot(page, "lengths")
+    drawn = "import('/page/dom.js').then(({ h }) => h('td', { title: 'a\u202eb' }, 'a\u202e\ud800\x1bb').outerHTML)"
+    assert page.evaluate(drawn) == '<td title="a\\u{202e}b">a\\u{202e}\\u{d800}\\u{1b}b</td>'
     row.get_by_role("button", name="Take back").click()
     row.wait_for(state="detached")
     assert found.service not in service.lengths.fabric.known

@@ -65,7 +65,7 @@ def test_no_path_and_no_fault_ends_the_writing_of_refusals(admin, service, monke
         admin.get("/v1/state", headers=nobody)
         service.refusals.close()
     admin.get("/v1/switches/a%00b", headers=nobody)
-    assert [note["subject"] for note in refused(admin, 1)] == ["GET /v1/switches/a\\0b"]
+    assert [note["subject"] for note in refused(admin, 1)] == ["GET /v1/switches/a\\x00b"]
 
 
 def test_a_database_is_for_its_owner_alone(tmp_path):

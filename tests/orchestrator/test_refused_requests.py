@@ -77,7 +77,7 @@ def test_a_revoked_token_is_worth_nothing(admin):
         ("POST", "/v1/hosts/h1/records", {"policy_generation": -1}, "body.policy_generation is -1"),
         ("POST", "/v1/revisions", {"priorities": 65}, "body.priorities is 65"),
         ("POST", "/v1/revisions", {"priorities": 9, "thresholds": [*range(1, 9)]}, "priorities is 9, expected 1..8"),
-        ("POST", "/v1/revisions", {"priorities": True}, "body.priorities is True"),
+        ("POST", "/v1/revisions", {"priorities": True}, "body.priorities is true"),
         ("POST", "/v1/revisions", {"load": 1}, "body.load is 1"),
         ("POST", "/v1/revisions", {"mode": "fast"}, "body.mode is 'fast'"),
         ("POST", "/v1/revisions", {}, "no flows recorded"),
@@ -128,7 +128,13 @@ def test_what_is_not_there_is_said_to_be_missing(admin, method, path, body):
     ("method", "path", "content", "kind", "sentence"),
     [
         ("POST", "/v1/revisions", b"{", None, "body is no JSON: Expecting property name enclosed in double quotes at"),
-        ("POST", "/v1/hosts/h1/records", b"{", None, "body is no JSON: EOF while parsing an object at line 1 column 1"),
+        (
+            "POST",
+            "/v1/hosts/h1/records",
+            b"{",
+            None,
+            "body is no JSON: Expecting property name enclosed in double quotes at",
+        ),
         ("POST", "/v1/revisions", b"{}", "text/plain", "Content-Type is 'text/plain', expected 'application/json'"),
         ("GET", "/v1/hosts/-/policy", b"", None, "path.name is '-': String should match pattern"),
     ],

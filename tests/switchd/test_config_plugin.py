@@ -82,6 +82,7 @@ def test_of_several_asics_one_has_to_be_named_for_each_has_its_intent(
     [
         ("applied", "", (0, "Generation 4 is applied\n")),
         ("refused", "queue 3 has PFC", (1, "Generation 4 is not applied: queue 3 has PFC\n")),
+        ("refused", "a\x1b[2J\u202e", (1, "Generation 4 is not applied: a\\x1b[2J\\u202e\n")),
     ],
 )
 def test_the_switchs_answer_is_waited_for(

@@ -52,6 +52,19 @@ def test_a_switch_where_it_never_ran_says_so_in_one_line(server: Redis) -> None:
     assert json.loads(shown(server, "status", "--json")) == {}
 
 
+def test_no_bytes_of_a_database_steer_a_terminal(server: Redis) -> None:
+    ran(server)
+    state, evil = server.db(STATE), b"a\x1b[2J\xc2\x9b\xe2\x80\xae\xff\r"
+    state.hset("QCLIMB_STATUS|global", mapping={"last_error": evil, "commit": evil, "warning": evil})
+    for table in ("QCLIMB_PORT_STATE", "QCLIMB_ASIC_STATE", "QCLIMB_SPINE_STATE", "QCLIMB_PATH_STATE"):
+        row = {"status": evil, "reason": evil, "frr": evil, "share": evil}
+        state.hset(f"{table}|".encode() + evil, mapping=row)
+    state.hset("QCLIMB_CLASS_STATE|0", mapping={"alarm": evil, "path": evil})
+    for word in ("status", "ports", "asic", "classes", "paths", "frr", "counters", "queues", "policy"):
+        for line in shown(server, word).split("\n"):
+            assert line.isprintable(), word
+
+
 def test_status_tells_of_a_commit_that_waits_to_be_confirmed_and_until_when(server: Redis) -> None:
     ran(server)
     assert "Commit" not in shown(server)

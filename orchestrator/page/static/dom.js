@@ -2,6 +2,10 @@
 
 export const byId = (id) => document.getElementById(id);
 
+// Controls, and what reorders or hides text, as escapes: what hosts and switches say must look like what it is.
+export const printable = (text) =>
+  text.replace(/[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu, (found) => `\\u{${found.codePointAt(0).toString(16)}}`);
+
 export function h(tag, given = {}, ...children) {
   const svg = ["svg", "g", "rect", "path", "line", "text", "title", "circle"].includes(tag);
   const made = svg ? document.createElementNS("http://www.w3.org/2000/svg", tag) : document.createElement(tag);
@@ -9,14 +13,16 @@ export function h(tag, given = {}, ...children) {
     if (value === null || value === undefined || value === false) continue;
     if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
     else if (name === "style") for (const [key, part] of Object.entries(value)) made.style.setProperty(key, part);
-    else made.setAttribute(name, value === true ? "" : value);
+    else made.setAttribute(name, value === true ? "" : typeof value === "string" ? printable(value) : value);
   }
   made.append(...only(children));
   return made;
 }
 
 // Children that are there: `condition && element` stands for one that may not be.
-const only = (children) => children.flat(2).filter((child) => child !== null && child !== undefined && child !== false);
+const only = (children) => children.flat(2)
+  .filter((child) => child !== null && child !== undefined && child !== false)
+  .map((child) => (typeof child === "string" ? printable(child) : child));
 
 export const show = (id, ...children) => byId(id).replaceChildren(...only(children));
 

@@ -1,7 +1,7 @@
 // The page: log in, ask for everything, draw it, and draw again when the orchestrator says that something changed.
 
 import { get, listen, post, Refused, token } from "./rest.js";
-import { byId, h, pill, show } from "./dom.js";
+import { byId, h, pill, printable, show } from "./dom.js";
 import * as charts from "./charts.js";
 import * as fabric from "./fabric.js";
 import * as hosts from "./hosts.js";
@@ -130,7 +130,7 @@ function logOut(why = "") {
 
 export function toast(text) {
   const place = byId("toast");
-  place.textContent = text;
+  place.textContent = printable(text);
   place.classList.add("on");
   clearTimeout(toast.timer);
   toast.timer = setTimeout(() => place.classList.remove("on"), 4000);
