@@ -18,7 +18,7 @@ FLOORS = (
     {"plan"},
     {"store"},
     {"page"},
-    {"errors", "defaults", "logs", "listening"},
+    {"errors", "defaults", "logs", "listening", "environment"},
 )
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 FROM_OUTSIDE = {
