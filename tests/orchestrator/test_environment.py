@@ -15,6 +15,7 @@ from pygnmi.spec.v080 import gnmi_pb2, gnmi_pb2_grpc
 from orchestrator.environment import drop_library_settings
 from orchestrator.errors import StoreError
 from orchestrator.fabric.session import Session
+from orchestrator.ingest.stream import opened
 from orchestrator.listening import Proxy
 from orchestrator.rest.app import make_app
 from orchestrator.rest.rates import Rates
@@ -161,3 +162,9 @@ def test_a_backup_goes_to_the_database_of_the_line_and_not_of_the_environment(tm
         import_module("orchestrator.cli").main, ["backup", "--database", url, str(tmp_path / "file")]
     )
     assert "no qclimb database" in found.output, found.output
+
+
+@pytest.mark.parametrize("option", ["ssl_cert_reqs=none", "ssl_cert_reqs=optional", "ssl_check_hostname=false"])
+def test_a_redis_elsewhere_is_known_by_its_certificate(option):
+    with pytest.raises(StoreError, match="certificate"):
+        opened(f"rediss://127.0.0.1:1/?{option}")
