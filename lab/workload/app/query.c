@@ -12,25 +12,16 @@ extern char **environ;
 
 struct query query_run(const char *url, const char *local_address)
 {
-	struct query query = { .status = -1 };
+	struct query query = {.status = -1};
 	int ends[2];
 
 	if (pipe2(ends, O_CLOEXEC) != 0)
 		return query;
 	/* neither ~/.curlrc nor a proxy variable: the flow goes from here to there */
-	char *const argv[] = { "curl",
-			       "--disable",
-			       "--noproxy",
-			       "*",
-			       "--silent",
-			       "--output",
-			       "/dev/null",
-			       "--interface",
-			       (char *)local_address,
-			       "--write-out",
-			       "%{http_code} %{size_download} %{time_pretransfer} %{time_total}\n",
-			       (char *)url,
-			       NULL };
+	char *const argv[] = {"curl", "--disable", "--noproxy", "*",
+			      "--silent", "--output", "/dev/null", "--interface", (char *)local_address,
+			      "--write-out", "%{http_code} %{size_download} %{time_pretransfer} %{time_total}\n",
+			      (char *)url, NULL};
 	posix_spawn_file_actions_t actions;
 	pid_t pid;
 
@@ -47,10 +38,10 @@ struct query query_run(const char *url, const char *local_address)
 		double connected, total;
 
 		if (fscanf(output, "%d %llu %lf %lf", &status, &bytes, &connected, &total) == 4)
-			query = (struct query){ .status = status,
-						.bytes = bytes,
-						.connect_ns = (uint64_t)(connected * 1e9),
-						.total_ns = (uint64_t)(total * 1e9) };
+			query = (struct query){.status = status,
+					       .bytes = bytes,
+					       .connect_ns = (uint64_t)(connected * 1e9),
+					       .total_ns = (uint64_t)(total * 1e9)};
 		fclose(output);
 		waitpid(pid, &exit_status, 0);
 		if (!WIFEXITED(exit_status) || WEXITSTATUS(exit_status) != 0)
