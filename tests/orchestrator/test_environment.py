@@ -168,3 +168,9 @@ def test_a_backup_goes_to_the_database_of_the_line_and_not_of_the_environment(tm
 def test_a_redis_elsewhere_is_known_by_its_certificate(option):
     with pytest.raises(StoreError, match="certificate"):
         opened(f"rediss://127.0.0.1:1/?{option}")
+
+
+def test_no_answer_leads_to_the_address_that_a_client_names(admin):
+    for path in ("/v1/hosts/", "/v1/hosts/h1/"):
+        answer = admin.get(path, headers={"Host": "evil.example"}, follow_redirects=False)
+        assert answer.status_code == 404 and "location" not in answer.headers
