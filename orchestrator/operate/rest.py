@@ -37,7 +37,7 @@ class Rest:
         import httpx  # a tenth of a second, only where something is asked
 
         self.url, self.has_answered = origin.url, False
-        self._errors = (httpx.HTTPError, httpx.InvalidURL, UnicodeError)
+        self._errors = (httpx.HTTPError, httpx.InvalidURL, ValueError)  # the last: no JSON, no UTF-8
         self._http = httpx.Client(
             base_url=origin.url,
             headers={"Authorization": f"Bearer {token}"},

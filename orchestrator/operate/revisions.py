@@ -140,8 +140,11 @@ def make_revision(
         wanted["thresholds"] = list(thresholds)
     if body is not None:
         try:
-            wanted |= json.loads(body.read_text(encoding="utf-8"))
-        except (OSError, ValueError, TypeError) as error:
+            more = json.loads(body.read_text(encoding="utf-8"))
+            if not isinstance(more, dict):
+                raise TypeError(f"it is a {type(more).__name__}")
+            wanted |= more
+        except (OSError, ValueError, TypeError, RecursionError) as error:
             raise Refused(f"--body {body}: {error}, expected a JSON object") from None
     found = rest.ask("POST", "revisions", body=wanted, key=key)
     cuts = ", ".join(map(bytes_of, found["threshold_bytes"])) or "none"

@@ -278,3 +278,12 @@ def test_a_proxy_that_is_named_sees_the_address_and_not_the_token(server):
 def test_a_key_that_no_header_can_carry_is_refused(server, key):
     assert is_refused(run(["rollout", "start", "1", "--key", key], QCLIMB_URL=server.url))
     assert server.asked == []
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"[]", b"[1]", b"7", b'{"load": NaN}', b'{"label": "\\udcff"}', b"\xff", b"[" * 100_000]
+)
+def test_a_body_that_no_request_can_carry_is_refused(server, tmp_path, content):
+    (tmp_path / "body").write_bytes(content)
+    assert is_refused(run(["revision", "make", "--body", str(tmp_path / "body")], QCLIMB_URL=server.url))
+    assert server.asked == []
