@@ -1,6 +1,9 @@
 """What libraries believe of the environment or the peer: what a setting names, alone (docs/design/environment.md)."""
 
 import asyncio
+import os
+import subprocess
+import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
@@ -12,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 from pygnmi.spec.v080 import gnmi_pb2, gnmi_pb2_grpc
 
-from orchestrator.environment import drop_library_settings
+from orchestrator.environment import DROPPED, drop_library_settings
 from orchestrator.errors import StoreError
 from orchestrator.fabric.session import Session
 from orchestrator.ingest.stream import opened
@@ -174,3 +177,13 @@ def test_no_answer_leads_to_the_address_that_a_client_names(admin):
     for path in ("/v1/hosts/", "/v1/hosts/h1/"):
         answer = admin.get(path, headers={"Host": "evil.example"}, follow_redirects=False)
         assert answer.status_code == 404 and "location" not in answer.headers
+
+
+def test_what_serve_drops_stands_in_its_log(tmp_path):
+    argv = [sys.executable, "-m", "orchestrator.cli", "serve", "--plain-loopback", "--listen", "127.0.0.1:0"]
+    argv += ["--database", "nonsense", "--bootstrap-token-file", str(tmp_path / "token")]
+    clean = {name: value for name, value in os.environ.items() if not DROPPED.fullmatch(name)}
+    environment = {**clean, "PGSERVICE": "elsewhere", "FORWARDED_ALLOW_IPS": "*", "PGPASSWORD": "secret"}
+    found = subprocess.run(argv, capture_output=True, text=True, env=environment, timeout=120, check=False)
+    assert found.returncode == 2, found.stderr
+    assert "event=ignored names=FORWARDED_ALLOW_IPS,PGSERVICE\n" in found.stderr
