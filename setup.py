@@ -25,7 +25,7 @@ SWITCH = (HERE / "switchd/container/requirements.txt").read_text(encoding="utf-8
 ORCHESTRATOR = [
     "fastapi>=0.135",
     "fastapi-offline>=1.7",
-    "uvicorn>=0.30",
+    "uvicorn>=0.31",
     "uvloop>=0.19",
     "httptools>=0.6",
     "immutables>=0.20",

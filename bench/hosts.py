@@ -31,6 +31,7 @@ from qclimb.pki import Authority
 from qclimb.policy import Mode
 from qclimb.record import HAD_FOREST_BOUNDS, FlowRecord
 from qclimb.record_rows import Rows, from_records
+from qclimb.rest import build_path, client_tls
 
 from hostlib.hostd.collected import FIRST_RECORDS
 from hostlib.hostd.orchestrator import TIMEOUT_S
@@ -111,8 +112,10 @@ class Host:
         self.name, self.seed, self.wanted = name, seed % SEEDS, first
         self._port, self._tls = port, tls
         head = f"Host: 127.0.0.1:{port}\r\nAccept-Encoding: identity\r\nAuthorization: Bearer {token}\r\n"
-        self._poll = f'GET /v1/hosts/{name}/policy HTTP/1.1\r\n{head}If-None-Match: "1"\r\n\r\n'.encode()
-        self._post = f"POST /v1/hosts/{name}/records HTTP/1.1\r\n{head}Content-Type: {MEDIA_TYPE}\r\n".encode()
+        self._poll = f'GET {build_path("hosts", name, "policy")} HTTP/1.1\r\n{head}If-None-Match: "1"\r\n\r\n'.encode()
+        self._post = (
+            f"POST {build_path('hosts', name, 'records')} HTTP/1.1\r\n{head}Content-Type: {MEDIA_TYPE}\r\n".encode()
+        )
         self._writer: asyncio.StreamWriter | None = None
 
     async def poll(self) -> None:
@@ -256,7 +259,8 @@ def rest_of(folder: Path, port: int, authority: Authority) -> httpx.Client:
         time.sleep(0.05)
     return httpx.Client(
         base_url=f"https://127.0.0.1:{port}",
-        verify=ssl.create_default_context(cafile=str(authority.certificate)),
+        verify=client_tls(authority.certificate),
+        trust_env=False,
         headers={"Authorization": f"Bearer {(folder / 'admin.token').read_text().strip()}"},
         timeout=60,
     )
@@ -274,7 +278,7 @@ def enrolled(rest: httpx.Client, hosts: int) -> dict[str, str]:
         time.sleep(0.05)
     tokens = {}
     for name in (f"h{n}" for n in range(hosts)):
-        said("PUT", f"/v1/hosts/{name}")
+        said("PUT", build_path("hosts", name))
         tokens[name] = said("POST", "/v1/tokens", {"role": "host", "name": name})["token"]
     return tokens
 

@@ -45,7 +45,7 @@ def documented() -> dict[str, tuple[str, Any]]:
     return {
         option.opts[-1].removeprefix("--").replace("-", "_"): (
             option.help or "",
-            False if option.is_flag else option.default,
+            False if option.is_flag else [] if option.multiple else option.default,
         )
         for option in serve.params
         if isinstance(option, click.Option) and not option.is_eager

@@ -1,6 +1,7 @@
 """The commands `backup` and `restore`."""
 
 import json
+import os
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -8,6 +9,8 @@ from pathlib import Path
 import click
 from qclimb.errors import QclimbError
 from qclimb.options import Output, Refused
+
+from .environment import drop_library_settings
 
 EXAMPLE = """\b
 Example:
@@ -74,6 +77,7 @@ def restore(database: str, as_json: bool, file: Path) -> None:
 
 
 def _tell(what: str, file: Path, as_json: bool, copy: Callable[[], dict[str, int]]) -> None:
+    drop_library_settings(os.environ)
     try:
         counts = copy()
     except QclimbError as error:

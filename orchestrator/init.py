@@ -45,7 +45,7 @@ def settings(folder: Path, state: Path, address: str, port: int, options: Mappin
     lines = ["# Settings of `qclimb-orchestrator serve`. What stands behind a # is the default, or an example.\n"]
     for name, (says, default) in options.items():
         is_told = name in values
-        value = values.get(name, default if isinstance(default, str | int | float) else "")
+        value = values.get(name, default if isinstance(default, str | int | float | list) else "")
         lines += [f"\n# {line}" for line in wrap(says, 100)]
         lines.append(f"\n{'' if is_told else '# '}{name} = {json.dumps(value)}\n")
     return "".join(lines)

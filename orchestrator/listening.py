@@ -1,7 +1,7 @@
 """Where a server listens: the option, and the socket."""
 
 import socket
-from ipaddress import ip_address
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 
 import click
 from qclimb.errors import QclimbError
@@ -30,6 +30,31 @@ class Listen(click.ParamType[tuple[str, int]]):
         if not (port.isdecimal() and 0 <= int(port) <= 65535):
             self.fail(f"{value!r} has the port {port!r}, expected 0..65535")
         return host, int(port)
+
+
+class Proxy(click.ParamType[str]):
+    """ADDRESS or ADDRESS/PREFIX of proxies."""
+
+    name = "ADDRESS/PREFIX"
+
+    def convert(self, value: object, param: click.Parameter | None, context: click.Context | None) -> str:
+        """The network; a single address has its whole length as prefix."""
+        try:
+            found: IPv4Network | IPv6Network = ip_network(str(value))
+        except ValueError as error:
+            self.fail(f"{value!r} is no ADDRESS/PREFIX ({error}), expected for example 192.0.2.7 or 192.0.2.0/28")
+        if not found.prefixlen:
+            self.fail(f"{value!r} is every address, expected those of proxies alone")
+        return str(found)
+
+
+trusted_proxy_option = click.option(
+    "--trusted-proxy",
+    "trusted_proxies",
+    type=Proxy(),
+    multiple=True,
+    help="Proxy in front of REST; X-Forwarded-For and X-Forwarded-Proto are believed from it. Repeat. Default: none.",
+)
 
 
 def bound_to(host: str, port: int, *, is_shared: bool = False) -> socket.socket:

@@ -3,7 +3,6 @@
 import logging
 import os
 import signal
-import ssl
 import threading
 from ipaddress import ip_address
 from pathlib import Path
@@ -26,8 +25,9 @@ from .defaults import (
     SPINES_EVERY_S,
     SWITCH_DEADLINE_S,
 )
+from .environment import drop_library_settings
 from .ingest.quota import RECORDS_PER_S
-from .listening import Listen, bound_to
+from .listening import Listen, bound_to, trusted_proxy_option
 from .logs import configure
 
 log = logging.getLogger("orchestrator")
@@ -70,6 +70,7 @@ EXISTING = click.Path(exists=True, dir_okay=False, path_type=Path)
     help="Of the log, a line an event, on standard error.",
 )
 @click.option("--plain-loopback", is_flag=True, help="No TLS; only on a loopback address.")
+@trusted_proxy_option
 @click.option(
     "--max-records",
     type=click.IntRange(1, 2**31 - 1),
@@ -170,6 +171,7 @@ def serve(
     bootstrap_token_file: Path,
     log_format: str,
     plain_loopback: bool,
+    trusted_proxies: tuple[str, ...],
     max_records: int,
     records_per_s: int,
     host_link_gbps: float,
@@ -199,6 +201,8 @@ def serve(
     if any(to_switches) and not all(to_switches):
         raise click.UsageError("--switch-cert, --switch-key and --switch-ca belong together, expected all or none")
     configure(log_format)
+    if dropped := drop_library_settings(os.environ):
+        log.warning("environment event=ignored names=%s", ",".join(dropped))
     logging.getLogger("pygnmi").setLevel(logging.CRITICAL + 1)  # its failures come back as ours, with the path
 
     import uvicorn
@@ -211,7 +215,7 @@ def serve(
     from .models.trainer import Trainer
     from .rest import standby, tokens
     from .rest.app import make_app
-    from .rest.server import Server
+    from .rest.server import Server, configure_server
     from .rest.service import Service
     from .store.store import Store
     from .watch.bounds import OnDrift, Watch
@@ -221,18 +225,7 @@ def serve(
     from .watch.switches import SwitchWatch
 
     def configured(app: Any) -> uvicorn.Config:
-        return uvicorn.Config(
-            app,
-            ssl_certfile=tls_cert,
-            ssl_keyfile=tls_key,
-            ssl_ca_certs=None if client_ca is None else str(client_ca),
-            ssl_cert_reqs=ssl.CERT_NONE if client_ca is None else ssl.CERT_REQUIRED,
-            access_log=False,
-            log_config=None,
-            server_header=False,
-            timeout_keep_alive=60,  # past httpx's 5 s: where both ends give up at once, a request is lost on the way
-            timeout_graceful_shutdown=1,  # an idle TLS client does not answer the good-bye
-        )
+        return configure_server(app, tls_cert, tls_key, client_ca, trusted_proxies)
 
     ends = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -1,6 +1,7 @@
 """The command `ingest`: one worker."""
 
 import logging
+import os
 import signal
 from ipaddress import ip_address
 from pathlib import Path
@@ -10,8 +11,9 @@ from qclimb import pem
 from qclimb.errors import QclimbError
 from qclimb.options import Refused, config_option
 
+from .environment import drop_library_settings
 from .ingest.quota import RECORDS_PER_S
-from .listening import Listen, bound_to
+from .listening import Listen, bound_to, trusted_proxy_option
 from .logs import configure
 
 log = logging.getLogger("orchestrator.ingest")
@@ -34,6 +36,7 @@ EXISTING = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option("--tls-cert", type=EXISTING, help="Certificate (chain), PEM.")
 @click.option("--tls-key", type=EXISTING, help="Its key.")
 @click.option("--plain-loopback", is_flag=True, help="No TLS; only on a loopback address.")
+@trusted_proxy_option
 @click.option(
     "--records-per-s",
     type=click.IntRange(1, 2**31 - 1),
@@ -51,6 +54,7 @@ def ingest(
     tls_cert: Path | None,
     tls_key: Path | None,
     plain_loopback: bool,
+    trusted_proxies: tuple[str, ...],
     records_per_s: int,
     log_format: str,
 ) -> None:
@@ -64,12 +68,12 @@ def ingest(
     if not plain_loopback and not (tls_cert and tls_key):
         raise click.UsageError("--tls-cert and --tls-key are missing; hosts' tokens never cross a network in the clear")
     configure(log_format)
-
-    import uvicorn
+    if dropped := drop_library_settings(os.environ):
+        log.warning("environment event=ignored names=%s", ",".join(dropped))
 
     from .ingest.stream import StreamIntake, opened
     from .metrics import Metrics
-    from .rest.server import Server
+    from .rest.server import Server, configure_server
     from .rest.worker import Worker, make_worker
     from .store.reader import Reader
 
@@ -82,16 +86,8 @@ def ingest(
         raise Refused(str(error)) from None
     metrics = Metrics(store)
     intake = StreamIntake(to, store, metrics, records_per_s)
-    config = uvicorn.Config(
-        make_worker(Worker(store, intake, metrics)),
-        ssl_certfile=tls_cert,
-        ssl_keyfile=tls_key,
-        access_log=False,
-        log_config=None,
-        server_header=False,
-        timeout_keep_alive=60,
-        timeout_graceful_shutdown=1,
-    )
+    app = make_worker(Worker(store, intake, metrics))
+    config = configure_server(app, tls_cert, tls_key, trusted_proxies=trusted_proxies)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)
 

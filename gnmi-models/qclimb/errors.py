@@ -6,7 +6,8 @@
     |   `-- HalfIntent  rows of which some are still to come
     |-- RecordError   flow records and the histograms made of them
     |-- ModelError    a forest, as a value or as the file /run/qclimb/model
-    `-- LengthError   a rule for announced lengths, as a value, as JSON or as the file /run/qclimb/lengths
+    |-- LengthError   a rule for announced lengths, as a value, as JSON or as the file /run/qclimb/lengths
+    `-- EndpointError an address, a name, a token or a CA by which no orchestrator can be asked
 
 Each message is one sentence that names the place, the value found there and what was expected.
 """
@@ -42,3 +43,7 @@ class ModelError(QclimbError):
 
 class LengthError(QclimbError):
     """A rule for announced lengths that no library could follow."""
+
+
+class EndpointError(QclimbError):
+    """An address, a name, a token or a CA by which no orchestrator can be asked."""

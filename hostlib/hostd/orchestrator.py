@@ -15,12 +15,12 @@ from datetime import UTC, datetime
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlsplit
 
 from qclimb.delivery import MEDIA_TYPE, encode_delivery
-from qclimb.errors import LengthError
+from qclimb.errors import EndpointError, LengthError
 from qclimb.lengths import Announced, Service, by_service
 from qclimb.record_rows import Rows, to_records
+from qclimb.rest import TOKEN_READ_BYTES, Origin, build_path, client_tls, parse_token
 from qclimb.text import printable
 
 from hostlib.hostd.errors import FleetError
@@ -103,29 +103,21 @@ class Orchestrator:
         self, url: str, name: str, token_file: Path, ca: Path | None = None, timeout_s: float = TIMEOUT_S
     ) -> None:
         try:
-            parts = urlsplit(url)
-            self._port = parts.port
-        except ValueError as error:
-            raise FleetError(f"orchestrator {url!r}: {error}; expected https://ADDRESS:PORT") from error
-        if parts.scheme not in ("https", "http") or not parts.hostname or parts.path.strip("/") or parts.query:
-            raise FleetError(f"orchestrator {url!r}; expected https://ADDRESS:PORT")
+            self._origin = Origin.parse(url)
+        except EndpointError as error:
+            raise FleetError(f"orchestrator: {error}") from error
         if not NAME.fullmatch(name):
             raise FleetError(f"name {name!r}; expected a name of letters, digits, '.', '_' and '-'")
-        if parts.scheme == "http" and not _is_loopback(parts.hostname):
-            raise FleetError(
-                f"orchestrator {url!r} without TLS; expected https:// (http:// goes to loopback addresses only)"
-            )
-        self.url = url
-        self._host = parts.hostname
-        self._base = f"/v1/hosts/{quote(name, safe='')}"
+        self.url = self._origin.url
+        self._name = name
         self._token_file = token_file
         self._token = read_token(token_file)
         self._timeout_s = timeout_s
         self._tls: ssl.SSLContext | None = None
-        if parts.scheme == "https":
+        if self._origin.scheme == "https":
             try:
-                self._tls = ssl.create_default_context(cafile=None if ca is None else str(ca))
-            except (OSError, ssl.SSLError) as error:
+                self._tls = client_tls(ca)
+            except OSError as error:
                 raise FleetError(f"certificates {ca}: {error}; expected PEM certificates") from error
         self._kept: http.client.HTTPConnection | None = None
         self.peer: tuple[IPv4Address | IPv6Address, int] | None = None
@@ -135,11 +127,13 @@ class Orchestrator:
     def policy(self, known_etag: str | None) -> Answer:
         """The host's policy; status 304 when `known_etag` still is it, 404 when this host was given none yet."""
         headers = {} if known_etag is None else {"If-None-Match": known_etag}
-        return self._ask("GET", f"{self._base}/policy", headers, limit=POLICY_BYTES_MAX, also_fine=(304, 404))
+        return self._ask(
+            "GET", build_path("hosts", self._name, "policy"), headers, limit=POLICY_BYTES_MAX, also_fine=(304, 404)
+        )
 
     def forest(self, generation: int) -> bytes:
         """The model as the host file that shims read."""
-        return self._ask("GET", f"/v1/models/{generation}/forest", {}, limit=MODEL_BYTES_MAX).content
+        return self._ask("GET", build_path("models", generation, "forest"), {}, limit=MODEL_BYTES_MAX).content
 
     def deliver(self, told: dict[str, Any], rows: Rows, key: str | None) -> Wanted:
         """Hands records over, with the heartbeat that names the applied generation. A repeated key adds nothing.
@@ -162,14 +156,16 @@ class Orchestrator:
 
     def _post(self, content: bytes, kind: str, key: str | None) -> Answer:
         headers = {"Content-Type": kind} | ({} if key is None else {"Idempotency-Key": key})
-        return self._ask("POST", f"{self._base}/records", headers, content, limit=REASON_BYTES_MAX)
+        return self._ask("POST", build_path("hosts", self._name, "records"), headers, content, limit=REASON_BYTES_MAX)
 
     def share_lengths(self, found: list[Announced]) -> dict[Service, Announced] | None:
         """Tells what this host has learned of announced lengths; what the fabric knows, None: no such thing."""
         content = json.dumps({"lengths": [each.to_json() for each in found]}, separators=(",", ":")).encode()
         headers = {"Content-Type": "application/json"}
         answer = self._ask(
-            *("POST", f"{self._base}/lengths", headers, content), limit=LENGTHS_BYTES_MAX, also_fine=(404, 405)
+            *("POST", build_path("hosts", self._name, "lengths"), headers, content),
+            limit=LENGTHS_BYTES_MAX,
+            also_fine=(404, 405),
         )
         if answer.status >= 300:
             return None
@@ -243,12 +239,11 @@ class Orchestrator:
     def _connection(self) -> http.client.HTTPConnection:
         if self._kept is None:
             self._token = read_token(self._token_file)
+            host, port = self._origin.host, self._origin.port
             if self._tls is None:
-                self._kept = http.client.HTTPConnection(self._host, self._port, timeout=self._timeout_s)
+                self._kept = http.client.HTTPConnection(host, port, timeout=self._timeout_s)
             else:
-                self._kept = http.client.HTTPSConnection(
-                    self._host, self._port, timeout=self._timeout_s, context=self._tls
-                )
+                self._kept = http.client.HTTPSConnection(host, port, timeout=self._timeout_s, context=self._tls)
             self._kept.connect()
             address, port = self._kept.sock.getpeername()[:2]
             self.peer = (ip_address(address.partition("%")[0]), port)
@@ -261,33 +256,24 @@ class Orchestrator:
         return Away(f"orchestrator {self.url}: {str(error) or type(error).__name__}{clock}; trying again")
 
 
-def read_token(path: Path) -> str:
+def read_token(file: Path) -> str:
     """The bearer token in a file that nobody but its owner may read; the token itself never appears in a message.
 
     Raises:
         FleetError: no such file, others may read it, or it holds no token.
     """
     try:
-        with path.open(encoding="ascii") as file:
-            mode = os.fstat(file.fileno()).st_mode & 0o777
-            token = file.read(REASON_BYTES_MAX).strip()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not ASCII text"
-        raise FleetError(f"token file {path}: {reason}; expected a file of mode 0600 with the token") from error
+        with file.open("rb") as opened:
+            mode = os.fstat(opened.fileno()).st_mode & 0o777
+            content = opened.read(TOKEN_READ_BYTES)
+    except OSError as error:
+        raise FleetError(f"token file {file}: {error.strerror}; expected a file of mode 0600 with the token") from error
     if mode & 0o077:
-        raise FleetError(f"token file {path} has mode {mode:04o}; expected 0600: a token is for its owner only")
-    if not token or not token.isprintable() or " " in token:
-        raise FleetError(f"token file {path}: no token in it; expected one line of printable characters")
-    return token
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
+        raise FleetError(f"token file {file} has mode {mode:04o}; expected 0600: a token is for its owner only")
     try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
+        return parse_token(content)
+    except EndpointError as error:
+        raise FleetError(f"token file {file}: {error}") from error
 
 
 def _seconds(retry_after: str | None) -> int:

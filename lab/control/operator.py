@@ -6,10 +6,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
-from urllib.parse import quote
 
 import httpx
 from qclimb.lengths import Announced
+from qclimb.rest import build_path
 
 from lab.control.rest import Rest, RestError
 from lab.fabric.topology import FabricError
@@ -74,7 +74,7 @@ class Control:
         """An operator's word on how a service's messages tell their size; hosts hear of it within ten seconds."""
         rule = known.rule and {name: value for name, value in known.rule.to_json().items() if value is not None}
         body = {"use": known.use.value, "rule": rule, "is_exact": known.is_exact}
-        self._ask("PUT", f"/v1/lengths/{quote(known.service.name)}", body)
+        self._ask("PUT", build_path("lengths", known.service), body)
 
     def revise(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Makes a revision: {id, threshold_bytes, ...}."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import httpx
 from qclimb.pki import Authority
+from qclimb.rest import build_path
 
 from lab.control.platform_rows import rows_of
 from lab.control.rest import Rest, client
@@ -215,10 +216,10 @@ def _register(fabric: Fabric, rest: Rest) -> dict[str, str]:
     """Switches and hosts at the orchestrator; answers each host's token."""
     for switch in fabric.topology.switches:
         node = fabric.topology.nodes[switch]
-        rest.put(f"/v1/switches/{switch}", {"address": f"{node.mgmt_address}:{GNMI_PORT}", "role": node.role})
+        rest.put(build_path("switches", switch), {"address": f"{node.mgmt_address}:{GNMI_PORT}", "role": node.role})
     tokens = {}
     for host in fabric.hosts:
-        rest.put(f"/v1/hosts/{host}", {})
+        rest.put(build_path("hosts", host), {})
         tokens[host] = rest.post("/v1/tokens", {"role": "host", "name": host})["token"]
     return tokens
 

@@ -7,11 +7,11 @@ namespace.
 
 from __future__ import annotations
 
-import ssl
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx
+from qclimb.rest import client_tls, parse_token
 
 from lab.fabric import netns
 from lab.fabric.topology import FabricError
@@ -31,8 +31,8 @@ class RestError(FabricError):
 class NetnsTransport(httpx.HTTPTransport):
     """Makes its sockets in a network namespace."""
 
-    def __init__(self, namespace: str, verify: ssl.SSLContext) -> None:
-        super().__init__(verify=verify)
+    def __init__(self, namespace: str, ca: Path) -> None:
+        super().__init__(verify=client_tls(ca), trust_env=False)
         self._namespace = namespace
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
@@ -49,8 +49,9 @@ class Rest:
         self.http = httpx.Client(
             base_url=base_url,
             headers={"Authorization": f"Bearer {token}"},
-            transport=NetnsTransport(namespace, ssl.create_default_context(cafile=str(ca))),
+            transport=NetnsTransport(namespace, ca),
             timeout=timeout_s,
+            trust_env=False,
         )
 
     def request(self, method: str, path: str, body: Any = None, **params: str) -> Any:
@@ -99,5 +100,5 @@ def client(fabric: Fabric) -> Rest:
     control = fabric.record.control
     if not control:
         raise FabricError(f"the fabric {fabric.prefix} is up without a control plane")
-    token = Path(control["token_file"]).read_text().strip()
+    token = parse_token(Path(control["token_file"]).read_bytes())
     return Rest(control["rest"], Path(control["ca"]), token, fabric.netns("mgmt"))

@@ -44,7 +44,7 @@ class Session:
         self._pb = gnmi_pb2
         certificate, key, ca = (file.read_bytes() for file in files)
         host, port = endpoint
-        options: list[tuple[str, Any]] = [("grpc.use_local_subchannel_pool", 1)]
+        options: list[tuple[str, Any]] = [("grpc.use_local_subchannel_pool", 1), ("grpc.enable_http_proxy", 0)]
         if server_name:
             options.append(("grpc.ssl_target_name_override", server_name))
         target = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

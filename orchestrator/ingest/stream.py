@@ -45,7 +45,10 @@ def opened(url: str) -> redis.Redis:
     """
     try:
         found: redis.Redis = redis.Redis.from_url(url, socket_timeout=10, socket_connect_timeout=5)
-        host = str(found.get_connection_kwargs().get("host", ""))
+        given = found.get_connection_kwargs()
+        host = str(given.get("host", ""))
+        if given.get("ssl_cert_reqs", "required") != "required" or not given.get("ssl_check_hostname", True):
+            raise StoreError(f"redis at {host}: TLS without its server's certificate checked, expected it to be")
         if url.startswith("redis://") and host not in ("localhost", "127.0.0.1", "::1"):
             raise StoreError(f"redis at {host}: without TLS, expected rediss:// to another machine")
         kept = {name: found.config_get(name).get(name) for name in ("appendonly", "appendfsync")}

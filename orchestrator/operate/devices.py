@@ -19,12 +19,12 @@ def switch() -> None:
 @asks
 def list_switches(rest: Rest, as_json: bool) -> None:
     """All switches: what they applied, and what they differ in."""
-    found = rest.ask("GET", "/v1/switches")
+    found = rest.ask("GET", "switches")
     if as_json:
         tell(found, True)
         return
-    told = rest.ask("GET", "/v1/traffic")["switches"]
-    drifts = rest.ask("GET", "/v1/overview")["switches_drifted"]
+    told = rest.ask("GET", "traffic")["switches"]
+    drifts = rest.ask("GET", "overview")["switches_drifted"]
 
     def row(each: Json) -> list[Any]:
         seen = told.get(each["name"], {})
@@ -39,8 +39,8 @@ def list_switches(rest: Rest, as_json: bool) -> None:
 @asks
 def show_switch(rest: Rest, name: str, as_json: bool) -> None:
     """The switch NAME, and what it carried by priority."""
-    found = rest.ask("GET", f"/v1/switches/{name}")
-    told = rest.ask("GET", "/v1/traffic")["switches"].get(name)
+    found = rest.ask("GET", "switches", name)
+    told = rest.ask("GET", "traffic")["switches"].get(name)
     if as_json:
         tell({**found, "traffic": told}, True)
         return
@@ -79,7 +79,7 @@ def add_switch(rest: Rest, name: str, address: str, role: str, server_name: str 
     ADDRESS is its gNMI server's, host:port. A switch that is known is told to be there now.
     """
     body = {"address": address, "role": role, "server_name": server_name}
-    tell(rest.ask("PUT", f"/v1/switches/{name}", body), as_json, f"switch {name} is registered at {address}")
+    tell(rest.ask("PUT", "switches", name, body=body), as_json, f"switch {name} is registered at {address}")
 
 
 @switch.command("remove", epilog=example("switch remove l1"))
@@ -87,7 +87,7 @@ def add_switch(rest: Rest, name: str, address: str, role: str, server_name: str 
 @asks
 def remove_switch(rest: Rest, name: str, as_json: bool) -> None:
     """Forgets the switch NAME; what it is configured to do stays."""
-    tell(rest.ask("DELETE", f"/v1/switches/{name}"), as_json, f"switch {name} is forgotten; its configuration stays")
+    tell(rest.ask("DELETE", "switches", name), as_json, f"switch {name} is forgotten; its configuration stays")
 
 
 @click.group(epilog=example("host add h1"))
@@ -101,10 +101,10 @@ def host() -> None:
 def list_hosts(rest: Rest, standing_out: bool, as_json: bool) -> None:
     """All hosts, their policies, their last reports."""
     if standing_out:
-        told = rest.ask("GET", "/v1/overview")
+        told = rest.ask("GET", "overview")
         found = told["silent_hosts"] + told["behind_hosts"]
     else:
-        found = rest.ask("GET", "/v1/hosts")
+        found = rest.ask("GET", "hosts")
     if as_json:
         tell(found, True)
         return
@@ -119,7 +119,7 @@ def list_hosts(rest: Rest, standing_out: bool, as_json: bool) -> None:
 @asks
 def show_host(rest: Rest, name: str, as_json: bool) -> None:
     """The host NAME."""
-    found = rest.ask("GET", f"/v1/hosts/{name}")
+    found = rest.ask("GET", "hosts", name)
     if as_json:
         tell(found, True)
         return
@@ -134,7 +134,7 @@ def add_host(rest: Rest, name: str, as_json: bool) -> None:
 
     `qclimb token make host NAME` makes its token.
     """
-    tell(rest.ask("PUT", f"/v1/hosts/{name}"), as_json, f"host {name} is registered")
+    tell(rest.ask("PUT", "hosts", name), as_json, f"host {name} is registered")
 
 
 @host.command("remove", epilog=example("host remove h1"))
@@ -142,4 +142,4 @@ def add_host(rest: Rest, name: str, as_json: bool) -> None:
 @asks
 def remove_host(rest: Rest, name: str, as_json: bool) -> None:
     """Forgets the host NAME, and revokes its tokens."""
-    tell(rest.ask("DELETE", f"/v1/hosts/{name}"), as_json, f"host {name} is forgotten, its tokens are revoked")
+    tell(rest.ask("DELETE", "hosts", name), as_json, f"host {name} is forgotten, its tokens are revoked")

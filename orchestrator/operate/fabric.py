@@ -41,7 +41,7 @@ def _lines(told: Json) -> dict[str, Any]:
 def show_fabric(rest: Rest, watch: bool, as_json: bool) -> None:
     """Policy, switches, hosts and bounds in a few lines."""
     while True:
-        found = rest.ask("GET", "/v1/overview")
+        found = rest.ask("GET", "overview")
         if watch and sys.stdout.isatty():
             click.clear()
         if as_json:
@@ -58,7 +58,7 @@ def show_fabric(rest: Rest, watch: bool, as_json: bool) -> None:
 @asks
 def show_flows(rest: Rest, label: str | None, as_json: bool) -> None:
     """Sizes of the flows that hosts told of."""
-    found = rest.ask("GET", "/v1/flows/statistics", label=label)
+    found = rest.ask("GET", "flows", "statistics", label=label)
     if as_json:
         tell(found, True)
         return
@@ -97,12 +97,12 @@ def show_felt(rest: Rest, last: int, as_json: bool) -> None:
 @asks
 def record(rest: Rest, label: str | None, end: bool, as_json: bool) -> None:
     """Files flows under LABEL from now on."""
-    if label and end:
+    if label is not None and end:
         raise click.UsageError("LABEL and --end exclude each other")
-    if label or end:
-        found = rest.ask("PUT", "/v1/recording", {"label": label})
+    if label is not None or end:
+        found = rest.ask("PUT", "recording", body={"label": label})
     else:
-        found = rest.ask("GET", "/v1/recording")
+        found = rest.ask("GET", "recording")
     known = ", ".join(found["labels"]) or "none"
     tell(found, as_json, f"recording: {found['label'] or 'under no name'}; labels: {known}")
 
@@ -112,7 +112,7 @@ def record(rest: Rest, label: str | None, end: bool, as_json: bool) -> None:
 @asks
 def audit(rest: Rest, last: int, as_json: bool) -> None:
     """Who changed what, and who was refused, the latest first."""
-    found = rest.ask("GET", "/v1/audit", last=last)
+    found = rest.ask("GET", "audit", last=last)
     if as_json:
         tell(found, True)
         return
@@ -124,7 +124,7 @@ def audit(rest: Rest, last: int, as_json: bool) -> None:
 @asks
 def certificates(rest: Rest, as_json: bool) -> None:
     """Certificates, the first to end first."""
-    found = rest.ask("GET", "/v1/certificates")
+    found = rest.ask("GET", "certificates")
     if as_json:
         tell(found, True)
         return

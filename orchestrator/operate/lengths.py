@@ -3,11 +3,27 @@
 from typing import Any
 
 import click
+from qclimb.errors import LengthError
+from qclimb.lengths import Service
 
 from .rest import Rest, asks
 from .show import example, table, tell
 
-SERVICE = click.argument("service")
+
+class ServiceName(click.ParamType[Service]):
+    """PROGRAM:accepts:PORT or PROGRAM:connects:PORT."""
+
+    name = "SERVICE"
+
+    def convert(self, value: object, param: click.Parameter | None, context: click.Context | None) -> Service:
+        """The service."""
+        try:
+            return Service.named(str(value))
+        except LengthError as error:
+            self.fail(str(error))
+
+
+SERVICE = click.argument("service", type=ServiceName())
 
 
 @click.group(epilog=example("length list"))
@@ -22,7 +38,7 @@ def length() -> None:
 @asks
 def list_lengths(rest: Rest, as_json: bool) -> None:
     """All services, with how often what was announced was right."""
-    found = rest.ask("GET", "/v1/lengths")
+    found = rest.ask("GET", "lengths")
     if as_json:
         tell(found, True)
         return
@@ -54,7 +70,7 @@ def _rule(rule: dict[str, Any] | None) -> str:
 @asks
 def pin_length(
     rest: Rest,
-    service: str,
+    service: Service,
     offset: int,
     width: str,
     little_endian: bool,
@@ -64,29 +80,23 @@ def pin_length(
 ) -> None:
     """Has hosts read SERVICE's lengths by a rule, whatever they find."""
     rule = {"offset": offset, "width": int(width), "is_big_endian": not little_endian, "constant_bytes": constant_bytes}
-    found = rest.ask("PUT", _path(service), {"rule": rule, "is_exact": exact})
-    tell(found, as_json, f"{service}: {_rule(found['rule'])}, pinned")
+    found = rest.ask("PUT", "lengths", service, body={"rule": rule, "is_exact": exact})
+    tell(found, as_json, f"{service.name}: {_rule(found['rule'])}, pinned")
 
 
 @length.command("forbid", epilog=example("length forbid mysqld:accepts:3306"))
 @SERVICE
 @asks
-def forbid_length(rest: Rest, service: str, as_json: bool) -> None:
+def forbid_length(rest: Rest, service: Service, as_json: bool) -> None:
     """Has hosts look at no byte of SERVICE's messages."""
-    found = rest.ask("PUT", _path(service), {"use": "forbidden"})
-    tell(found, as_json, f"{service}: forbidden")
+    found = rest.ask("PUT", "lengths", service, body={"use": "forbidden"})
+    tell(found, as_json, f"{service.name}: forbidden")
 
 
 @length.command("forget", epilog=example("length forget mysqld:accepts:3306"))
 @SERVICE
 @asks
-def forget_length(rest: Rest, service: str, as_json: bool) -> None:
+def forget_length(rest: Rest, service: Service, as_json: bool) -> None:
     """Takes your word on SERVICE back, and forgets what hosts found."""
-    rest.ask("DELETE", _path(service))
-    tell(None, as_json, f"{service}: what hosts find counts again")
-
-
-def _path(service: str) -> str:
-    from urllib.parse import quote
-
-    return f"/v1/lengths/{quote(service)}"
+    rest.ask("DELETE", "lengths", service)
+    tell(None, as_json, f"{service.name}: what hosts find counts again")

@@ -16,7 +16,7 @@ def model() -> None:
 @asks
 def list_models(rest: Rest, as_json: bool) -> None:
     """All models at the orchestrator, the latest last."""
-    found = rest.ask("GET", "/v1/models")
+    found = rest.ask("GET", "models")
     if as_json:
         tell(found, True)
         return
@@ -31,7 +31,7 @@ def list_models(rest: Rest, as_json: bool) -> None:
 @asks
 def show_model(rest: Rest, generation: int, as_json: bool) -> None:
     """The report on the model GENERATION."""
-    found = rest.ask("GET", f"/v1/models/{generation}")
+    found = rest.ask("GET", "models", generation)
     if as_json:
         tell(found, True)
         return
@@ -48,7 +48,7 @@ def make_model(rest: Rest, label: str, trees: int | None, depth: int | None, key
     """Has a forest trained on the recording LABEL; takes minutes."""
     wanted = {"label": label, "trees": trees, "depth": depth}
     body = {name: value for name, value in wanted.items() if value is not None}
-    found = rest.ask("POST", "/v1/models", body, key)
+    found = rest.ask("POST", "models", body=body, key=key)
     tell(found, as_json, f"model {found['generation']} of {label}: coverage {found['report']['coverage']}")
 
 

@@ -23,7 +23,7 @@ def policy() -> None:
 @asks
 def show_policy(rest: Rest, as_json: bool) -> None:
     """What every host follows."""
-    told = rest.ask("GET", "/v1/overview")
+    told = rest.ask("GET", "overview")
     found = told["policy"]
     if as_json:
         tell(found, True)
@@ -50,7 +50,7 @@ def _row(each: Json) -> list[Any]:
 @asks
 def list_revisions(rest: Rest, as_json: bool) -> None:
     """All revisions, the latest last."""
-    found = rest.ask("GET", "/v1/revisions")
+    found = rest.ask("GET", "revisions")
     if as_json:
         tell(found, True)
         return
@@ -63,7 +63,7 @@ def list_revisions(rest: Rest, as_json: bool) -> None:
 @asks
 def show_revision(rest: Rest, number: int, as_json: bool) -> None:
     """The revision NUMBER."""
-    found = rest.ask("GET", f"/v1/revisions/{number}")
+    found = rest.ask("GET", "revisions", number)
     if as_json:
         tell(found, True)
         return
@@ -74,11 +74,21 @@ def show_revision(rest: Rest, number: int, as_json: bool) -> None:
 @NUMBER
 @asks
 def show_changes(rest: Rest, number: int, as_json: bool) -> None:
-    """A dry run: what a rollout of NUMBER would change."""
-    found = rest.ask("GET", f"/v1/revisions/{number}/changes")
+    """A dry run: what a rollout of NUMBER would change.
+
+    Exit status 1 where no switch could be asked.
+    """
+    found = rest.ask("GET", "revisions", number, "changes")
+    errors = [each["error"] for each in found["switches"].values()]
     if as_json:
         tell(found, True)
-        return
+    else:
+        _show_changes(found)
+    if errors and all(errors):
+        sys.exit(1)
+
+
+def _show_changes(found: Json) -> None:
     rows: list[list[Any]] = [["hosts", *_change(each)] for each in found["hosts"]]
     for name, told in found["switches"].items():
         rows += [[name, told["error"], None, None]] if told["error"] else []
@@ -130,10 +140,13 @@ def make_revision(
         wanted["thresholds"] = list(thresholds)
     if body is not None:
         try:
-            wanted |= json.loads(body.read_text(encoding="utf-8"))
-        except (OSError, ValueError, TypeError) as error:
+            more = json.loads(body.read_text(encoding="utf-8"))
+            if not isinstance(more, dict):
+                raise TypeError(f"it is a {type(more).__name__}")
+            wanted |= more
+        except (OSError, ValueError, TypeError, RecursionError) as error:
             raise Refused(f"--body {body}: {error}, expected a JSON object") from None
-    found = rest.ask("POST", "/v1/revisions", wanted, key)
+    found = rest.ask("POST", "revisions", body=wanted, key=key)
     cuts = ", ".join(map(bytes_of, found["threshold_bytes"])) or "none"
     tell(
         found,
@@ -152,7 +165,7 @@ def rollout() -> None:
 @asks
 def list_rollouts(rest: Rest, as_json: bool) -> None:
     """All rollouts, the latest last."""
-    found = rest.ask("GET", "/v1/rollouts")
+    found = rest.ask("GET", "rollouts")
     if as_json:
         tell(found, True)
         return
@@ -176,7 +189,7 @@ def show_rollout(rest: Rest, number: int, watch: bool, as_json: bool) -> None:
     if watch:
         _watch(rest, number, as_json)
         return
-    found = rest.ask("GET", f"/v1/rollouts/{number}")
+    found = rest.ask("GET", "rollouts", number)
     if as_json:
         tell(found, True)
         return
@@ -195,7 +208,7 @@ def _steps(found: Json) -> Any:
 
 
 def _watch(rest: Rest, number: int, as_json: bool) -> None:
-    last = follow(rest.events(f"/v1/rollouts/{number}/events"), as_json)
+    last = follow(rest.events("rollouts", number, "events"), as_json)
     if last.get("phase") != "done":
         sys.exit(1)
 
@@ -232,7 +245,7 @@ def start_rollout(
     body: Json = {"revision": revision, "waves": list(waves), "soak_s": soak_s, "absent_most": absent_most}
     gates = {"slowdown_most": slowdown_most, "drops_most": drops_most}
     body |= {name: value for name, value in gates.items() if value is not None}
-    found = rest.ask("POST", "/v1/rollouts", body, key)
+    found = rest.ask("POST", "rollouts", body=body, key=key)
     if watch:
         _watch(rest, found["id"], as_json)
         return
@@ -244,7 +257,7 @@ def _steer(what: str, help_text: str) -> None:
     @NUMBER
     @asks
     def steer(rest: Rest, number: int, as_json: bool) -> None:
-        found = rest.ask("POST", f"/v1/rollouts/{number}/{what}")
+        found = rest.ask("POST", "rollouts", number, what)
         tell(found, as_json, f"rollout {number}: {what} is asked; it is {found['phase']}")
 
 

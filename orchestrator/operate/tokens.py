@@ -1,6 +1,7 @@
 """`qclimb token`: who may do what."""
 
 import click
+from qclimb.options import Refused
 
 from .devices import NAME
 from .rest import Rest, asks
@@ -21,7 +22,7 @@ def token() -> None:
 @asks
 def list_tokens(rest: Rest, as_json: bool) -> None:
     """All tokens that hold, never themselves."""
-    found = rest.ask("GET", "/v1/tokens")
+    found = rest.ask("GET", "tokens")
     if as_json:
         tell(found, True)
         return
@@ -33,7 +34,7 @@ def list_tokens(rest: Rest, as_json: bool) -> None:
 @asks
 def my_token(rest: Rest, as_json: bool) -> None:
     """Whose token this is, and what it may."""
-    found = rest.ask("GET", "/v1/caller")
+    found = rest.ask("GET", "caller")
     if as_json:
         tell(found, True)
         return
@@ -47,7 +48,7 @@ def my_token(rest: Rest, as_json: bool) -> None:
 @asks
 def make_token(rest: Rest, role: str, name: str, expires_in_s: int | None, as_json: bool) -> None:
     """Makes a token for NAME and prints it, this once."""
-    found = rest.ask("POST", "/v1/tokens", {"role": role, "name": name, "expires_in_s": expires_in_s})
+    found = rest.ask("POST", "tokens", body={"role": role, "name": name, "expires_in_s": expires_in_s})
     tell(found, as_json, found["token"])
 
 
@@ -56,5 +57,7 @@ def make_token(rest: Rest, role: str, name: str, expires_in_s: int | None, as_js
 @asks
 def revoke_tokens(rest: Rest, name: str, as_json: bool) -> None:
     """Revokes all tokens of NAME."""
-    found = rest.ask("DELETE", f"/v1/tokens/{name}")
+    found = rest.ask("DELETE", "tokens", name)
+    if not found["revoked"]:
+        raise Refused(f"{name!r} has no token that is valid, expected a name of `qclimb token list`")
     tell(found, as_json, f"{found['revoked']} tokens of {name} are revoked")

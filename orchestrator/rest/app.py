@@ -89,6 +89,7 @@ def make_app(service: Service) -> FastAPI:
         responses=REFUSALS,
         docs_url=None,
         redoc_url=None,
+        redirect_slashes=False,  # to http://, where a proxy in front ends TLS, and to whatever Host says
         lifespan=life,
     )
     app.state.service = service

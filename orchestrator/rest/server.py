@@ -7,7 +7,9 @@ or a head byte by byte, would keep its connection, and a thousand of them the do
 import asyncio
 import logging
 import socket
-from collections.abc import Callable
+import ssl
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import uvicorn
@@ -20,6 +22,36 @@ log = logging.getLogger(__name__)
 HEAD_S = 10.0
 """For a request's head, from the connection's begin or its first byte on."""
 HEAD_BYTES = 64 << 10
+
+
+def configure_server(
+    app: Any,
+    certificate: Path | None = None,
+    key: Path | None = None,
+    client_ca: Path | None = None,
+    trusted_proxies: Sequence[str] = (),
+) -> uvicorn.Config:
+    """Settings of each HTTP server of ours: none is left to uvicorn's environment variables.
+
+    `trusted_proxies`: networks. A client's address and scheme are what its peer's are; where that is one of these, they
+    are what X-Forwarded-For (its rightmost address that is no such proxy) and X-Forwarded-Proto say.
+    """
+    return uvicorn.Config(
+        app,
+        ssl_certfile=certificate,
+        ssl_keyfile=key,
+        ssl_ca_certs=None if client_ca is None else str(client_ca),
+        ssl_cert_reqs=ssl.CERT_NONE if client_ca is None else ssl.CERT_REQUIRED,
+        proxy_headers=bool(trusted_proxies),
+        forwarded_allow_ips=list(trusted_proxies),
+        workers=1,
+        ws="none",
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        timeout_keep_alive=60,  # past httpx's 5 s: where both ends give up at once, a request is lost on the way
+        timeout_graceful_shutdown=1,  # an idle TLS client does not answer the good-bye
+    )
 
 
 class Protocol(HttpToolsProtocol):

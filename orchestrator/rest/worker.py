@@ -58,7 +58,14 @@ class Worker:
 
 def make_worker(worker: Worker) -> FastAPI:
     """The application."""
-    app = FastAPI(title="qclimb ingest", version="1", responses=REFUSALS, docs_url=None, redoc_url=None)
+    app = FastAPI(
+        title="qclimb ingest",
+        version="1",
+        responses=REFUSALS,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+    )
     app.state.service = worker
     answer_refusals(app)
     service: Any = worker

@@ -182,6 +182,8 @@ def checked(url: str) -> URL:
     place = found.set(query={}).render_as_string(hide_password=True)
     if not found.database:
         raise StoreError(f"database {place} names no database, expected postgresql://HOST/NAME")
+    if "service" in found.query:  # a file would name another host, and another sslmode
+        raise StoreError(f"database {place}: names a service, expected postgresql://HOST/NAME")
     mode = found.query.get("sslmode")
     hosts = [found.host, found.query.get("host"), found.query.get("hostaddr")]
     if not all(_is_here(host) for host in hosts):

@@ -220,6 +220,7 @@ def test_a_second_hostd_for_a_directory_is_refused(hostd: Hostd, standin: StandI
         ({"--orchestrator": "http://198.51.100.1:8443"}, "expected https://"),
         ({"--orchestrator": "198.51.100.1:8443"}, "expected https://ADDRESS:PORT"),
         ({"--orchestrator": "https://[:::]:1"}, "expected https://ADDRESS:PORT"),
+        ({"--orchestrator": "https://me:secret@198.51.100.1"}, "has a user or a password"),
         ({"--orchestrator": "https://198.51.100.1:99999"}, "expected https://ADDRESS:PORT"),
         ({"--token-file": "/no/such/file"}, "expected a file of mode 0600"),
         ({"--token-file": "loose"}, "expected 0600"),

@@ -2,13 +2,11 @@
 
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 
-import uvicorn
-
 from orchestrator.rest.app import make_app
-from orchestrator.rest.server import Server
+from orchestrator.rest.server import Server, configure_server
 from orchestrator.rest.service import Service
 
 
@@ -20,13 +18,11 @@ class _Quiet(Server):
 
 
 @contextmanager
-def served(service: Service) -> Iterator[str]:
+def served(service: Service, trusted_proxies: Sequence[str] = ()) -> Iterator[str]:
     """Its URL."""
     listening = socket.create_server(("127.0.0.1", 0), backlog=64)
     is_ready = threading.Event()
-    config = uvicorn.Config(
-        make_app(service), access_log=False, log_config=None, server_header=False, timeout_graceful_shutdown=1
-    )
+    config = configure_server(make_app(service), trusted_proxies=trusted_proxies)
     server = _Quiet(config, listening, is_ready.set)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

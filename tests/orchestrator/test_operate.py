@@ -20,7 +20,10 @@ class Line:
         self.environment = {"QCLIMB_URL": url, "QCLIMB_TOKEN": token, "QCLIMB_TOKEN_FILE": None, "QCLIMB_CA": None}
 
     def run(self, words: str) -> Result:
-        return CliRunner().invoke(import_module("qclimb.cli").main, words.split(), env=self.environment)
+        return self.run_words(words.split())
+
+    def run_words(self, words: list[str]) -> Result:
+        return CliRunner().invoke(import_module("qclimb.cli").main, words, env=self.environment)
 
     def __call__(self, words: str) -> str:
         found = self.run(words)
@@ -138,3 +141,36 @@ def test_a_shell_learns_to_complete(line):
     asked = {"_QCLIMB_COMPLETE": "bash_complete", "COMP_WORDS": "qclimb roll", "COMP_CWORD": "1"}
     found = CliRunner().invoke(import_module("qclimb.cli").main, [], env=asked, prog_name="qclimb")
     assert "plain,rollout" in found.output
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "token revoke nobody",
+        "host remove h9",
+        "switch remove s9",
+        "fabric flows --label never",
+        "length forget a:accepts:1",
+    ],
+)
+def test_what_is_not_there_is_refused(line, words):
+    assert line.run(words).exit_code == 2
+
+
+@pytest.mark.parametrize("name", ["../switches/s1", "", ".", "s1/", "%73%31", "s1?", "s1#"])
+def test_no_odd_name_reaches_another_device_or_token(line, name):
+    line("switch add s1 127.0.0.1:1")
+    line("host add s1")
+    line("token make viewer s1")
+    for group, verb in (("host", "remove"), ("token", "revoke"), ("switch", "remove")):
+        found = line.run_words([group, verb, name])
+        assert found.exit_code == 2 and isinstance(found.exception, SystemExit), found.output
+    assert line.run("switch show s1").exit_code == line.run("host show s1").exit_code == 0
+    assert "s1" in line("token list")
+
+
+def test_changes_that_no_switch_could_be_asked_for_end_with_status_1(line):
+    line("revision make --threshold 30000 --priorities 2")
+    assert line.run("revision changes 1").exit_code == 0
+    line("switch add l1 127.0.0.1:1")
+    assert line.run("revision changes 1").exit_code == line.run("revision changes 1 --json").exit_code == 1

@@ -18,7 +18,7 @@ FLOORS = (
     {"plan"},
     {"store"},
     {"page"},
-    {"actors", "errors", "defaults", "logs", "listening"},
+    {"actors", "errors", "defaults", "logs", "listening", "environment"},
 )
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 FROM_OUTSIDE = {

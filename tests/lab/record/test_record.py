@@ -1,6 +1,7 @@
 """`qclimb lab record`: the commands' words, the programs of our own, and a short recording as it is made."""
 
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -56,6 +57,22 @@ def test_a_web_site_is_the_same_for_the_same_seed(tmp_path):
     assert pages == web.make_site(tmp_path / "b", 3) != web.make_site(tmp_path / "c", 4)
     for name in {path for page in pages for path in page}:
         assert (tmp_path / "a" / name[1:]).read_bytes() == (tmp_path / "b" / name[1:]).read_bytes()
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is missing")
+def test_no_proxy_stands_between_a_backup_and_its_server(tmp_path, monkeypatch):
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve():
+        connection, _ = listener.accept()
+        with connection:
+            connection.recv(65_536)
+            connection.sendall(b"HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n")
+
+    threading.Thread(target=serve, daemon=True).start()
+    backup.upload([1], f"127.0.0.1:{listener.getsockname()[1]}", "h1", tmp_path)
+    listener.close()
 
 
 def test_every_second_backup_is_whole_and_the_others_are_small():

@@ -83,6 +83,26 @@ def test_flows_that_follow_each_other_share_a_kept_connection(ground, tmp_path):
     assert len(accepted) == 1
 
 
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is missing")
+def test_no_proxy_stands_between_curl_and_a_file(ground, tmp_path, monkeypatch):
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    listener = socket.create_server((ground.hosts["h3"], service("files").port))
+
+    def serve():
+        connection, _ = listener.accept()
+        with connection:
+            connection.recv(65_536)
+            connection.sendall(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 32\r\n\r\n" + bytes(32))
+
+    threading.Thread(target=serve, daemon=True).start()
+    (tmp_path / "t").write_text("1 0 files h1 h3 32\n")
+    driver = programs.start_driver(ground, "h1", tmp_path / "t", tmp_path / "log", 0, 60, [service("files")])
+    assert driver.wait(LONG_S) == 0
+    (row,) = (tmp_path / "log").read_text().splitlines()
+    assert row.endswith("ok"), row
+    listener.close()
+
+
 def test_bytes_of_another_flow_do_not_pass_the_check(ground, tmp_path):
     listener = socket.create_server((ground.hosts["h2"], service("kv").port))
 
