@@ -11,6 +11,7 @@ import contextlib
 import grp
 import hashlib
 import json
+import logging
 import os
 import time
 from collections.abc import Iterable
@@ -29,6 +30,8 @@ from hostlib.hostd.place import Place, write_whole
 from hostlib.hostd.scope import NO_DEVICE
 from hostlib.hostd.tools import run
 from hostlib.hostd.visits import Visits
+
+log = logging.getLogger("qclimb-hostd")
 
 BUILD = Path(__file__).parents[1] / "build"
 OBJECT = BUILD / "tagger.bpf.o"
@@ -136,8 +139,10 @@ class Tagger:
             else:
                 return
             self.problem = ""
-        except (HostdError, OSError) as error:
-            self.problem = str(error)
+        except Exception as error:
+            if not isinstance(error, (HostdError, OSError)):
+                log.exception("defect")
+            self.problem = str(error) or type(error).__name__
             self.status = f"off: {error}; the library marks packets by itself"
         if now >= self._next_look:
             self._next_look = now + LOOK_S
