@@ -6,7 +6,9 @@ Unicode TR 36, section 2.5). The set is fixed, not `str.isprintable`'s, which di
 a host takes for a name, the orchestrator takes, too.
 """
 
+import logging
 import re
+from typing import Any
 
 from .checks import ErrorType, shown
 
@@ -22,9 +24,25 @@ def printable(text: str) -> str:
     return UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
+def printable_json(value: Any) -> Any:
+    """A value of JSON with `printable` for each text in it."""
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, list):
+        return [printable_json(each) for each in value]
+    if isinstance(value, dict):
+        return {printable(key): printable_json(each) for key, each in value.items()}
+    return value
+
+
 def replace_unprintable(text: str) -> str:
     """`text` with "?" in place of each character that a name may not hold; of the same length."""
     return UNPRINTABLE.sub("?", text)
+
+
+def program_name(comm: bytes) -> str:
+    """The name of `comm` as the kernel has it, 16 bytes of any kind: "?" in place of what no name may hold."""
+    return replace_unprintable(comm.split(b"\0")[0][:15].decode("utf-8", "replace").replace("\ufffd", "?"))
 
 
 def check_printable(value: object, place: str, error: ErrorType) -> str:
@@ -32,3 +50,15 @@ def check_printable(value: object, place: str, error: ErrorType) -> str:
     if not isinstance(value, str) or UNPRINTABLE.search(value):
         raise error(f"{place} is {shown(value)}, expected {EXPECTED}")
     return value
+
+
+class PrintableLines(logging.Formatter):
+    """A log message is one line that can be printed; an exception's lines follow it."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        """The line."""
+        return printable(super().formatMessage(record))
+
+    def formatException(self, ei: Any) -> str:
+        """Its lines."""
+        return "\n".join(map(printable, super().formatException(ei).split("\n")))
