@@ -27,6 +27,12 @@ TYPE_SOCK_OPS, FUNC_LOOP = 13, 181
 TCX = {"ingress": 46, "egress": 47}
 CLSACT = {"ingress": 1 << 0, "egress": 1 << 1}
 """enum bpf_tc_attach_point"""
+NO_PLACE = {
+    errno.EBADF: ", which should be a directory of cgroup v2",
+    errno.EPERM: ", where another sockops program, or one above it, lets no other stand beside it (`bpftool cgroup"
+    " tree` names it; expected one attached with the flag multi)",
+}
+"""What the kernel means by its answers to who wants to stand at a cgroup."""
 REPLACE = 1 << 0
 """BPF_TC_F_REPLACE"""
 BEFORE = 1 << 3
@@ -230,7 +236,7 @@ def join_cgroup(program: Path, cgroup: Path, link: Path) -> None:
         try:
             made = _libbpf().bpf_link_create(fd, group, CGROUP_SOCK_OPS, None)
             if made < 0:
-                raise _failed(f"{cgroup}, which should be a directory of cgroup v2")
+                raise _failed(f"cgroup {cgroup}{NO_PLACE.get(ctypes.get_errno(), '')}")
             _keep(made, link)
         finally:
             os.close(group)

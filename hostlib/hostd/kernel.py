@@ -55,6 +55,8 @@ MAPS = (
 COUNTS = ("flows", "dropped", "sockets")
 """enum kernel_count"""
 ANY_PORT = 0
+FIRST_POLICY = Policy(generation=0, mode=Mode.OBSERVE, threshold_bytes=(), dscp=(0,), slack_bytes=0)
+"""Before the orchestrator gave one, which it makes of what hosts record."""
 RECORDS_BYTES = 4 << 20
 LENGTH_KEY_BYTES = 20
 LIFT_S = 0.3
@@ -228,17 +230,18 @@ class KernelMode:
         """The policy, and what flows are judged by beside it."""
         if self._by_sockets and policy is not None and policy.mode is Mode.QCLIMB:
             policy = replace(policy, mode=Mode.PIAS)  # nothing cuts SACKs: who climbs would be sent again
-        wanted = b"" if policy is None else encode_policy(policy)
+        policy = policy or FIRST_POLICY
+        wanted = encode_policy(policy)
         if wanted != self._told:
             self._bring_forest(policy)
-            bpf.put(self._bpf / "host_policy", bytes(4), wanted.ljust(POLICY.size, b"\0"))
+            bpf.put(self._bpf / "host_policy", bytes(4), wanted)
             self._told = wanted
-            self._sets_windows = policy is not None and policy.optax and policy.mode in (Mode.PIAS, Mode.QCLIMB)
+            self._sets_windows = policy.optax and policy.mode in (Mode.PIAS, Mode.QCLIMB)
         self._bring_lengths()
 
-    def _bring_forest(self, policy: Policy | None) -> None:
+    def _bring_forest(self, policy: Policy) -> None:
         """The model that the policy names, before the policy itself; a flow meanwhile has the one before, or none."""
-        generation = policy.model_generation if policy else 0
+        generation = policy.model_generation
         if generation == self._forest:
             return
         bpf.drop(self._bpf / "forests", bytes(4))

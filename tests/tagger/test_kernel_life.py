@@ -142,6 +142,21 @@ def test_without_any_of_its_cgroups_the_mode_is_off_until_one_is_there(pair):
         assert kernel.problem == f"cgroup {nowhere}: not there; expected a directory of cgroup v2"
 
 
+def test_a_program_that_lets_none_stand_beside_it_is_named_and_so_is_what_is_no_cgroup(pair, tmp_path):
+    host, _ = pair
+    with kernel_mode(host, policy()) as a, cgroup() as other:
+        program = next((host.run_dir / "bpf").glob("kernel-*/scope"))
+        subprocess.run(["bpftool", "cgroup", "attach", other, "sock_ops", "pinned", program], check=True)
+        for directory, said in ((other, "lets no other stand beside it"), (tmp_path, "a directory of cgroup v2")):
+            kernel = KernelMode(Place(host.run_dir), Scope((directory,)), a.tagger)
+            with entered(host.netns):
+                kernel.follow(policy())
+            assert f"cgroup {directory}" in kernel.problem
+            assert said in kernel.problem
+            kernel.close()
+        subprocess.run(["bpftool", "cgroup", "detach", other, "sock_ops", "pinned", program], check=True)
+
+
 @pytest.fixture
 def passes(tmp_path):
     """Another's object that ends packets' way."""
