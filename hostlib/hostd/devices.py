@@ -35,6 +35,8 @@ _libc = ctypes.CDLL(None, use_errno=True)
 Told = TypeVar("Told")
 INTERFACES_MOST = 256
 """Of another user's namespace; one with more is left as it is."""
+UNREADABLE = 0
+"""In place of the numbers of namespaces that may not be looked at; to enter one says why."""
 CGROUPS_MOST = 16_384
 """Looked at; of more, those that lie deepest are left out."""
 
@@ -94,8 +96,12 @@ def all_namespaces() -> dict[int, Path]:
 def _namespaces(found: dict[int, Path], processes: Iterable[Path]) -> dict[int, Path]:
     for process in processes:
         path = process / "ns" / "net"
-        with contextlib.suppress(OSError):
+        try:
             found.setdefault(path.stat().st_ino, path)
+        except PermissionError:
+            found.setdefault(UNREADABLE, path)
+        except OSError:
+            continue  # it ended
     return found
 
 
@@ -106,7 +112,10 @@ def within(namespace: Path, act: Callable[[], Told]) -> Told:
 
     def enter() -> None:
         try:
-            there = os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                there = os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)
+            except PermissionError as error:
+                raise DeviceError(f"{namespace}: {error.strerror}; expected the right CAP_SYS_PTRACE") from error
             try:
                 if _libc.setns(there, CLONE_NEWNET):
                     raise DeviceError(f"{namespace}: {os.strerror(ctypes.get_errno())}")
