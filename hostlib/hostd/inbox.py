@@ -129,13 +129,14 @@ class Inbox:
         if now_s - self._proposals_since_s >= 1.0:
             self._proposals.clear()
             self._proposals_since_s = now_s
-        if self._proposals[user] >= PROPOSALS_OF_USER or self._proposals.total() >= PROPOSALS_IN_ALL:
-            return
-        self._proposals[user] += 1
         try:
-            learner.propose(decode_proposal(datagram))
+            proposal = decode_proposal(datagram)
         except QclimbError as error:
             self._refuse(str(error))
+            return
+        if self._proposals[user] < PROPOSALS_OF_USER and self._proposals.total() < PROPOSALS_IN_ALL:
+            self._proposals[user] += 1
+            learner.propose(proposal)
 
     def _is_whole(self, datagram: bytes) -> bool:
         if not datagram:

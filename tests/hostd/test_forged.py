@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from qclimb.hostfile import encode_records
 from qclimb.lengthfile import Proposal, encode_proposal
 from qclimb.lengths import LengthRule, Service
@@ -18,10 +19,12 @@ from qclimb.record import BY_HTTP, RecordBatch
 from qclimb.record_rows import from_records
 
 from hostlib.hostd import reported
+from hostlib.hostd.cli import main
 from hostlib.hostd.collected import Collected
 from hostlib.hostd.inbox import FIRST_PID_NAMESPACE, PROPOSALS_OF_USER, Inbox
 from hostlib.hostd.learning import BARRED_MOST, CANDIDATES_IN_ALL, SERVICES_MOST, Learner
 from hostlib.hostd.reported import HeldRows, ReportedConnections
+from hostlib.hostd.state import State
 from tests.hostd.bench import record
 
 NOBODY = 4747
@@ -142,6 +145,31 @@ def test_candidates_of_all_services_together_are_bounded() -> None:
         rules = tuple(LengthRule(offset, 4, constant_bytes=number % 4096) for offset in range(60))
         learner.propose(Proposal(Service(f"p{number % 100}", 1, 9), 100_000, 100, rules))
     assert sum(len(each.flows) for each in learner._candidates.values()) <= CANDIDATES_IN_ALL
+
+
+NAMED = """
+import ctypes, socket
+ctypes.CDLL(None).prctl(15, b"\\xff\\x1b[31m", 0, 0, 0)
+listener = socket.create_server(("127.0.0.1", 0))
+print("up", flush=True)
+input()
+"""
+
+
+def test_status_shows_programs_of_any_name_and_steers_no_terminal(tmp_path: Path) -> None:
+    state = State(name="h1", orchestrator="", pid=1, started_at=0.0, poll_interval_s=1.0)
+    state.last_malformed = "\x1b[2J\u202e"
+    state.write(tmp_path / "status.json")
+    with subprocess.Popen(
+        [sys.executable, "-c", NAMED], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as named:
+        assert named.stdout is not None
+        assert named.stdout.readline() == "up\n"
+        said = CliRunner().invoke(main, ["status", "--run-dir", str(tmp_path), "--programs", "--lengths"])
+        named.communicate()
+    assert said.exit_code == 1, said.output  # none runs
+    assert f"(pid {named.pid})" in said.output
+    assert not {"\x1b", "\u202e", "\ufffd"} & set(said.output)
 
 
 DIES = """
