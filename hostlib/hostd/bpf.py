@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import ctypes.util
+import errno
 import os
 from collections.abc import Iterator
 from functools import cache
@@ -24,6 +25,16 @@ TRACE_ITER = 28
 MAP_TYPE_ARRAY = 2
 TYPE_SOCK_OPS, FUNC_LOOP = 13, 181
 TCX = {"ingress": 46, "egress": 47}
+CLSACT = {"ingress": 1 << 0, "egress": 1 << 1}
+"""enum bpf_tc_attach_point"""
+NO_PLACE = {
+    errno.EBADF: ", which should be a directory of cgroup v2",
+    errno.EPERM: ", where another sockops program, or one above it, lets no other stand beside it (`bpftool cgroup"
+    " tree` names it; expected one attached with the flag multi)",
+}
+"""What the kernel means by its answers to who wants to stand at a cgroup."""
+REPLACE = 1 << 0
+"""BPF_TC_F_REPLACE"""
 BEFORE = 1 << 3
 """BPF_F_BEFORE: ahead of whatever is attached there, which could end the packet's way."""
 NAME_BYTES = 64
@@ -33,9 +44,9 @@ SAID_BYTES = 1 << 16
 class BpfError(HostdError):
     """The kernel, or libbpf, refused; `errno` says why where it is known."""
 
-    def __init__(self, sentence: str, errno: int = 0) -> None:
+    def __init__(self, sentence: str, number: int = 0) -> None:
         super().__init__(sentence)
-        self.errno = errno
+        self.errno = number
 
 
 class _OpenOptions(ctypes.Structure):
@@ -57,6 +68,30 @@ class _LinkInfo(ctypes.Structure):
         ("id", ctypes.c_uint32),
         ("program", ctypes.c_uint32),
         ("index", ctypes.c_uint32 * 29),
+    )
+
+
+class _Hook(ctypes.Structure):
+    """`struct bpf_tc_hook`."""
+
+    _fields_ = (
+        ("sz", ctypes.c_size_t),
+        ("index", ctypes.c_int),
+        ("point", ctypes.c_int),
+        ("parent", ctypes.c_uint32),
+    )
+
+
+class _Filter(ctypes.Structure):
+    """`struct bpf_tc_opts`."""
+
+    _fields_ = (
+        ("sz", ctypes.c_size_t),
+        ("program", ctypes.c_int),
+        ("flags", ctypes.c_uint32),
+        ("program_id", ctypes.c_uint32),
+        ("handle", ctypes.c_uint32),
+        ("preference", ctypes.c_uint32),
     )
 
 
@@ -201,7 +236,7 @@ def join_cgroup(program: Path, cgroup: Path, link: Path) -> None:
         try:
             made = _libbpf().bpf_link_create(fd, group, CGROUP_SOCK_OPS, None)
             if made < 0:
-                raise _failed(f"{cgroup}, which should be a directory of cgroup v2")
+                raise _failed(f"cgroup {cgroup}{NO_PLACE.get(ctypes.get_errno(), '')}")
             _keep(made, link)
         finally:
             os.close(group)
@@ -227,6 +262,34 @@ def join_device(program: Path, index: int, direction: str, link: Path) -> None:
         if made < 0:
             raise _failed(str(link))
         _keep(made, link)
+
+
+def join_clsact(program: Path, index: int, direction: str, preference: int, handle: int) -> None:
+    """Runs a program as a filter at a device's clsact, which is made where there is none, or replaces the filter that
+    has this preference and handle.
+
+    Raises:
+        BpfError: errno EINVAL and others where another kind of filter has the preference, ENODEV: no such device.
+    """
+    lib = _libbpf()
+    both = _Hook(ctypes.sizeof(_Hook), index, CLSACT["ingress"] | CLSACT["egress"], 0)
+    with pinned(program) as fd:
+        made = lib.bpf_tc_hook_create(ctypes.byref(both))
+        if made and made != -errno.EEXIST:
+            raise _failed(f"clsact of device {index}")
+        at = _Hook(ctypes.sizeof(_Hook), index, CLSACT[direction], 0)
+        options = _Filter(ctypes.sizeof(_Filter), fd, REPLACE, 0, handle, preference)
+        if lib.bpf_tc_attach(ctypes.byref(at), ctypes.byref(options)):
+            raise _failed(f"filter of preference {preference} at device {index}")
+
+
+def leave_clsact(index: int, direction: str, preference: int, handle: int) -> None:
+    """Takes a filter from a device's clsact, where it is there."""
+    _said.clear()
+    at = _Hook(ctypes.sizeof(_Hook), index, CLSACT[direction], 0)
+    _libbpf().bpf_tc_detach(
+        ctypes.byref(at), ctypes.byref(_Filter(ctypes.sizeof(_Filter), 0, 0, 0, handle, preference))
+    )
 
 
 def device_of(link: Path) -> int:

@@ -184,6 +184,8 @@ def status(group_run_dir: Path, run_dir: Path | None, as_json: bool, with_progra
 
     Of the hostd of this host; exit 1 when none runs.
     """
+    from qclimb.text import printable
+
     from hostlib.hostd.lengths import lines
     from hostlib.hostd.programs import programs
     from hostlib.hostd.state import as_table, read_state
@@ -197,12 +199,16 @@ def status(group_run_dir: Path, run_dir: Path | None, as_json: bool, with_progra
     served = programs(tuple(map(Path, found["kernel_cgroups"]))) if with_programs else []
     if with_programs:
         found["programs"] = [asdict(program) for program in served]
-    click.echo(json.dumps(found, indent=1) if as_json else as_table(found, time.time()))
-    if with_lengths and not as_json:
-        click.echo("\n".join(lines(found["lengths"])))
-    for program in served if not as_json else ():
+    if as_json:
+        click.echo(json.dumps(found, indent=1))
+        sys.exit(1 if found["runs"] is False else 0)
+    table = as_table(found, time.time()).split("\n")
+    if with_lengths:
+        table += lines(found["lengths"])
+    for program in served:
         pids = " ".join(map(str, program.pids[:4])) + (" ..." if len(program.pids) > 4 else "")
-        click.echo(f"{program.name:<16} {program.by:<10}  {program.why} (pid {pids})")
+        table.append(f"{program.name:<16} {program.by:<10}  {program.why} (pid {pids})")
+    click.echo("\n".join(map(printable, table)))  # names in it are of any local user's choice
     sys.exit(1 if found["runs"] is False else 0)
 
 

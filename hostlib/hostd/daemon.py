@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import math
 import random
 import select
 import selectors
@@ -12,11 +13,10 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
-import numpy as np
 from qclimb.errors import QclimbError
+from qclimb.loops import service_thread
 
 from hostlib.hostd.applied import Applied
-from hostlib.hostd.bpf import BpfError
 from hostlib.hostd.collected import CAPACITY, Collected, Shipment
 from hostlib.hostd.errors import FleetError, HostdError
 from hostlib.hostd.inbox import TURN, Inbox
@@ -24,6 +24,7 @@ from hostlib.hostd.kernel import KernelMode
 from hostlib.hostd.lengths import Lengths
 from hostlib.hostd.orchestrator import Away, Orchestrator, Refused, Wanted
 from hostlib.hostd.place import Place
+from hostlib.hostd.reported import HeldRows
 from hostlib.hostd.state import State
 from hostlib.hostd.stretch import Fabric, Network, measure_stretch
 from hostlib.hostd.tagger import Tagger
@@ -86,7 +87,9 @@ class Daemon:
         self._applied = Applied(place)
         self._lengths = Lengths(place)
         self._share_at_s = 0.0
-        self._inbox = Inbox(place.records)
+        self._inbox = Inbox(place.records, beside_kernel=kernel.is_wanted)
+        self._held = HeldRows()
+        self._kernel_unread = ""
         state.records_queue_datagrams = self._inbox.queue_datagrams
         for problem in filter(None, (self._applied.problem, self._lengths.problem)):
             state.fails(problem)
@@ -94,8 +97,8 @@ class Daemon:
 
     def run(self) -> None:
         """Serves until SIGTERM or SIGINT; leaves every file where it is."""
-        talker = threading.Thread(target=self._talk, name="orchestrator", daemon=True)
-        teller = threading.Thread(target=self._listen_to_kernel, name="kernel", daemon=True)
+        self._kernel_reader = service_thread("kernel", self._listen_to_kernel)
+        talker = service_thread("orchestrator", self._talk)
         with contextlib.ExitStack() as stack:
             selector = stack.enter_context(selectors.DefaultSelector())
             woken = stack.enter_context(_signals())
@@ -109,7 +112,7 @@ class Daemon:
             )
             talker.start()
             if self._kernel.is_wanted:
-                teller.start()
+                self._kernel_reader.start()
             while not any(key.fileobj is woken for key, _ in selector.select()):
                 self._read()
                 if self._inbox.queue_datagrams >= QUEUE_AMPLE and self._gather(woken):
@@ -143,24 +146,37 @@ class Daemon:
     def _listen_to_kernel(self) -> None:
         """Reads what the kernel mode tells of; several flows at a time, as with datagrams."""
         while not self._stop.wait(KERNEL_GATHER_S):
-            try:
-                rows, flows = self._kernel.read()
-            except BpfError as error:
-                log.warning("kernel records=%r", str(error))
+            self._read_kernel()
+            if self._kernel_unread:
                 self._stop.wait(BACKOFF_MAX_S)
-                continue
-            if len(rows):
-                with self._collected_lock:
-                    is_ours = ~np.isin(rows["pid"], self._inbox.recent_pids())
-                    ours, flows = rows[is_ours], flows[is_ours]
-                    self._collected.add(ours, flows=flows)
-                    self._lengths.learner.count(ours, time.monotonic())
-                    self._inbox.known.add(ours, flows)
+        self._read_kernel(at_end=True)
+
+    def _read_kernel(self, *, at_end: bool = False) -> None:
+        """Counts flows of which no library told meanwhile."""
+        before, self._kernel_unread = self._kernel_unread, ""
+        now = time.monotonic()
+        try:
+            self._held.add(*self._kernel.read(), now)
+            rows, flows = self._held.take(math.inf if at_end else now)
+            with self._collected_lock:
+                reported = self._inbox.reported
+                if len(rows) and reported is not None:
+                    is_ours = ~reported.covers(rows)
+                    rows, flows = rows[is_ours], flows[is_ours]
+                    self._collected.add(rows, flows=flows)
+                    self._lengths.learner.count(rows, now)
+                    self._inbox.known.add(rows, flows)
+        except Exception as error:
+            self._kernel_unread = f"its records can't be read: {error or type(error).__name__}"
+            if self._kernel_unread != before:
+                log.warning("kernel records=%r", str(error), exc_info=not isinstance(error, QclimbError))
 
     def _talk(self) -> None:
         delay = 0.0
         while not self._stop.wait(delay):
             delay = self._poll_once()
+        if self._kernel_reader.is_alive():
+            self._kernel_reader.join(FAREWELL_S)
         if not self._state.failures_in_a_row:
             self._poll_once()
         self._write_lengths(at_end=True)
@@ -169,13 +185,13 @@ class Daemon:
         """One exchange; returns the seconds to the next."""
         state = self._state
         before, tagger_before = state.error, self._tagger.problem
-        self._follow()
         try:
+            self._follow()
             problem = self._exchange()
+            self._follow()
         except Exception as error:  # a defect of ours must not end the host's records: it stands in the status instead
             log.exception("defect")
             problem = f"{type(error).__name__}: {error}"
-        self._follow()
         if self._tagger.problem != tagger_before:
             log.warning("tagger status=%r", self._tagger.status)
         if problem:
@@ -328,7 +344,8 @@ class Daemon:
         state.datagrams, state.records, state.dropped_by_shims = inbox.datagrams, inbox.records, inbox.dropped_by_shims
         state.known = asdict(inbox.known)
         state.malformed, state.last_malformed = inbox.malformed, inbox.last_malformed
-        state.tagger, state.kernel = self._tagger.status, self._kernel.status
+        state.tagger = self._tagger.status
+        state.kernel = "; ".join(filter(None, (self._kernel.status, self._kernel_unread)))
         state.kernel_cgroups, state.kernel_unmarked = self._kernel.cgroups, self._kernel.unmarked
         state.shim_policy_generation = inbox.shim_policy_generation
         with self._collected_lock:

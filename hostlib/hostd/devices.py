@@ -9,63 +9,82 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
-import json
 import os
-import socket
 import threading
-from collections.abc import Callable, Iterable
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
 from hostlib.hostd import bpf
 from hostlib.hostd.bpf import BpfError
-from hostlib.hostd.errors import HostdError
-from hostlib.hostd.tools import run
+from hostlib.hostd.interfaces import ETHERNET, LOOPBACK, DeviceError, Interface, interfaces
 
 DIRECTIONS = ("egress", "ingress")
-FIRST, LATE, HANDLE = "1", "4747", "0x4747"
-"""Preferences of our filters at a device's clsact, and their handle. Of one preference the newest filter is asked first
-(cls_bpf keeps them so), and ours lets every packet go on to the next: it stands before another's that ends a packet's
-way, and that one keeps its place. A preference 1 of another protocol or kind takes no second filter."""
+FIRST, LATE, HANDLE, HANDLE_BEFORE = 1, 4747, 0x4747, 1
+"""Preferences of our filters at a device's clsact, and their handles (an older hostd's had the kernel's first). Of one
+preference the newest filter is asked first (cls_bpf keeps them so), and ours lets every packet go on to the next: it
+stands before another's that ends a packet's way, and that one keeps its place. A preference 1 of another protocol or
+kind takes no second filter."""
 NO_TCX = "by clsact (this kernel has no tcx: Linux 6.6)"
 BEHIND = f"by clsact behind another's filter of preference {FIRST}, which may end packets' way before it"
 CLONE_NEWNET = 0x40000000
 OWN = Path("/proc/thread-self/ns/net")
 _libc = ctypes.CDLL(None, use_errno=True)
 Told = TypeVar("Told")
+INTERFACES_MOST = 256
+"""Of another user's namespace; one with more is left as it is."""
+UNREADABLE = 0
+"""In place of the numbers of namespaces that may not be looked at; to enter one says why."""
+CGROUPS_MOST = 16_384
+"""Looked at; of more, those that lie deepest are left out."""
 
 
-class DeviceError(HostdError):
-    """A device can't be had."""
+def named_interfaces(names: Iterable[str]) -> list[Interface]:
+    """Of this thread's network namespace, as an operator names them.
+
+    Raises:
+        DeviceError: no such device, or its frames don't begin by an Ethernet header.
+    """
+    there = {each.name: each for each in interfaces()}
+    found = []
+    for name in names:
+        if name not in there:
+            raise DeviceError(f"{name}: no such device; expected an Ethernet device")
+        if there[name].kind not in (ETHERNET, LOOPBACK):
+            raise DeviceError(f"{name} is of type {there[name].kind}; expected an Ethernet device (type {ETHERNET})")
+        found.append(there[name])
+    return found
 
 
-def check_device(device: str) -> None:
-    """Raises: DeviceError: no such device, or its frames don't begin by an Ethernet header."""
-    try:
-        kind = Path(f"/sys/class/net/{device}/type").read_text().strip()
-    except OSError:
-        kind = _ip_link(device)
-    if kind not in ("1", "772", "ether", "loopback"):
-        raise DeviceError(f"{device} is of type {kind}; expected an Ethernet device")
+def ethernet_devices(most: int | None = None) -> list[Interface]:
+    """Of this thread's network namespace, loopback not among them. Raises: DeviceError: it has more than `most`."""
+    return [each for each in interfaces(most) if each.kind == ETHERNET]
 
 
-def _ip_link(device: str) -> str:
-    """By `ip`, for a /sys that shows another network namespace."""
-    return str(json.loads(run("ip", "-j", "link", "show", "dev", device))[0]["link_type"])
-
-
-def ethernet_devices() -> tuple[str, ...]:
-    """Of this thread's network namespace, loopback not among them."""
-    return tuple(found["ifname"] for found in json.loads(run("ip", "-j", "link")) if found["link_type"] == "ether")
+def cgroups_below(cgroups: Iterable[Path]) -> Iterator[Path]:
+    """These and those below, the upper ones first; CGROUPS_MOST at most."""
+    waiting = deque(cgroups)
+    for _ in range(CGROUPS_MOST):
+        if not waiting:
+            return
+        cgroup = waiting.popleft()
+        yield cgroup
+        with contextlib.suppress(OSError), os.scandir(cgroup) as listed:
+            waiting.extend(
+                cgroup / each.name
+                for each in listed
+                if len(waiting) < CGROUPS_MOST and each.is_dir(follow_symlinks=False)
+            )
 
 
 def namespaces_of(cgroups: Iterable[Path]) -> dict[int, Path]:
     """The network namespaces, by number, in which processes of these cgroups live, and a path to each."""
     found: dict[int, Path] = {}
-    for cgroup in cgroups:
-        for listed in (cgroup / "cgroup.procs", *cgroup.glob("**/cgroup.procs")):
-            with contextlib.suppress(OSError):
-                _namespaces(found, (Path("/proc") / pid for pid in listed.read_text().split()))
+    for cgroup in cgroups_below(cgroups):
+        with contextlib.suppress(OSError):
+            _namespaces(found, (Path("/proc") / pid for pid in (cgroup / "cgroup.procs").read_text().split()))
     return found
 
 
@@ -77,8 +96,12 @@ def all_namespaces() -> dict[int, Path]:
 def _namespaces(found: dict[int, Path], processes: Iterable[Path]) -> dict[int, Path]:
     for process in processes:
         path = process / "ns" / "net"
-        with contextlib.suppress(OSError):
+        try:
             found.setdefault(path.stat().st_ino, path)
+        except PermissionError:
+            found.setdefault(UNREADABLE, path)
+        except OSError:
+            continue  # it ended
     return found
 
 
@@ -89,14 +112,17 @@ def within(namespace: Path, act: Callable[[], Told]) -> Told:
 
     def enter() -> None:
         try:
-            there = os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                there = os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)
+            except PermissionError as error:
+                raise DeviceError(f"{namespace}: {error.strerror}; expected the right CAP_SYS_PTRACE") from error
             try:
                 if _libc.setns(there, CLONE_NEWNET):
                     raise DeviceError(f"{namespace}: {os.strerror(ctypes.get_errno())}")
             finally:
                 os.close(there)
             told.append(act())
-        except (HostdError, OSError) as error:
+        except Exception as error:
             failed.append(error)
 
     thread = threading.Thread(target=enter)
@@ -107,56 +133,70 @@ def within(namespace: Path, act: Callable[[], Told]) -> Told:
     return told[0]
 
 
-def keep(place: Path, programs: Path, devices: Iterable[str]) -> dict[str, str]:
-    """Has the programs at these devices of this thread's namespace; returns the names of the links below `place`, and
-    of each what there is to say of it: nothing (tcx), NO_TCX or BEHIND (filters at clsact: there is no link).
+def keep(place: Path, programs: Path, found: Iterable[Interface], until_s: float | None = None) -> dict[str, str]:
+    """Has the programs at these interfaces of this thread's namespace; returns the names of the links below `place`,
+    and of each what there is to say of it: nothing (tcx), NO_TCX or BEHIND (filters at clsact: there is no link). One
+    that is gone by now has none.
 
     Raises:
-        BpfError, DeviceError: refused.
+        BpfError, DeviceError: refused, or not all was done by `until_s` of time.monotonic().
     """
-    names = {}
+    names: dict[str, str] = {}
     number = OWN.stat().st_ino
-    for device in devices:
-        check_device(device)
-        index = socket.if_nametoindex(device)
-        for direction in DIRECTIONS:
-            name = f"{number}-{index}-{direction}"
-            names[name] = ""
-            try:
-                bpf.join_device(programs / direction, index, direction, place / name)
-            except BpfError as error:
-                if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):
-                    raise
-                names[name] = _by_clsact(device, direction, programs / direction)
-        if (place / f"{number}-{index}-egress").exists():
-            detach(device)  # what an older hostd left
+    for interface in found:
+        if until_s is not None and time.monotonic() > until_s:
+            raise DeviceError("its interfaces take too long")
+        try:
+            how = {direction: _join(place, programs, number, interface, direction) for direction in DIRECTIONS}
+        except BpfError as error:
+            if error.errno != errno.ENODEV:
+                raise
+            continue
+        names |= {link_name(number, interface, direction): said for direction, said in how.items()}
+        if not any(how.values()):
+            detach(interface)  # what an older hostd left
     return names
 
 
-def _by_clsact(device: str, direction: str, program: Path) -> str:
-    if "clsact" not in run("tc", "qdisc", "show", "dev", device):
-        run("tc", "qdisc", "add", "dev", device, "clsact")
-    filters = ("tc", "filter", "replace", "dev", device, direction)
-    ours = ("handle", HANDLE, "protocol", "all", "bpf", "direct-action", "object-pinned", str(program))
+def link_name(namespace: int, interface: Interface, direction: str) -> str:
+    """Of the pinned link of a program there."""
+    return f"{namespace}-{interface.index}-{direction}"
+
+
+def namespace_of_link(name: str) -> int | None:
+    """Whose interface a link is at, by its name; None: it is at none."""
+    number = name.partition("-")[0]
+    return int(number) if number.isdigit() else None
+
+
+def _join(place: Path, programs: Path, number: int, interface: Interface, direction: str) -> str:
     try:
-        run(*filters, "pref", FIRST, *ours)
-    except HostdError:
-        run(*filters, "pref", LATE, *ours)
+        bpf.join_device(
+            programs / direction, interface.index, direction, place / link_name(number, interface, direction)
+        )
+    except BpfError as error:
+        if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):
+            raise
+        return _by_clsact(interface, direction, programs / direction)
+    return ""
+
+
+def _by_clsact(interface: Interface, direction: str, program: Path) -> str:
+    try:
+        bpf.join_clsact(program, interface.index, direction, FIRST, HANDLE)
+    except BpfError as error:
+        if error.errno == errno.ENODEV:
+            raise
+        bpf.join_clsact(program, interface.index, direction, LATE, HANDLE)
         return BEHIND
-    _remove(device, direction, "pref", LATE)  # of an older hostd's, or of a time when another's was first
+    for handle in (HANDLE, HANDLE_BEFORE):  # of an older hostd's, or of a time when another's was first
+        bpf.leave_clsact(interface.index, direction, LATE, handle)
     return NO_TCX
 
 
-def _remove(device: str, direction: str, *what: str) -> None:
-    with contextlib.suppress(HostdError):
-        run("tc", "filter", "del", "dev", device, direction, *what)
-
-
-def detach(device: str) -> None:
-    """Takes our filters from a device's clsact; one that is gone has none. The qdisc stays: others may use it."""
-    with contextlib.suppress(HostdError):
-        if "clsact" not in run("tc", "qdisc", "show", "dev", device):
-            return
+def detach(interface: Interface) -> None:
+    """Takes our filters from its clsact; one that is gone has none. The qdisc stays: others may use it."""
     for direction in DIRECTIONS:
-        _remove(device, direction, "pref", FIRST, "handle", HANDLE, "protocol", "all", "bpf")
-        _remove(device, direction, "pref", LATE)
+        bpf.leave_clsact(interface.index, direction, FIRST, HANDLE)
+        for handle in (HANDLE, HANDLE_BEFORE):
+            bpf.leave_clsact(interface.index, direction, LATE, handle)

@@ -8,7 +8,7 @@ QclimbError
     ├── ToolError         a command refused (tools.py)
     ├── BpfError          bpf(2) or libbpf refused (bpf.py)
     ├── ForecastError     a model that the kernel can't hold (forecast.py)
-    ├── DeviceError       a device or a network namespace can't be had (devices.py)
+    ├── DeviceError       a device or a network namespace can't be had (interfaces.py)
     └── TaggerError       the tagger or the kernel mode can't be loaded (tagger.py)
 """
 

@@ -8,7 +8,9 @@ and the next hostd, of this version or another, takes it over.
 from __future__ import annotations
 
 import hashlib
+import logging
 import struct
+import threading
 import time
 from collections.abc import Iterable
 from contextlib import suppress
@@ -35,6 +37,8 @@ from hostlib.hostd.scope import Scope
 from hostlib.hostd.tagger import BUILD, LOOK_S, Tagger, TaggerError, remove_pins
 from hostlib.hostd.unmarked import unmarked
 
+log = logging.getLogger("qclimb-hostd")
+
 SCOPE = "scope.bpf.o"
 WALKERS = ("restore.bpf.o", "unmarked.bpf.o")
 """Iterators over sockets: without them a quiet socket keeps its DSCP as the mode goes, and status knows less."""
@@ -51,6 +55,8 @@ MAPS = (
 COUNTS = ("flows", "dropped", "sockets")
 """enum kernel_count"""
 ANY_PORT = 0
+FIRST_POLICY = Policy(generation=0, mode=Mode.OBSERVE, threshold_bytes=(), dscp=(0,), slack_bytes=0)
+"""Before the orchestrator gave one, which it makes of what hosts record."""
 RECORDS_BYTES = 4 << 20
 LENGTH_KEY_BYTES = 20
 LIFT_S = 0.3
@@ -77,6 +83,8 @@ class KernelMode:
         self._lengths_said = ""
         self._sets_windows = False
         self._ring: Ring | None = None
+        self._ring_lock = threading.Lock()
+        """Another thread reads."""
         self.unmarked: tuple[str, ...] = ()
         """Where sockets mark: which don't, and why."""
         self.status = ""
@@ -89,9 +97,10 @@ class KernelMode:
 
     def read(self) -> tuple[Rows, NDArray[np.uint64]]:
         """The records of flows that ended since the last call, and how many flows each stands for. Raises: BpfError."""
-        if self._ring is None:
-            return np.empty(0, dtype=ROW), np.empty(0, dtype=np.uint64)
-        return self._ring.read()
+        with self._ring_lock:
+            if self._ring is None:
+                return np.empty(0, dtype=ROW), np.empty(0, dtype=np.uint64)
+            return self._ring.read()
 
     def follow(self, policy: Policy | None) -> None:
         """Brings the kernel to where scope and policy want it; never raises, `problem` says what is in the way."""
@@ -108,15 +117,18 @@ class KernelMode:
                 self._next_look = now + LOOK_S
             self._tell(policy)
             self.status, self.problem = self._describe(), ""
-        except (HostdError, OSError) as error:
-            self.problem, self.unmarked = str(error), ()
+        except Exception as error:
+            if not isinstance(error, (QclimbError, OSError)):
+                log.exception("defect")
+            self.problem, self.unmarked = str(error) or type(error).__name__, ()
             self.status = f"off: {error}"
 
     def close(self) -> None:
         """Lets go of the records' buffer; everything stays in the kernel."""
-        if self._ring is not None:
-            self._ring.close()
-            self._ring = None
+        with self._ring_lock:
+            if self._ring is not None:
+                self._ring.close()
+                self._ring = None
 
     def _leave(self) -> None:
         if self._next_look == 0.0:
@@ -161,8 +173,8 @@ class KernelMode:
                 remove_pins(old)
         self._joined = joined
         self.unmarked = unmarked(programs / "unmarked", joined) if self._by_sockets else ()
-        if self._ring is None:
-            self._ring = Ring(self._bpf / "records", RECORDS_BYTES)
+        with self._ring_lock:
+            self._ring = self._ring or Ring(self._bpf / "records", RECORDS_BYTES)
 
     def _policy_map(self) -> int:
         """Which map it is that programs loaded now read; 0: none."""
@@ -198,7 +210,7 @@ class KernelMode:
             bpf.load(self._build / SCOPE, self._bpf, programs)
         self._told = self._lengths = None
         self._forest = -1
-        self._ring = None
+        self.close()
         for walker in WALKERS:
             with suppress(BpfError):
                 bpf.load(self._build / walker, self._bpf, programs)
@@ -218,27 +230,29 @@ class KernelMode:
         """The policy, and what flows are judged by beside it."""
         if self._by_sockets and policy is not None and policy.mode is Mode.QCLIMB:
             policy = replace(policy, mode=Mode.PIAS)  # nothing cuts SACKs: who climbs would be sent again
-        wanted = b"" if policy is None else encode_policy(policy)
+        policy = policy or FIRST_POLICY
+        wanted = encode_policy(policy)
         if wanted != self._told:
             self._bring_forest(policy)
-            bpf.put(self._bpf / "host_policy", bytes(4), wanted.ljust(POLICY.size, b"\0"))
+            bpf.put(self._bpf / "host_policy", bytes(4), wanted)
             self._told = wanted
-            self._sets_windows = policy is not None and policy.optax and policy.mode in (Mode.PIAS, Mode.QCLIMB)
+            self._sets_windows = policy.optax and policy.mode in (Mode.PIAS, Mode.QCLIMB)
         self._bring_lengths()
 
-    def _bring_forest(self, policy: Policy | None) -> None:
+    def _bring_forest(self, policy: Policy) -> None:
         """The model that the policy names, before the policy itself; a flow meanwhile has the one before, or none."""
-        generation = policy.model_generation if policy else 0
+        generation = policy.model_generation
         if generation == self._forest:
             return
         bpf.drop(self._bpf / "forests", bytes(4))
         self._forest = 0
         if generation:
             try:
-                forest = decode_forest(self._place.model.read_bytes())
-            except OSError as error:
-                raise TaggerError(f"{self._place.model}: {error.strerror}; expected model {generation}") from error
-            bpf.put_map(self._bpf / "forests", kernel_forest(forest))
+                forest = kernel_forest(decode_forest(self._place.model.read_bytes()))
+            except (OSError, QclimbError) as error:
+                reason = error.strerror if isinstance(error, OSError) else error
+                raise TaggerError(f"{self._place.model}: {reason}; expected model {generation}") from error
+            bpf.put_map(self._bpf / "forests", forest)
             self._forest = generation
 
     def _bring_lengths(self) -> None:

@@ -11,11 +11,12 @@ same rule with a tag is a candidate of its own.
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from heapq import nsmallest
 
 import numpy as np
 from qclimb.lengthfile import Proposal
 from qclimb.lengths import HOLDS_SHARE, Announced, LengthRule, PortRange, Score, Service, Use
-from qclimb.record import BY_HTTP, BY_NOBODY, BY_RULE, BY_TRIAL, CUT, PARTLY_UNOBSERVED
+from qclimb.record import ANNOUNCERS, BY_HTTP, BY_NOBODY, BY_RULE, BY_TRIAL, CUT, PARTLY_UNOBSERVED
 from qclimb.record_rows import Rows
 from qclimb.text import program_name
 
@@ -23,8 +24,16 @@ PROPOSED_FLOWS, PROPOSED_SIZES = 5, 5
 """A rule goes on trial once it would have foretold so many flows, of so many sizes."""
 CANDIDATES_MOST = 512
 """Of one service; the rarest give way."""
+CANDIDATES_IN_ALL = 16_384
+"""Of all services; those of the one that proposed first give way."""
 SERVICES_MOST = 256
-"""That are learned or known; the one with the fewest flows gives way."""
+"""That are learned or known; those with the fewest flows give way."""
+EVICTED = 16
+"""At once."""
+SCORED_MOST = 1_024
+"""Services of the rows of one `count`; those with the fewest flows are left out."""
+BARRED_MOST, BARRED_RULES_MOST = 256, 16
+"""Services, and rules of one: any local user can have a service of any name barred. The first one gives way."""
 BARRED_S = 600.0
 
 _KEY = np.dtype([("comm", "S16"), ("role", "u1"), ("port", "<u2")])
@@ -57,7 +66,8 @@ class Candidates:
             kept = sorted(self.flows, key=lambda rule: -self.flows[rule])[: CANDIDATES_MOST // 2]
             self.flows = {rule: self.flows[rule] for rule in kept}
             self.sizes = {rule: self.sizes[rule] for rule in kept}
-            self.against = {rule: self.against[rule] for rule in kept if rule in self.against}
+        if len(self.against) > CANDIDATES_MOST:
+            self.against = {rule: self.against[rule] for rule in self.flows if rule in self.against}
 
     @property
     def best(self) -> LengthRule | None:
@@ -90,36 +100,42 @@ class Learner:
         self._own = dict(known or {})
         self._given: dict[Service, Announced] = {}
         self._candidates: dict[Service, Candidates] = {}
-        self._barred: dict[tuple[Service, LengthRule | None], float] = {}
+        self._barred: dict[Service, dict[LengthRule | None, float]] = {}
         self._untold: dict[Service, tuple[LengthRule | None, Score]] = {}
         self.changes = 0
 
     @property
     def known(self) -> dict[Service, Announced]:
         """What an operator pinned, else what this host found, else what others did."""
-        found = {service: each for service, each in self._given.items() if (service, each.rule) not in self._barred}
-        found |= {
-            service: each
-            for service, each in self._own.items()
-            if service not in found or not (found[service].pinned or each.use is Use.TRIAL)
-        }
-        for service, rule in sorted(self._barred, key=lambda key: key[1] is not None):
-            if service not in found:
-                found[service] = Announced(service, None, Use.TRIAL if rule else Use.FORBIDDEN)
-        return found
+        services = {**self._given, **self._own, **self._barred}
+        found = {service: self._known(service) for service in services}
+        return {service: each for service, each in found.items() if each is not None}
+
+    def _known(self, service: Service) -> Announced | None:
+        own, given = self._own.get(service), self._given.get(service)
+        barred = self._barred.get(service, {})
+        if given is not None and given.rule in barred:
+            given = None
+        if own is not None and (given is None or not (given.pinned or own.use is Use.TRIAL)):
+            return own
+        if given is None and barred:
+            return Announced(service, None, Use.FORBIDDEN if None in barred else Use.TRIAL)
+        return given
 
     def propose(self, proposal: Proposal) -> None:
         """A flow whose size nothing had announced."""
         service = proposal.service
-        known = self.known.get(service)
+        known = self._known(service)
         if known is not None and not known.asks_for_tags:
             return
         if service not in self._candidates and len(self._candidates) >= SERVICES_MOST:
             self._candidates.pop(next(iter(self._candidates)))
         candidates = self._candidates.setdefault(service, Candidates())
-        candidates.add(proposal, [rule for where, rule in self._barred if where == service and rule is not None])
+        candidates.add(proposal, [rule for rule in self._barred.get(service, ()) if rule is not None])
+        while sum(len(each.flows) for each in self._candidates.values()) > CANDIDATES_IN_ALL:
+            self._candidates.pop(next(iter(self._candidates)))
         if (best := candidates.best) is not None:
-            del self._candidates[service]
+            self._candidates.pop(service, None)
             self._put(Announced(service, best, Use.TRIAL))
 
     def count(self, rows: Rows, now_s: float) -> None:
@@ -134,16 +150,21 @@ class Learner:
         keys["port"] = ports
         outcome = np.sign(rows["announced_bytes"].astype(np.int64) - rows["size_bytes"].astype(np.int64))
         services, which = np.unique(keys, return_inverse=True)
-        for number, key in enumerate(services):
+        cells = (which * len(ANNOUNCERS) + rows["announced_by"]) * 3 + outcome + 1
+        counted = np.bincount(cells, minlength=len(services) * len(ANNOUNCERS) * 3)
+        counted = counted.reshape(len(services), len(ANNOUNCERS), 3)
+        flows = counted.sum(axis=(1, 2))
+        scored = np.argsort(-flows, kind="stable")[:SCORED_MOST]
+        for number in np.sort(scored).tolist():
+            key = services[number]
             comm = program_name(bytes(key["comm"]))
             if not comm:
                 continue
             for by in (BY_HTTP, BY_RULE, BY_TRIAL):
-                found = outcome[(which == number) & (rows["announced_by"] == by)]
-                if len(found):
+                short, exact, beyond = counted[number, by].tolist()
+                if short + exact + beyond:
                     service = self._service(comm, int(key["role"]), int(key["port"]), by)
-                    score = Score(int((found == 0).sum()), int((found < 0).sum()), int((found > 0).sum()))
-                    self._score(service, by, score, now_s)
+                    self._score(service, by, Score(exact, short, beyond), now_s)
 
     def follow(self, given: Mapping[Service, Announced]) -> None:
         """What the fabric's other hosts found, and what an operator says."""
@@ -154,10 +175,13 @@ class Learner:
 
     def tick(self, now_s: float) -> None:
         """Lets off what was barred long enough."""
-        over = [key for key, since_s in self._barred.items() if now_s - since_s > BARRED_S]
-        for key in over:
-            del self._barred[key]
-        self.changes += bool(over)
+        before = len(self._barred), sum(map(len, self._barred.values()))
+        left = {
+            service: {rule: since_s for rule, since_s in rules.items() if now_s - since_s <= BARRED_S}
+            for service, rules in self._barred.items()
+        }
+        self._barred = {service: rules for service, rules in left.items() if rules}
+        self.changes += before != (len(self._barred), sum(map(len, self._barred.values())))
 
     def take_untold(self) -> list[Announced]:
         """What was seen since the last call, each with the score since then: for the orchestrator to add up."""
@@ -179,7 +203,7 @@ class Learner:
         return chosen if by_rule or self._ports.service_port(port) == 0 else own
 
     def _score(self, service: Service, by: int, score: Score, now_s: float) -> None:
-        known = self.known.get(service)
+        known = self._known(service)
         if by == BY_HTTP and (known is None or known.asks_for_tags):
             known = Announced(service, None, Use.IN_FORCE)
         if known is None or (known.use is Use.TRIAL) != (by == BY_TRIAL) or (known.rule is None) != (by == BY_HTTP):
@@ -194,17 +218,25 @@ class Learner:
         is_exact = total.is_exact or (known.is_exact and total.exact >= 0.999 * total.flows)
         rule_untold, score_untold = self._untold.get(service, (known.rule, Score()))
         told = score_untold.plus(score) if rule_untold == known.rule else score
+        if service not in self._untold and len(self._untold) >= SERVICES_MOST:
+            self._untold.pop(next(iter(self._untold)))
         self._untold[service] = (known.rule, told)
         self._put(replace(known, use=use, score=total, is_exact=is_exact))
 
     def _put(self, each: Announced) -> None:
-        before = self.known.get(each.service)
+        before = self._known(each.service)
         if each.service not in self._own and len(self._own) >= SERVICES_MOST:
-            self._own.pop(min(self._own.values(), key=lambda old: old.score.flows).service)
+            for old in nsmallest(EVICTED, self._own.values(), key=lambda old: old.score.flows):
+                del self._own[old.service]
         self._own[each.service] = each
         self.changes += before is None or before.scored(each.score) != each
 
     def _bar(self, service: Service, rule: LengthRule | None, now_s: float) -> None:
         self._own.pop(service, None)
-        self._barred[(service, rule)] = now_s
+        if service not in self._barred and len(self._barred) >= BARRED_MOST:
+            del self._barred[next(iter(self._barred))]
+        rules = self._barred.setdefault(service, {})
+        if rule not in rules and len(rules) >= BARRED_RULES_MOST:
+            del rules[next(iter(rules))]
+        rules[rule] = now_s
         self.changes += 1

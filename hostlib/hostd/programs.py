@@ -9,6 +9,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from qclimb.text import program_name
+
 from hostlib.program import read_elf
 
 PROC = Path("/proc")
@@ -32,15 +34,20 @@ def is_within(cgroup: str, scope: Iterable[Path]) -> bool:
 
 
 def _below_mount(directory: Path) -> Path:
-    mounts = [line.split()[1] for line in (PROC / "mounts").read_text().splitlines() if " cgroup2 " in line]
+    mounts = [line.split()[1] for line in _text(PROC / "mounts").splitlines() if " cgroup2 " in line]
     found = next((mount for mount in mounts if directory.is_relative_to(mount)), "/")
     relative = directory.relative_to(found)
     return Path("/") / relative
 
 
+def _text(path: Path) -> str:
+    """Of a file in which names of others' files and cgroups stand, as `os.fsdecode` has them."""
+    return path.read_text(errors="surrogateescape")
+
+
 def cgroup_of(pid: int | str) -> str:
     """The process's place in cgroup v2; raises OSError."""
-    lines = (PROC / str(pid) / "cgroup").read_text().splitlines()
+    lines = _text(PROC / str(pid) / "cgroup").splitlines()
     return next((line.removeprefix("0::") for line in lines if line.startswith("0::")), "/")
 
 
@@ -49,13 +56,13 @@ def programs(scope: tuple[Path, ...]) -> list[Program]:
     found: dict[tuple[str, str, str], list[int]] = defaultdict(list)
     for pid in _with_tcp():
         with suppress(OSError):
-            name = (PROC / str(pid) / "comm").read_text().strip()
+            name = program_name((PROC / str(pid) / "comm").read_bytes().rstrip(b"\n"))
             found[(name, *_served(pid, scope))].append(pid)
     return [Program(name, tuple(pids), by, why) for (name, by, why), pids in sorted(found.items())]
 
 
 def _served(pid: int, scope: tuple[Path, ...]) -> tuple[str, str]:
-    has_library = LIBRARY in (PROC / str(pid) / "maps").read_text()
+    has_library = LIBRARY in _text(PROC / str(pid) / "maps")
     cgroup = cgroup_of(pid)
     if is_within(cgroup, scope):
         return KERNEL, "the library tells it what it knows" if has_library else "its cgroup is opted in"
@@ -90,7 +97,7 @@ def _tcp_inodes(net: Path) -> set[str]:
     found = set()
     for name in ("tcp", "tcp6"):
         with suppress(OSError):
-            found |= {line.split()[9] for line in (net / name).read_text().splitlines()[1:]}
+            found |= {line.split()[9] for line in _text(net / name).splitlines()[1:]}
     return found - {"0"}
 
 

@@ -11,8 +11,10 @@ import contextlib
 import grp
 import hashlib
 import json
+import logging
 import os
 import time
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -23,9 +25,13 @@ from qclimb.policy import MAX_PRIORITIES, Mode, Policy
 from hostlib.hostd import bpf, devices
 from hostlib.hostd.bpf import BpfError
 from hostlib.hostd.errors import HostdError, PlaceError
+from hostlib.hostd.interfaces import Interface, interfaces
 from hostlib.hostd.place import Place, write_whole
 from hostlib.hostd.scope import NO_DEVICE
 from hostlib.hostd.tools import run
+from hostlib.hostd.visits import Visits
+
+log = logging.getLogger("qclimb-hostd")
 
 BUILD = Path(__file__).parents[1] / "build"
 OBJECT = BUILD / "tagger.bpf.o"
@@ -103,6 +109,8 @@ class Tagger:
         self._object = object_file
         self._cgroups = cgroups
         self._at: dict[str, str] = {}
+        self._visits = Visits()
+        self._visited_with = ""
         self._namespaces: set[int] = set()
         self._loaded: Loaded | None = None
         self._told: bytes | None = None
@@ -121,7 +129,7 @@ class Tagger:
             if not self._devices and not self._cgroups:
                 if self._next_look == 0.0:
                     remove(self._place)
-            elif now >= self._next_look or devices.namespaces_of(self._cgroups).keys() - self._namespaces:
+            elif now >= self._next_look or self._has_new_namespace():
                 self._ensure(policy)
                 self._tell(policy)
                 self._permit()
@@ -131,11 +139,16 @@ class Tagger:
             else:
                 return
             self.problem = ""
-        except (HostdError, OSError) as error:
-            self.problem = str(error)
+        except Exception as error:
+            if not isinstance(error, (HostdError, OSError)):
+                log.exception("defect")
+            self.problem = str(error) or type(error).__name__
             self.status = f"off: {error}; the library marks packets by itself"
         if now >= self._next_look:
             self._next_look = now + LOOK_S
+
+    def _has_new_namespace(self) -> bool:
+        return bool(devices.namespaces_of(self._cgroups).keys() - self._namespaces - {devices.OWN.stat().st_ino})
 
     def _ensure(self, policy: Policy | None) -> None:
         if os.geteuid() != 0:
@@ -152,8 +165,7 @@ class Tagger:
         found = Loaded.read(self._left)
         if found is None or found.object_sha256 != digest or not self._is_whole(found):
             found = self._load(digest, policy)
-        for device in sorted(set(found.devices) - set(self._devices)):
-            devices.detach(device)
+        _detach(each for each in interfaces() if each.name in set(found.devices) - set(self._devices))
         self._attach(found)
         if found.devices != self._devices or self._loaded is None:
             found = Loaded(found.object_sha256, self._devices, found.programs)
@@ -200,24 +212,30 @@ class Tagger:
         for path in set(bpf.keys(self._bpf / "paths", PATH_BYTES)) if self.no_device else ():
             bpf.drop(self._bpf / "paths", path)  # the library marks there by itself
         for link in links.iterdir():
-            if link.name[0].isdigit() and link.name not in self._at:
+            namespace = devices.namespace_of_link(link.name)
+            waits = self._at and namespace in self._namespaces and namespace not in self._visits.given
+            if namespace is not None and not waits and link.name not in self._at:
                 link.unlink()
 
     def _at_devices(self, links: Path, programs: Path) -> dict[str, str]:
+        """In this namespace at once, in those of others by turns."""
         found_there = devices.namespaces_of(self._cgroups)
+        here = devices.OWN.stat().st_ino
+        found_there.pop(here, None)
         self._namespaces = set(found_there)
         if NO_DEVICE in self._devices:
             raise TaggerError("none is asked for")
-        own = self._devices or devices.ethernet_devices()
+        own = devices.named_interfaces(self._devices) if self._devices else devices.ethernet_devices()
         kept = devices.keep(links, programs, own)
+        if self._visited_with != programs.name:
+            self._visits, self._visited_with = Visits(), programs.name
 
-        def keep_there() -> None:
-            kept.update(devices.keep(links, programs, devices.ethernet_devices()))
+        def keep_there(until_s: float) -> dict[str, str]:
+            return devices.keep(links, programs, devices.ethernet_devices(devices.INTERFACES_MOST), until_s)
 
-        here = devices.OWN.stat().st_ino
-        for number, path in found_there.items():
-            if number != here:
-                devices.within(path, keep_there)
+        self._visits.go(found_there, keep_there)
+        for given in self._visits.given.values():
+            kept |= given
         return kept
 
     def _tell(self, policy: Policy | None) -> None:
@@ -246,7 +264,8 @@ class Tagger:
         who = "" if has_group else f"; there is no group {GROUP}: for root's programs only"
         where = ", ".join(self._devices) or f"{len(self._at) // len(devices.DIRECTIONS)} devices"
         how = " and ".join(sorted(set(self._at.values()) - {""}))
-        return f"at {where}{how and ' ' + how}, filter {'on' if self._filters else 'off'}: {counted}{who}"
+        filters = "on" if self._filters else "off"
+        return f"at {where}{how and ' ' + how}, filter {filters}: {counted}{who}{self._visits.describe()}"
 
     def counts(self) -> dict[str, int]:
         """Packets since the maps were made, by what was done to them.
@@ -304,8 +323,7 @@ def remove(place: Place) -> bool:
     with contextlib.suppress(BpfError):
         # Filters at clsact in other namespaces stay until their devices go: they leave every packet as it is.
         bpf.put(root / "policy", bytes(4), tagger_policy(None, filters=False))
-    for device in found.devices or devices.ethernet_devices():
-        devices.detach(device)
+    _detach(each for each in interfaces() if each.name in found.devices or not found.devices)
     forget_maps(root)
     for programs in root.glob("programs-*"):
         remove_pins(programs)
@@ -314,6 +332,11 @@ def remove(place: Place) -> bool:
     except OSError as error:
         raise PlaceError(f"{left}: {error.strerror}") from error
     return True
+
+
+def _detach(found: Iterable[Interface]) -> None:
+    for interface in found:
+        devices.detach(interface)
 
 
 def forget_maps(root: Path) -> None:

@@ -14,7 +14,9 @@ class ToolError(HostdError):
 def run(*command: str) -> str:
     """What a tool printed. Raises: ToolError: it refused; says why in its own last words."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+        done = subprocess.run(
+            command, capture_output=True, text=True, errors="backslashreplace", timeout=TIMEOUT_S, check=False
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ToolError(f"`{' '.join(command[:5])}`: {error}") from error
     if done.returncode:

@@ -5,8 +5,8 @@ Read from the sockets themselves, by an iterator of the kernel's (tagger/unmarke
 
 from __future__ import annotations
 
-import os
 import struct
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -15,6 +15,7 @@ from pathlib import Path
 
 from hostlib.hostd import bpf, devices
 from hostlib.hostd.errors import HostdError
+from hostlib.hostd.visits import ROUND_S
 
 SOCKET = struct.Struct("=QQ")
 """`struct unmarked`: the cgroup's number, and why."""
@@ -31,23 +32,33 @@ def unmarked(program: Path, cgroups: Iterable[Path]) -> tuple[str, ...]:
     """A clause with a number for each reason that holds for a socket now: of these cgroups and those below, in the
     network namespaces of their processes and in this thread's. Never raises: a clause says why nothing can be told."""
     ours = set(_numbers(cgroups))
-    try:
-        found = Counter(why for cgroup, why in SOCKET.iter_unpack(b"".join(_told(program, cgroups))) if cgroup in ours)
-    except HostdError as error:
-        return (f"can't be told ({error})",)
-    return tuple(f"{words} ({found[why]})" for why, words in WHY.items() if found[why])
+    told, refused, is_whole = _told(program, cgroups)
+    if not told and refused:
+        return (f"can't be told ({refused})",)
+    found = Counter(why for cgroup, why in SOCKET.iter_unpack(b"".join(told)) if cgroup in ours)
+    clauses = tuple(f"{words} ({found[why]})" for why, words in WHY.items() if found[why])
+    return clauses if is_whole else (*clauses, "not all network namespaces were looked at")
 
 
 def _numbers(cgroups: Iterable[Path]) -> Iterator[int]:
     """Of these and of those below."""
-    for cgroup in cgroups:
-        for place, _, _ in os.walk(cgroup):
-            with suppress(OSError):  # it is gone by now
-                yield Path(place).stat().st_ino
+    for cgroup in devices.cgroups_below(cgroups):
+        with suppress(OSError):  # it is gone by now
+            yield cgroup.stat().st_ino
 
 
-def _told(program: Path, cgroups: Iterable[Path]) -> Iterator[bytes]:
-    """Of each namespace."""
+def _told(program: Path, cgroups: Iterable[Path]) -> tuple[list[bytes], str, bool]:
+    """Of each namespace that could be asked in time, this thread's first; why others could not; whether all were."""
+    told: list[bytes] = []
+    refused = ""
+    until = time.monotonic() + ROUND_S
     for namespace in {devices.OWN.stat().st_ino: devices.OWN, **devices.namespaces_of(cgroups)}.values():
-        with suppress(OSError):  # its last process ended
-            yield devices.within(namespace, partial(bpf.walk, program))
+        if told and time.monotonic() > until:
+            return told, refused, False
+        try:
+            told.append(devices.within(namespace, partial(bpf.walk, program)))
+        except OSError:
+            continue  # its last process ended
+        except HostdError as error:
+            refused = str(error)
+    return told, refused, True

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 
+from qclimb.loops import service_thread
 from qclimb.stretch import Stretch
 
 from ..defaults import HOSTS_DEADLINE_S, RESTORE_FOR_S, SWITCH_DEADLINE_S
@@ -231,7 +232,7 @@ class Runner:
     def _begin(self, number: int, rollout: Rollout, revision_id: int) -> None:
         self._ledger.open(number, rollout)
         self._under_way.clear()
-        self._thread = threading.Thread(target=self._run, args=(revision_id,), name=f"rollout-{number}", daemon=True)
+        self._thread = service_thread(f"rollout-{number}", self._run, revision_id)
         self._thread.start()
 
     def _run(self, revision_id: int) -> None:

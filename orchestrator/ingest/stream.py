@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import redis
 from qclimb.histogram import SizeHistogram
+from qclimb.loops import service_thread
 from qclimb.record_rows import KEPT
 from qclimb.stretch import Stretch
 
@@ -125,7 +126,7 @@ class Consumer:
     def __init__(self, source: redis.Redis, store: Store, intake: Intake) -> None:
         self._redis, self._store, self._intake = source, store, intake
         self._ends = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="ingest", daemon=True)
+        self._thread = service_thread("ingest", self._run)
 
     def start(self) -> None:
         """Begins."""

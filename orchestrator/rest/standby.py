@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable
 
 import uvicorn
+from qclimb.loops import service_thread
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -72,7 +73,7 @@ def lead(
                 log.warning("standby event=leads term=%d", found[0].term)
                 server.should_exit = True
 
-    thread = threading.Thread(target=wait, name="standby", daemon=True)
+    thread = service_thread("standby", wait)
     thread.start()
     server.run()
     if not found:

@@ -5,6 +5,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from qclimb.loops import service_thread
 from sqlalchemy import func, select
 
 from ..errors import StoreError
@@ -33,7 +34,7 @@ class Reader(Store):
         self._seen: Any = None
         self._ends = threading.Event()
         self.look()
-        self._thread = threading.Thread(target=self._run, name="reader", daemon=True)
+        self._thread = service_thread("reader", self._run)
         self._thread.start()
 
     def look(self) -> None:

@@ -4,6 +4,7 @@ import logging
 import threading
 
 from qclimb.errors import QclimbError
+from qclimb.loops import service_thread
 
 from ..errors import ConflictError
 
@@ -30,7 +31,7 @@ class Looking:
 
     def start(self) -> None:
         """Looks every so often from now on."""
-        self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
+        self._thread = service_thread(self.name, self._run)
         self._thread.start()
 
     def close(self) -> None:

@@ -15,6 +15,7 @@ from functools import partial
 
 from qclimb.errors import QclimbError
 from qclimb.intent import SwitchIntent
+from qclimb.loops import service_thread
 
 from ..actors import Actor
 from ..errors import ConflictError, FleetError, StoreError
@@ -74,7 +75,7 @@ class SwitchWatch:
         """s since 1970"""
         self._certificates_next_s: dict[str, float] = {}
         self._ends = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="switch-watch", daemon=True)
+        self._thread = service_thread("switch-watch", self._run)
 
     def start(self) -> None:
         """Begin."""

@@ -13,6 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, TypeVar
 
+from qclimb.loops import service_thread
+
 READERS = 8
 """threads for Gets, and for what else takes long"""
 LOOKERS = 2
@@ -29,7 +31,7 @@ class Loop:
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="gnmi-reader")
         self._lookers = ThreadPoolExecutor(LOOKERS, thread_name_prefix="gnmi-looker")
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="gnmi-writer")
-        self._thread = threading.Thread(target=self._loop.run_forever, name="gnmi", daemon=True)
+        self._thread = service_thread("gnmi", self._loop.run_forever)
         self._thread.start()
 
     def do(self, work: Coroutine[Any, Any, Result]) -> Result:

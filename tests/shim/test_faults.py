@@ -2,9 +2,11 @@
 
 import os
 import re
+import select
 import socket
 import subprocess
 import sys
+import threading
 import time
 from contextlib import suppress
 
@@ -46,6 +48,25 @@ def test_whatever_the_kernel_refuses_the_library_no_byte_is_lost(plain, faults, 
 def test_a_log_on_a_full_disk_is_no_failure(plain, run_dir):
     put_policy(run_dir, policy(Mode.QCLIMB, **LOW))
     assert int(plain.run("streams", run_dir, QCLIMB_LOG="/dev/full").split()[0]) > 0
+
+
+@pytest.mark.parametrize("reader", ["none", "comes and goes"])
+def test_a_log_in_a_fifo_holds_nobody_and_ends_nobody(plain, run_dir, reader):
+    put_policy(run_dir, policy(Mode.QCLIMB, **LOW))
+    fifo = run_dir / "log"
+    os.mkfifo(fifo)
+    end = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK) if reader != "none" else -1
+
+    def goes():
+        os.read(end, 100)
+        os.close(end)
+
+    if reader != "none":
+        going = threading.Thread(target=lambda: select.select([end], [], [], 60) and goes())
+        going.start()
+    assert int(plain.run("streams", run_dir, QCLIMB_LOG=str(fifo)).split()[0]) > 0
+    if reader != "none":
+        going.join()
 
 
 PAIR = """

@@ -12,6 +12,7 @@ from scoped import PROGRAMS, kernel_mode, send
 from stand import B6, DSCP, THRESHOLDS, B, policy
 from test_marks import assert_demoted_late, at_packets, demoted, edges
 
+from lab.fabric.netns import entered
 from tests.tiers import quick_first
 
 pytestmark = pytest.mark.fabric
@@ -236,6 +237,19 @@ def test_in_mode_observe_flows_are_recorded_and_nothing_is_marked(pair, static_c
     with kernel_mode(pair[0], policy(Mode.OBSERVE)) as a:
         assert edges(send(a, pair[1], static_c, SIZE)) == [(0, 0)]
         assert [record.size_bytes for record in a.told(1)] == [SIZE]
+
+
+def test_before_the_first_policy_flows_are_recorded_and_nothing_is_marked(kernel, static_c):
+    """The orchestrator makes its first revision of what hosts record."""
+    a, b = kernel
+    with entered(a.host.netns):
+        a.tagger.follow(None)
+        a.kernel.follow(None)
+    assert (a.tagger.problem, a.kernel.problem) == ("", "")
+    seen = send(a, b, static_c, SIZE)
+    assert edges(seen) == [(0, 0)]
+    assert seen.syn_dscp == 0
+    assert [(record.size_bytes, record.mode) for record in a.told(1)] == [(SIZE, Mode.OBSERVE)]
 
 
 def test_a_new_policy_counts_from_the_next_packet(kernel, static_c):

@@ -70,6 +70,19 @@ def test_a_model_that_is_not_there_is_named(pair):
         assert a.kernel.problem.endswith("expected model 7")
 
 
+@pytest.mark.parametrize("content", [b"", b"nothing", bytes(4096)])
+def test_so_is_a_damaged_one_and_it_serves_again_once_it_is_whole(pair, content):
+    model = pair[0].run_dir / "model"
+    with kernel_mode(pair[0], policy()) as a:
+        model.write_bytes(content)
+        for _ in range(2):
+            a.follow(policy(Mode.QCLIMB, model_generation=1))
+            assert a.kernel.problem.startswith(f"{model}: ")
+        model.write_bytes(encode_forest(random_forest(1)))
+        a.follow(policy(Mode.QCLIMB, model_generation=1))
+        assert not a.kernel.problem
+
+
 def test_one_write_climbs_towards_any_receiver_and_is_not_sent_again(pair, static_c):  # noqa: F811
     host, b = pair
     with kernel_mode(host, policy(Mode.QCLIMB)) as a:

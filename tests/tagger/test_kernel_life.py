@@ -11,8 +11,9 @@ from contextlib import suppress
 from dataclasses import replace
 
 import pytest
+from qclimb.policy import Mode
 from scoped import PROGRAMS, KernelHost, cgroup, kernel_mode, send
-from stand import environment, policy, put_policy, wait_until
+from stand import B, environment, policy, put_policy, wait_until
 from test_kernel import SIZE, static_c  # noqa: F401
 from test_life import HOSTD, hostd
 from test_marks import assert_demoted_late, at_packets, demoted, edges
@@ -141,6 +142,21 @@ def test_without_any_of_its_cgroups_the_mode_is_off_until_one_is_there(pair):
         assert kernel.problem == f"cgroup {nowhere}: not there; expected a directory of cgroup v2"
 
 
+def test_a_program_that_lets_none_stand_beside_it_is_named_and_so_is_what_is_no_cgroup(pair, tmp_path):
+    host, _ = pair
+    with kernel_mode(host, policy()) as a, cgroup() as other:
+        program = next((host.run_dir / "bpf").glob("kernel-*/scope"))
+        subprocess.run(["bpftool", "cgroup", "attach", other, "sock_ops", "pinned", program], check=True)
+        for directory, said in ((other, "lets no other stand beside it"), (tmp_path, "a directory of cgroup v2")):
+            kernel = KernelMode(Place(host.run_dir), Scope((directory,)), a.tagger)
+            with entered(host.netns):
+                kernel.follow(policy())
+            assert f"cgroup {directory}" in kernel.problem
+            assert said in kernel.problem
+            kernel.close()
+        subprocess.run(["bpftool", "cgroup", "detach", other, "sock_ops", "pinned", program], check=True)
+
+
 @pytest.fixture
 def passes(tmp_path):
     """Another's object that ends packets' way."""
@@ -231,6 +247,50 @@ def test_a_container_is_reached_in_its_own_namespace(pair, static_c, monkeypatch
         finally:
             sleeper.kill()
             sleeper.wait()
+
+
+SENDS = """
+import socket, sys
+for _ in range(int(sys.argv[3])):
+    with socket.create_connection((sys.argv[1], int(sys.argv[2]))) as to:
+        to.sendall(bytes(1000))
+        to.recv(1)
+"""
+TAKES = """
+import socket, sys
+with socket.create_server((sys.argv[1], 0)) as listener:
+    print(listener.getsockname()[1], flush=True)
+    while True:
+        with listener.accept()[0] as one:
+            one.recv(1000, socket.MSG_WAITALL)
+"""
+
+
+@pytest.mark.parametrize("before", [[], ["unshare", "--pid", "--fork"]])
+def test_a_flow_that_the_library_tells_of_too_counts_once_in_containers_as_well(pair, tmp_path, before):
+    """In mode observe both find it. A process of a container has another number there."""
+    host, b = pair
+    put_policy(host.run_dir, policy(Mode.OBSERVE))
+    taker = b.start([sys.executable, "-c", TAKES, B])
+    port = taker.stdout.readline().strip()
+    with cgroup() as group:
+        daemon = hostd(host, tmp_path, "--kernel", str(group))
+        if not status_of(host)["kernel_cgroups"]:
+            pytest.skip(status_of(host)["kernel"])
+
+        def flows() -> int:
+            return status_of(host)["known"]["flows"]
+
+        a, words = Bare(host, group), [sys.executable, "-c", SENDS, B, port]
+        assert a.start(*before, *words, "5", env=environment(host.run_dir)).wait(60) == 0
+        wait_until(lambda: flows() >= 5)
+        assert a.start(*words, "2").wait(60) == 0  # bare: the kernel mode alone tells of it, after what came before
+        wait_until(lambda: flows() >= 7)
+        assert flows() == 7
+        daemon.terminate()
+        assert daemon.wait(60) == 0
+    taker.kill()
+    taker.wait()
 
 
 def refuse(*_):

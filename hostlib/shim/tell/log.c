@@ -16,6 +16,8 @@ static struct stat log_file; /* an application that closes every descriptor may 
 
 void log_start(const char *where)
 {
+	/* A FIFO without a reader is no log, and nobody waits for one. */
+	const int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
 	int fd;
 
 	if (!where || !*where)
@@ -23,27 +25,31 @@ void log_start(const char *where)
 	if (!strcmp(where, "stderr"))
 		fd = STDERR_FILENO;
 	else
-		fd = (int)qclimb_syscall(SYS_openat, AT_FDCWD, where, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+		fd = (int)qclimb_syscall(SYS_openat, AT_FDCWD, where, flags, 0600);
 	qclimb_log_fd = fd < 0 || fd == STDERR_FILENO ? fd : own_fd(fd);
 	if (qclimb_log_fd >= 0)
 		sys_fstat(qclimb_log_fd, &log_file);
 }
 
-static bool log_is_ours(void)
+/*
+ * stderr that nobody gave us for a log, or a FIFO whose reader may be gone: a program that never wrote there must not end
+ * (SIGPIPE) or wait for a line.
+ */
+static bool takes_a_line(int fd)
+{
+	struct pollfd poll = { fd, POLLOUT, 0 };
+	const struct timespec now = { 0, 0 };
+
+	return qclimb_syscall(SYS_ppoll, &poll, 1, &now, NULL, 0) == 1 && poll.revents == POLLOUT;
+}
+
+static bool log_takes_a_line(void)
 {
 	struct stat now;
 
 	return qclimb_log_fd == STDERR_FILENO ||
-	       (!sys_fstat(qclimb_log_fd, &now) && now.st_dev == log_file.st_dev && now.st_ino == log_file.st_ino);
-}
-
-/* stderr, which nobody gave us for a log: a program that never wrote there must not end (SIGPIPE) or wait for a line. */
-static bool stderr_takes_a_line(void)
-{
-	struct pollfd poll = { STDERR_FILENO, POLLOUT, 0 };
-	const struct timespec now = { 0, 0 };
-
-	return qclimb_syscall(SYS_ppoll, &poll, 1, &now, NULL, 0) == 1 && poll.revents == POLLOUT;
+	       (!sys_fstat(qclimb_log_fd, &now) && now.st_dev == log_file.st_dev && now.st_ino == log_file.st_ino &&
+		(S_ISREG(now.st_mode) || takes_a_line(qclimb_log_fd)));
 }
 
 void log_line(const char *format, ...)
@@ -59,7 +65,7 @@ void log_line(const char *format, ...)
 	va_end(arguments);
 	len = more < 0 || len + more >= (int)sizeof(line) - 1 ? (int)sizeof(line) - 2 : len + more;
 	line[len++] = '\n';
-	if (qclimb_log_fd < 0 ? stderr_takes_a_line() : log_is_ours())
+	if (qclimb_log_fd < 0 ? takes_a_line(STDERR_FILENO) : log_takes_a_line())
 		(void)!qclimb_syscall(SYS_write, qclimb_log_fd < 0 ? STDERR_FILENO : qclimb_log_fd, line, len);
 	errno = saved;
 }
