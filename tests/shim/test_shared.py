@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from qclimb.policy import Mode
-from stand import environment, hostd, policy, put_policy
+from stand import DSCP, assert_demoted, environment, hostd, policy, put_policy
 from test_robust import put_model, two_leaves
 
 SHARED = """
@@ -73,3 +73,36 @@ def test_what_is_left_of_a_write_goes_to_nobody_else_who_got_its_number(
     done = subprocess.run([program, how], env=environment(run_dir), capture_output=True, text=True, timeout=60)
     assert re.fullmatch(says, done.stdout.strip()), done.stdout
     assert done.stderr == ""
+
+
+FORKED = """
+import os, socket, sys, tempfile, threading
+server = socket.create_server(("127.0.0.1", 0))
+client = socket.create_connection(server.getsockname())
+ours, _ = server.accept()
+read, write = os.pipe()
+if not os.fork():
+    os.close(write)
+    os.read(read, 1)  # until the parent ends
+    os._exit(0)
+size = 20_000_000
+def discard():
+    left = size
+    while left: left -= client.recv_into(memoryview(bytearray(1 << 20)))
+reader = threading.Thread(target=discard); reader.start()
+file = tempfile.TemporaryFile(); file.truncate(size)
+sent = os.sendfile(ours.fileno(), file.fileno(), 0, size) if sys.argv[1] == "sendfile" else ours.send(bytes(size))
+assert sent == size, sent
+reader.join()
+"""
+
+
+@pytest.mark.parametrize("way", ["send", "sendfile"])
+def test_a_call_beyond_the_kernels_room_is_demoted_though_a_fork_shares_the_socket(run_dir, way):
+    put_policy(run_dir, policy())
+    env = environment(run_dir, QCLIMB_LOG="stderr")
+    done = subprocess.run([sys.executable, "-c", FORKED, way], env=env, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    marks = [(int(at), int(dscp)) for dscp, at in re.findall(r" dscp=(\d+) at=(\d+)", done.stderr)]
+    assert_demoted([(0, DSCP[0]), *(mark for mark in marks if mark[0])])
+    assert marks[-1][1] == DSCP[-1]
