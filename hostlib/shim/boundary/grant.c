@@ -132,10 +132,10 @@ static void mark_now(struct at *at)
 {
 	struct connection *connection = at->connection;
 	struct rules *rules = rules_acquire(at->now);
+	const uint32_t before = connection->dscp < DSCP_UNKNOWN ? connection->priority : at->look.priority;
 
-	if (connection->dscp < DSCP_UNKNOWN)
-		facts_change(connection, at->look.priority);
-	(void)mark(connection, at->call->fd, &rules->policy, at->look.priority);
+	if (mark(connection, at->call->fd, &rules->policy, at->look.priority))
+		facts_change(connection, before, at->look.priority);
 	rules_release(rules);
 }
 

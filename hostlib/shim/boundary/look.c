@@ -46,7 +46,8 @@ bool puts_off(const struct connection *connection, int fd, size_t left, bool is_
  */
 static bool stays_whole(const struct connection *connection, const struct write_call *call, size_t left)
 {
-	return call->is_whole || (connection->is_foreign && has_room(connection, call->fd, left, true));
+	return call->is_whole || connection->is_stamped ||
+	       (connection->is_foreign && has_room(connection, call->fd, left, true));
 }
 
 /*
@@ -338,7 +339,7 @@ void demote_transmitted(struct connection *connection, int fd, const struct rule
 	const uint64_t sent = flow_bytes(connection);
 	const int unsent = unsent_bytes(fd);
 	struct qclimb_flow_rule rule;
-	uint32_t wanted;
+	uint32_t before, wanted;
 
 	if (policy->mode < QCLIMB_PIAS || !connection->is_open || connection->is_released || connection->is_tagged ||
 	    connection->footprint.deadline_tick || connection->dscp >= DSCP_UNKNOWN || unsent < 0 ||
@@ -348,6 +349,7 @@ void demote_transmitted(struct connection *connection, int fd, const struct rule
 	wanted = priority_at(policy, &rule, sent - (uint64_t)unsent);
 	if (wanted <= connection->priority)
 		return;
-	facts_change(connection, wanted);
-	(void)mark(connection, fd, policy, wanted);
+	before = connection->priority;
+	if (mark(connection, fd, policy, wanted))
+		facts_change(connection, before, wanted);
 }

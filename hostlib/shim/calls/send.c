@@ -95,8 +95,8 @@ static ssize_t piece_of_parts(const struct write_call *call, size_t offset, size
 }
 
 /*
- * Calls that a split would change: urgent data, one completion per call, and TCP Fast Open, which is also what an
- * address is for.
+ * Calls that a split would change: urgent data, one completion per call, control messages (which ask for one), and TCP
+ * Fast Open, which is also what an address is for.
  */
 static bool is_whole(int flags, const void *address)
 {
@@ -179,7 +179,7 @@ QCLIMB_EXPORT ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 
 	if (!connection || is_no_memory(message))
 		return real()->sendmsg(fd, message, flags);
-	call.is_whole = is_whole(flags, message->msg_name);
+	call.is_whole = is_whole(flags, message->msg_name) || message->msg_controllen;
 	call.parts = message->msg_iov;
 	call.shows = SHOWS_PARTS;
 	call.part_count = message->msg_iovlen;
@@ -266,7 +266,7 @@ QCLIMB_EXPORT int sendmmsg(int fd, struct mmsghdr *list, unsigned int count, man
 		if (bytes == NOT_OURS)
 			return real()->sendmmsg(fd, list, count, flags);
 		call.len += bytes;
-		call.is_whole |= is_whole((int)flags, list[i].msg_hdr.msg_name);
+		call.is_whole |= is_whole((int)flags, list[i].msg_hdr.msg_name) || list[i].msg_hdr.msg_controllen;
 	}
 	if (!call.len)
 		return real()->sendmmsg(fd, list, count, flags);

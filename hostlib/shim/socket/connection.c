@@ -140,7 +140,6 @@ struct connection *connection_new(int fd, bool is_ipv6, uint8_t role)
 	memset(connection, 0, offsetof(struct connection, slot));
 	connection->is_ipv6 = is_ipv6;
 	connection->role = role;
-	connection->own_so_priority = -1;
 	connection_forget(connection);
 	connection_set(fd, connection, FD_LOST);
 	if (connection_of(fd) != connection) {
