@@ -164,3 +164,72 @@ print(json.dumps(found))
 def test_a_call_has_as_many_time_stamps_as_a_bare_kernel_gives(run_dir):
     put_policy(run_dir, policy())
     assert says(run_dir, PAIR + STAMPED) == says(run_dir, PAIR + STAMPED, bare=True)
+
+
+# Just before the library's second mark, the application sets a DSCP: as another thread may.
+BETWEEN = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+long syscall(long number, long a, long b, long c, long d, long e, long f)
+{
+	if (number == SYS_setsockopt && b == IPPROTO_IP && c == IP_TOS && *(int *)d >> 2 == 43)
+		setsockopt((int)a, IPPROTO_IP, IP_TOS, &(int){ 72 }, sizeof(int));
+	return ((long (*)(long, ...))dlsym(RTLD_NEXT, "syscall"))(number, a, b, c, d, e, f);
+}
+"""
+
+
+def test_a_dscp_that_another_thread_sets_while_the_library_marks_stays(run_dir, tmp_path):
+    source, inner = tmp_path / "inner.c", tmp_path / "inner.so"
+    source.write_text(BETWEEN)
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", inner, source, "-ldl"], check=True)
+    put_policy(run_dir, policy())
+    code = PAIR + "ours, peer = pair(1 << 20); ours.send(bytes(200_000)); print(ours.getsockopt(0, 1))"
+    assert says(run_dir, code, preload=[inner]) == 72
+
+
+# In the midst of dup(), where the library asks who runs, another thread closes the number.
+CLOSED = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <sys/syscall.h>
+int raced, close(int fd);
+long syscall(long number, long a, long b, long c, long d, long e, long f)
+{
+	const int fd = raced;
+	if (number == SYS_getpid && fd) {
+		raced = 0;
+		close(fd);
+	}
+	return ((long (*)(long, ...))dlsym(RTLD_NEXT, "syscall"))(number, a, b, c, d, e, f);
+}
+"""
+
+SEPARATE = """
+import ctypes
+raced = ctypes.c_int.in_dll(ctypes.CDLL(sys.argv[1]), "raced")
+libc = ctypes.CDLL(None)
+for _ in range(3):
+    one = libc.socket(2, 1, 0)
+    raced.value = one
+    two = libc.dup(one)
+    assert not raced.value
+    libc.close(two)
+# Sockets that share what is known of them share what one of them sets.
+pairs = [pair(1 << 20) for _ in range(8)]
+socks = [ours for ours, _ in pairs]
+for number, sock in enumerate(socks):
+    sock.setsockopt(1, 12, number % 7)
+print(json.dumps([sock.getsockopt(1, 12) for sock in socks]))
+"""
+
+
+def test_a_number_closed_while_it_is_duplicated_leaves_no_two_sockets_one_state(run_dir, tmp_path):
+    source, inner = tmp_path / "inner.c", tmp_path / "inner.so"
+    source.write_text(CLOSED)
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", inner, source, "-ldl"], check=True)
+    put_policy(run_dir, policy())
+    assert says(run_dir, PAIR + SEPARATE, inner, preload=[inner]) == [0, 1, 2, 3, 4, 5, 6, 0]

@@ -64,7 +64,7 @@ static bool may_wait(const struct connection *connection)
 static bool take_back(struct connection *connection, int fd, int level, int option)
 {
 	if (is_dscp(level, option) && !connection->is_released) {
-		mark_release(connection, fd);
+		mark_release(connection, fd, (uint8_t)(sys_option(fd, level, option) >> 2));
 		return true;
 	}
 	if (optax_is_on() && is_receive_buffer(level, option)) {

@@ -57,7 +57,7 @@ struct connection {
 	_Atomic uint8_t
 		is_turned; /* something was read since the last write; TURNED and more, an enum qclimb_http_asked */
 	bool is_open; /* a flow has begun */
-	uint8_t own_dscp; /* of an accepted one, the kernel's choice (net.ipv4.tcp_reflect_tos); else 0 */
+	uint8_t own_dscp; /* without us: is_released, or of an accepted one by net.ipv4.tcp_reflect_tos; else 0 */
 	_Atomic uint8_t priority; /* in force on the socket */
 	_Atomic uint8_t dscp; /* in force, or one of the two above */
 	_Atomic uint8_t lent; /* of the socket's options, or-ed: loans.c alone writes it, and forgets it in a child */
@@ -69,7 +69,7 @@ struct connection {
 	bool has_so_priority : 1; /* own_so_priority is the application's */
 	bool is_stamped : 1; /* SO_TIMESTAMPING: a call has one completion */
 	int8_t own_nodelay; /* as own_lowat; -1: not yet asked */
-	bool is_released; /* the application chose its own DSCP: records only */
+	atomic_bool is_released; /* the application chose its own DSCP: records only */
 	/* shared with another process, or the kernel writes itself (kTLS): its count proves nothing */
 	atomic_bool is_foreign;
 	bool has_unseen; /* something went past the library: each flow is looked at */

@@ -49,6 +49,15 @@ static bool mark_as(struct connection *connection, int fd, uint32_t priority, ui
 		 connection->has_so_priority ? connection->own_so_priority : (int)qclimb_so_priority(priority),
 		 is_all_ipv6(connection)))
 		return false;
+	if (connection->is_released) { /* meanwhile, by another thread */
+		const int saved = errno;
+
+		if (connection->is_ipv6)
+			(void)sys_setsockopt(fd, IPPROTO_IPV6, IPV6_TCLASS, connection->own_dscp << 2);
+		(void)sys_setsockopt(fd, IPPROTO_IP, IP_TOS, connection->own_dscp << 2);
+		errno = saved;
+		return false;
+	}
 	relaxed_set(connection->priority, (uint8_t)priority);
 	LOG("fd=%d priority=%u dscp=%u at=%llu", fd, priority, dscp, (unsigned long long)flow_bytes(connection));
 	connection->dscp = dscp;
@@ -73,20 +82,26 @@ void mark_end(struct connection *connection, int fd, const struct qclimb_policy 
 		connection->dscp = dscp;
 }
 
-void mark_nothing(struct connection *connection, int fd)
+static void unmark(struct connection *connection, int fd, uint8_t dscp)
 {
 	relaxed_set(connection->priority, 0);
 	if (connection->dscp == DSCP_NOT_SET)
 		return;
-	(void)set(connection, fd, connection->own_dscp, connection->own_so_priority, false);
+	(void)set(connection, fd, dscp, connection->own_so_priority, false);
 	connection->dscp = DSCP_NOT_SET;
 }
 
-void mark_release(struct connection *connection, int fd)
+void mark_nothing(struct connection *connection, int fd)
 {
+	unmark(connection, fd, connection->own_dscp);
+}
+
+void mark_release(struct connection *connection, int fd, uint8_t own_dscp)
+{
+	connection->own_dscp = own_dscp;
 	connection->is_released = true;
 	tagger_forget(connection, fd);
-	mark_nothing(connection, fd);
+	unmark(connection, fd, 0); /* so that the application's own changes it, and what the kernel derives from it */
 	quiet_no_more(connection);
 }
 

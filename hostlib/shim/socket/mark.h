@@ -31,8 +31,8 @@ void mark_end(struct connection *connection, int fd, const struct qclimb_policy 
 /* Gives back what the application would have without us. */
 void mark_nothing(struct connection *connection, int fd);
 
-/* The same, and for good: nothing but records from here on. The application has just chosen its own DSCP, and sets it again. */
-void mark_release(struct connection *connection, int fd);
+/* The same, and for good: nothing but records from here on. The application has just set a DSCP of its own, and does so again. */
+void mark_release(struct connection *connection, int fd, uint8_t own_dscp);
 
 /* The application's own SO_PRIORITY. */
 static inline void mark_prefers(struct connection *connection, int so_priority)
