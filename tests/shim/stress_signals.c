@@ -176,8 +176,9 @@ static ssize_t write_zeros(int fd, int zeros_fd, size_t len, unsigned int *seed)
 {
 	static uint8_t zeros[MESSAGE_BYTES];
 	struct iovec parts[2] = { { zeros, len / 3 }, { zeros, len - len / 3 } };
-	struct mmsghdr messages[2] = { { .msg_hdr = { .msg_iov = parts, .msg_iovlen = 1 } },
-				       { .msg_hdr = { .msg_iov = parts + 1, .msg_iovlen = 1 } } };
+	struct mmsghdr messages[2]
+		__attribute__((unused)) = { { .msg_hdr = { .msg_iov = parts, .msg_iovlen = 1 } },
+					    { .msg_hdr = { .msg_iov = parts + 1, .msg_iovlen = 1 } } };
 	off_t from = 0;
 
 	switch (rand_r(seed) % 5) {
@@ -187,11 +188,13 @@ static ssize_t write_zeros(int fd, int zeros_fd, size_t len, unsigned int *seed)
 		return writev(fd, parts, 2);
 	case 2:
 		return sendfile(fd, zeros_fd, &from, len);
+#ifdef __GLIBC__ /* musl's own is a loop of sendmsg */
 	case 3:
 		messages[0].msg_len = messages[1].msg_len = 0;
 		if (sendmmsg(fd, messages, 2, 0) < 0)
 			return -1;
 		return messages[0].msg_len + messages[1].msg_len;
+#endif
 	default:
 		return send(fd, zeros, len, 0);
 	}
