@@ -117,7 +117,8 @@ static bool is_in_parents_memory(void)
 static void leave_alone(struct connection *connection, int fd)
 {
 	loans_give(connection, fd);
-	mark_release(connection, fd);
+	mark_nothing(connection, fd);
+	mark_release(connection, fd, connection->own_dscp);
 	if (optax_is_on())
 		optax_release(connection, fd);
 	connection_set(fd, NULL, fd); /* its flow ends */

@@ -23,6 +23,7 @@ static const struct {
 	{ "signals-restart", signals_restart_scenario },
 	{ "storm", storm_scenario },
 	{ "storm-restart", storm_restart_scenario },
+	{ "handler-writes", handler_writes_scenario },
 	{ "jump", jump_scenario },
 	{ "cancel", cancel_scenario },
 };

@@ -57,6 +57,7 @@ void signals_scenario(unsigned int seed);
 void signals_restart_scenario(unsigned int seed);
 void storm_scenario(unsigned int seed);
 void storm_restart_scenario(unsigned int seed);
+void handler_writes_scenario(unsigned int seed);
 void jump_scenario(unsigned int seed);
 void cancel_scenario(unsigned int seed);
 void fork_threads_scenario(unsigned int seed);

@@ -5,8 +5,10 @@
 #include <linux/sockios.h>
 #include <setjmp.h>
 #include <sys/ioctl.h>
+#include <sys/sendfile.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
+#include <sys/uio.h>
 
 static void on_signal(int signal)
 {
@@ -117,6 +119,138 @@ void storm_scenario(unsigned int seed)
 void storm_restart_scenario(unsigned int seed)
 {
 	storm_over_streams(seed, true);
+}
+
+/* --- a handler that writes on the socket of the call that it interrupts: of a call, no byte comes after its */
+
+#define MESSAGE_BYTES 200000
+#define MARK_BYTES 16
+
+static int marked_fd;
+static volatile int marks;
+
+static void on_mark(int signal)
+{
+	uint8_t mark[MARK_BYTES];
+
+	(void)signal;
+	memset(mark, 255, sizeof(mark));
+	MUST(send(marked_fd, mark, sizeof(mark), 0) == sizeof(mark));
+	marks++;
+}
+
+struct marked {
+	int fd;
+	atomic_bool may_read;
+	int count;
+	uint64_t at[100000]; /* bytes of the messages before each mark */
+};
+
+/* Messages are zeros, marks are not. */
+static void *read_marks(void *argument)
+{
+	struct marked *self = argument;
+	uint8_t bytes[16384];
+	uint64_t of_messages = 0, of_marks = 0;
+	ssize_t got;
+
+	while (!atomic_load(&self->may_read))
+		usleep(100);
+	while ((got = recv(self->fd, bytes, sizeof(bytes), 0)) > 0) {
+		for (ssize_t i = 0; i < got; i++) {
+			if (!bytes[i]) {
+				MUST(of_marks % MARK_BYTES == 0);
+				of_messages++;
+			} else if (of_marks++ % MARK_BYTES == 0) {
+				MUST(self->count < 100000);
+				self->at[self->count++] = of_messages;
+			}
+		}
+		atomic_fetch_add(&bytes_checked, (uint64_t)got);
+	}
+	MUST(!got);
+	return NULL;
+}
+
+static ssize_t write_zeros(int fd, int zeros_fd, size_t len, unsigned int *seed)
+{
+	static uint8_t zeros[MESSAGE_BYTES];
+	struct iovec parts[2] = { { zeros, len / 3 }, { zeros, len - len / 3 } };
+	struct mmsghdr messages[2]
+		__attribute__((unused)) = { { .msg_hdr = { .msg_iov = parts, .msg_iovlen = 1 } },
+					    { .msg_hdr = { .msg_iov = parts + 1, .msg_iovlen = 1 } } };
+	off_t from = 0;
+
+	switch (rand_r(seed) % 5) {
+	case 0:
+		return write(fd, zeros, len);
+	case 1:
+		return writev(fd, parts, 2);
+	case 2:
+		return sendfile(fd, zeros_fd, &from, len);
+#ifdef __GLIBC__ /* musl's own is a loop of sendmsg */
+	case 3:
+		messages[0].msg_len = messages[1].msg_len = 0;
+		if (sendmmsg(fd, messages, 2, 0) < 0)
+			return -1;
+		return messages[0].msg_len + messages[1].msg_len;
+#endif
+	default:
+		return send(fd, zeros, len, 0);
+	}
+}
+
+void handler_writes_scenario(unsigned int seed)
+{
+	struct sigaction action = { .sa_handler = on_mark };
+	char path[] = "/tmp/qclimb-stressXXXXXX";
+	const int zeros_fd = mkstemp(path);
+	struct marked *other = malloc(sizeof(*other));
+	uint64_t position, *ends = malloc(sizeof(*ends) * 100000);
+	sigset_t set;
+	pthread_t thread;
+
+	MUST(!unlink(path) && !ftruncate(zeros_fd, MESSAGE_BYTES));
+	sigemptyset(&set);
+	sigaddset(&set, SIGALRM);
+	do {
+		int calls = 0, call = 0;
+
+		other->count = marks = 0;
+		atomic_store(&other->may_read, false);
+		position = 0;
+		action.sa_flags = rand_r(&seed) % 2 ? SA_RESTART : 0;
+		MUST(!sigaction(SIGALRM, &action, NULL));
+		pair(&seed, &marked_fd, &other->fd);
+		MUST(!pthread_sigmask(SIG_BLOCK, &set, NULL));
+		MUST(!pthread_create(&thread, NULL, read_marks, other));
+		MUST(!pthread_sigmask(SIG_UNBLOCK, &set, NULL));
+		MUST(!setitimer(ITIMER_REAL, &(struct itimerval){ { 0, 700 }, { 0, 700 } }, NULL));
+		while (position < 10 * MESSAGE_BYTES) {
+			const size_t len = calls ? 1 + (size_t)rand_r(&seed) % MESSAGE_BYTES : 60000;
+			const ssize_t wrote = write_zeros(marked_fd, zeros_fd, len, &seed);
+
+			atomic_store(&other->may_read, true); /* the first call has its room, and no reader */
+			MUST(wrote > 0 || (errno == EINTR && !(action.sa_flags & SA_RESTART)));
+			if (wrote > 0)
+				position += (uint64_t)wrote;
+			MUST(calls < 100000);
+			ends[calls++] = position;
+		}
+		MUST(!setitimer(ITIMER_REAL, &(struct itimerval){ 0 }, NULL));
+		MUST(!shutdown(marked_fd, SHUT_WR));
+		pthread_join(thread, NULL);
+		MUST(other->count == marks);
+		for (int i = 0; i < other->count; i++) {
+			while (call < calls && ends[call] < other->at[i])
+				call++;
+			if (other->at[i])
+				MUST(call < calls && ends[call] == other->at[i]);
+		}
+		MUST(!close(marked_fd) && !close(other->fd));
+	} while (now_s() < end_s);
+	free(ends);
+	free(other);
 }
 
 /* --- calls that never return: nobody knows how much of one went out, until it has arrived */

@@ -253,3 +253,167 @@ if way == "execle": libc.execle(path, *argv, None, alone)
 def test_the_program_that_exec_begins_finds_no_option_lent(run_dir, way):
     put_policy(run_dir, policy(threshold_bytes=(8_000, 100_000, 200_000), promote_wait_us=10_000_000))
     assert says(run_dir, EXEC, way) == says(run_dir, EXEC, way, bare=True)
+
+
+# What a kernel is asked for that moves every byte at once: the sum of all pieces, and the largest.
+ALL_AT_ONCE = """
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <sys/sendfile.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+#include <dlfcn.h>
+static ssize_t sum(const struct iovec *parts, size_t count)
+{
+	size_t bytes = 0;
+	for (size_t i = 0; i < count; i++) bytes += parts[i].iov_len;
+	return bytes < 0x7ffff000 ? bytes : 0x7ffff000;
+}
+ssize_t send(int fd, const void *bytes, size_t len, int flags) { return sum(&(struct iovec){ 0, len }, 1); }
+ssize_t writev(int fd, const struct iovec *parts, int count) { return sum(parts, count); }
+ssize_t sendmsg(int fd, const struct msghdr *message, int flags) { return sum(message->msg_iov, message->msg_iovlen); }
+ssize_t sendfile64(int fd, int in, off64_t *at, size_t len) { *at += len; return sum(&(struct iovec){ 0, len }, 1); }
+"""
+
+LARGE = """
+import ctypes, mmap, os, tempfile
+libc = ctypes.CDLL(None, use_errno=True)
+size = 3 << 30
+memory = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000)
+at = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+class Part(ctypes.Structure): _fields_ = [("base", ctypes.c_void_p), ("len", ctypes.c_size_t)]
+class Message(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_void_p), ("name_len", ctypes.c_uint), ("parts", ctypes.c_void_p),
+                ("count", ctypes.c_size_t), ("rest", ctypes.c_void_p * 2), ("flags", ctypes.c_int)]
+parts = (Part * 2)(Part(at, size // 2), Part(at, size // 2))
+message = Message(parts=ctypes.addressof(parts), count=2)
+file = tempfile.TemporaryFile(); file.truncate(size)
+for name in ("send", "writev", "sendmsg", "sendfile", "write"): getattr(libc, name).restype = ctypes.c_ssize_t
+def call(way, fd):
+    if way == "send": return libc.send(fd, ctypes.c_void_p(at), ctypes.c_size_t(size), 0)
+    if way == "write": return libc.write(fd, ctypes.c_void_p(at), ctypes.c_size_t(size))
+    if way == "writev": return libc.writev(fd, parts, 2)
+    if way == "sendmsg": return libc.sendmsg(fd, ctypes.byref(message), 0)
+    return libc.sendfile(fd, file.fileno(), ctypes.byref(ctypes.c_int64(0)), ctypes.c_size_t(size))
+ours, peer = pair()
+print(json.dumps([call(way, ours.fileno()) for way in json.loads(sys.argv[1])]))
+"""
+
+
+def test_no_call_moves_more_than_one_of_linux_does(run_dir, tmp_path):
+    source, inner = tmp_path / "inner.c", tmp_path / "inner.so"
+    source.write_text(ALL_AT_ONCE)
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", inner, source], check=True)
+    put_policy(run_dir, policy())
+    ways = ["send", "writev", "sendmsg", "sendfile"]
+    assert says(run_dir, PAIR + LARGE, json.dumps(ways), preload=[inner]) == [0x7FFFF000] * len(ways)
+
+
+# Lengths, memory and counts that the kernel checks in a call as a whole: what each says, and what of it arrives.
+REFUSED = """
+import ctypes, mmap, os, tempfile
+libc = ctypes.CDLL(None, use_errno=True)
+page, far, top = mmap.PAGESIZE, -4096 & (1 << 64) - 1, (1 << 47) - 4096
+libc.mmap.restype = ctypes.c_void_p
+base = libc.mmap(None, ctypes.c_size_t(65 * page), 3, 0x22, -1, ctypes.c_long(0))
+libc.munmap(ctypes.c_void_p(base + 64 * page), ctypes.c_size_t(page))
+class Part(ctypes.Structure): _fields_ = [("base", ctypes.c_void_p), ("len", ctypes.c_size_t)]
+class Message(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_void_p), ("name_len", ctypes.c_uint), ("parts", ctypes.c_void_p),
+                ("count", ctypes.c_size_t), ("rest", ctypes.c_void_p * 2), ("flags", ctypes.c_int),
+                ("done", ctypes.c_uint)]
+file = tempfile.TemporaryFile(); file.write(bytes(100_000))
+def word(number): return ctypes.c_size_t(number & (1 << 64) - 1)
+def message(parts): return Message(parts=ctypes.addressof(parts), count=len(parts))
+good = Part(base, 60_000)
+bad_parts = [(Part * 2)(good, bad) for bad in (
+    Part(far, 10), Part(far, 0), Part(0, 10), Part(0, 0), Part(base, (1 << 64) - 1), Part(base, 1 << 63),
+    Part(base, 1 << 62), Part(top, 10), Part(base, 1 << 47))]
+lengths = (1 << 64) - 1, 1 << 63, (1 << 63) - 1, 1 << 62, 1 << 47
+calls = [
+    *((lambda fd, n=n: libc.write(fd, ctypes.c_void_p(base), word(n))) for n in lengths),
+    *((lambda fd, a=a: libc.write(fd, ctypes.c_void_p(a), word(60_000))) for a in (0, far, top, top - 100)),
+    *((lambda fd, p=p: libc.writev(fd, p, 2)) for p in bad_parts),
+    *((lambda fd, n=n: libc.writev(fd, bad_parts[3], n)) for n in (0, -1, 1025, -(1 << 31))),
+    *((lambda fd, p=p: libc.sendmsg(fd, ctypes.byref(message(p)), 0)) for p in bad_parts),
+    *((lambda fd, p=p: libc.sendmmsg(fd, ctypes.byref(message(p)), 1, 0)) for p in bad_parts),
+    *((lambda fd, n=n: libc.sendfile(fd, file.fileno(), ctypes.byref(ctypes.c_int64(0)), word(n))) for n in lengths),
+    *((lambda fd, a=a: libc.sendfile(fd, file.fileno(), ctypes.byref(ctypes.c_int64(a)), word(60_000)))
+      for a in (-1, (1 << 63) - 1, (1 << 63) - 60_000, 10**6)),
+    *((lambda fd, n=n: libc.sendfile(fd, file.fileno(), None, word(n))) for n in ((1 << 63) - 1, (1 << 64) - 1)),
+]
+for name in ("write", "writev", "sendmsg", "sendfile"): getattr(libc, name).restype = ctypes.c_ssize_t
+found = []
+for call in calls:
+    ours, peer = pair(1 << 20)
+    result = call(ours.fileno())
+    error = ctypes.get_errno() if result < 0 else 0
+    ours.close()
+    arrived = 0
+    while got := len(peer.recv(1 << 20)): arrived += got
+    found.append([result, errno.errorcode.get(error), arrived])
+    peer.close()
+ours, peer = pair()
+read, write = os.pipe(); os.write(write, bytes(30_000))
+for n in lengths:
+    result = libc.splice(read, None, ours.fileno(), None, word(n), 2)
+    found.append([result, errno.errorcode.get(ctypes.get_errno()) if result < 0 else None])
+print(json.dumps(found))
+"""
+
+
+def test_what_the_kernel_refuses_as_a_whole_sends_nothing(run_dir):
+    put_policy(run_dir, policy())
+    assert says(run_dir, PAIR + REFUSED) == says(run_dir, PAIR + REFUSED, bare=True)
+
+
+# As far as memory goes, by the kernel's fragments. The error is the call's, not the next one's.
+UNMAPPED = """
+libc.send.restype = ctypes.c_ssize_t
+mapped = 10 * page
+libc.munmap(ctypes.c_void_p(base + mapped), ctypes.c_size_t(54 * page))
+found = []
+for way in ("send", "write"):
+    ours, peer = pair(1 << 20)
+    at, length = ctypes.c_void_p(base), word(64 * page)
+    result = libc.send(ours.fileno(), at, length, 0) if way == "send" else libc.write(ours.fileno(), at, length)
+    found.append(0 < result <= mapped or (result, ctypes.get_errno()) == (-1, errno.EFAULT))
+    again = libc.send(ours.fileno(), at, word(100), 0)
+    ours.shutdown(1)
+    arrived = 0
+    while got := len(peer.recv(1 << 20)): arrived += got
+    found.append([again, arrived - max(result, 0), ours.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)])
+print(json.dumps(found))
+"""
+
+
+def test_memory_that_ends_within_a_call_ends_that_call_and_harms_no_other(run_dir):
+    put_policy(run_dir, policy(threshold_bytes=(40_960, 1_000_000, 2_000_000)))  # the mapped bytes
+    code = (
+        PAIR
+        + REFUSED[: REFUSED.index("class Part")]
+        + "\ndef word(number): return ctypes.c_size_t(number)\n"
+        + UNMAPPED
+    )
+    assert says(run_dir, code) == says(run_dir, code, bare=True) == [True, [100, 100, 0]] * 2
+
+
+THREADS = """
+ours, peer = pair()
+first = threading.Thread(target=ours.send, args=(bytes(60_000),))
+first.start()
+while not struct.unpack("i", fcntl.ioctl(ours, 0x5411, bytes(4)))[0]: time.sleep(0.001)
+second = ours.send(b"x" * 100)
+first.join()
+ours.close()
+got = b"".join(iter(lambda: peer.recv(1 << 16), b""))
+print(json.dumps([second, len(got), got.index(b"x")]))
+"""
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_threads_write_comes_after_anothers_that_a_bare_kernel_takes_whole(run_dir, mode):
+    """However long the policy lets that one wait at a boundary."""
+    put_policy(run_dir, policy(mode, threshold_bytes=(10_000, 30_000, 50_000), promote_wait_us=10_000_000))
+    assert says(run_dir, PAIR + THREADS) == says(run_dir, PAIR + THREADS, bare=True) == [100, 60_100, 60_000]

@@ -17,7 +17,7 @@ from stand import LIBRARY, ROOT, Libc, built, hostd, policy, put_policy, records
 
 SOURCES = sorted((ROOT / "tests" / "shim").glob("stress*.c"))
 SCENARIOS = ["streams", "duplex", "fork", "shared", "signals", "signals-restart", "both-write", "close-all", "reset"]
-SCENARIOS += ["fork-threads", "exec", "storm", "storm-restart", "jump", "cancel"]
+SCENARIOS += ["fork-threads", "exec", "storm", "storm-restart", "handler-writes", "jump", "cancel"]
 LOW = {"flow_gap_us": 300, "threshold_bytes": (1000, 9000, 100_000)}
 
 

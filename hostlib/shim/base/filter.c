@@ -97,6 +97,7 @@ static void try_all(void)
 	(void)qclimb_syscall(SYS_tgkill, pid, pid, 0);
 	(void)qclimb_syscall(SYS_kcmp, pid, pid, KCMP_VM, 0, 0);
 	(void)qclimb_syscall(SYS_ppoll, NULL, 0, &never, NULL, 0);
+	(void)qclimb_syscall(SYS_rt_sigprocmask, SIG_BLOCK, NULL, NULL, sizeof(uint64_t));
 	(void)qclimb_syscall(SYS_futex, &word, FUTEX_WAKE, 1, NULL, NULL, 0);
 	(void)qclimb_syscall(SYS_epoll_ctl, -1, 0, -1, NULL);
 	(void)shmget(IPC_PRIVATE, 0, 0600);

@@ -9,7 +9,6 @@
 #include "socket/loans.h"
 #include "socket/written.h"
 #include "boundary/gate.h"
-#include "boundary/grant.h"
 #include "life/life.h"
 #include "tell/log.h"
 #include "socket/mark.h"
@@ -70,85 +69,6 @@ static inline ssize_t write_whole(struct connection *connection, const struct wr
 		written_at(connection, now);
 	}
 	return wrote;
-}
-
-/* By the kernel's word. */
-static bool is_socket(int fd, uint64_t cookie)
-{
-	uint64_t found = 0;
-
-	return !sys_getsockopt(fd, SOL_SOCKET, SO_COOKIE, &found, sizeof(found)) && found == cookie;
-}
-
-enum number {
-	NUMBER_OURS,
-	NUMBER_BARE, /* the socket's still, but closed in a table that is another thread's alone, or withdrawn */
-	NUMBER_GONE, /* EBADF */
-};
-
-/*
- * Another thread may close the number while a piece waits, or put another file under it: the rest must not go there.
- * After a withdrawal all numbers are as they were.
- */
-static enum number find_number(const struct connection *connection, uint64_t cookie, struct write_call *call)
-{
-	if (likely(connection_of(call->fd) == connection && connection->cookie == cookie) || qclimb_process.is_passive)
-		return NUMBER_OURS;
-	LOG("fd=%d was taken from under a write", call->fd);
-	if (is_socket(call->fd, cookie))
-		return NUMBER_BARE;
-	call->fd = connection->cookie == cookie ? connection_number(connection) : -1;
-	errno = EBADF;
-	return call->fd >= 0 ? NUMBER_OURS : NUMBER_GONE;
-}
-
-/* What is left of a call whose connection is no longer ours, as it would have gone without us. */
-static ssize_t write_rest(const struct write_call *call, size_t done)
-{
-	const ssize_t wrote = call->piece(call, done, call->len - done);
-
-	return wrote < 0 && done ? (ssize_t)done : wrote + (ssize_t)done;
-}
-
-static ssize_t write_pieces(struct connection *connection, struct write_call *call, enum known known, uint64_t now)
-{
-	const uint64_t cookie = connection->cookie;
-	size_t done = 0;
-
-	while (done < call->len) {
-		const size_t len = grant(connection, call, call->len - done, done == 0, known, done ? now_ns() : now);
-		ssize_t wrote;
-
-		switch (find_number(connection, cookie, call)) {
-		case NUMBER_OURS:
-			break;
-		case NUMBER_BARE:
-			if (connection->cookie == cookie)
-				loans_give(connection, call->fd);
-			return write_rest(call, done);
-		case NUMBER_GONE:
-			return -1;
-		}
-		if (!len)
-			return done ? (ssize_t)done : -1;
-		known = KNOWN_NOTHING;
-		wrote = call->piece(call, done, len);
-		if (wrote < 0) {
-			if (!done)
-				return -1;
-			if (errno != EAGAIN && errno != EINTR && errno != EPIPE) { /* which stays, and has a signal */
-				relaxed_set(connection->error_next, (uint16_t)errno);
-				quiet_no_more(connection);
-			}
-			return (ssize_t)done;
-		}
-		written_alone(connection, (uint64_t)wrote);
-		done += (size_t)wrote;
-		call->is_started = true;
-		if ((size_t)wrote < len)
-			break;
-	}
-	return (ssize_t)done;
 }
 
 static void begin(struct connection *connection, const struct write_call *call, uint64_t now, const struct rules *rules,

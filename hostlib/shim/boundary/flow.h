@@ -6,7 +6,7 @@
 #ifndef QCLIMB_FLOW_H
 #define QCLIMB_FLOW_H
 
-#include "boundary/write_call.h"
+#include "boundary/pieces.h"
 #include "life/turned.h"
 #include "rules/rules.h"
 #include "socket/connection.h"
@@ -40,12 +40,6 @@ static inline void flow_read(struct connection *connection, int fd, const uint8_
 	is_pause = read_note(connection, got) > 2 * 1448 && got < asked;
 	if (unlikely(is_pause || relaxed_get(connection->priority) != 0))
 		flow_read_more(connection, fd, is_pause);
-}
-
-/* What the kernel has told a piece of ours, for whoever asks first; 0: nothing. */
-static inline int flow_take_error(struct connection *connection)
-{
-	return atomic_exchange(&connection->error_next, 0);
 }
 
 /* A read found the end: but where a piece of ours took the error of a reset, that is told. */

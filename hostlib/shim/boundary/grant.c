@@ -16,9 +16,9 @@ struct at {
 	struct connection *connection;
 	const struct write_call *call;
 	size_t left;
-	bool is_first; /* nothing of the call was written yet */
 	enum known known;
 	uint64_t now;
+	struct cut *cut;
 	int error; /* of REFUSE */
 	struct look look; /* the last one */
 };
@@ -66,31 +66,38 @@ static void nap_until_clear(struct at *at)
 }
 
 /*
- * A blocking one. Where a bare kernel has room its call is over by now: nothing interrupts it; else it would be in the
- * midst of it.
+ * A blocking one. Where a bare kernel has room its call is over by now: nothing interrupts it, and no handler runs
+ * between its pieces; else it would be in the midst of it.
  */
 static enum boundary_event wait_ready(struct at *at)
 {
 	const int fd = at->call->fd;
-	const uint64_t began = at->now, timeout_ns = send_timeout_ns(fd), wait_ns = left_ns(at);
+	const uint64_t began = at->now, timeout_ns = send_timeout_ns(fd);
 	const uint64_t ack_ns = lent_state(at->connection) == HELD ? ack_due_ns(fd) : UINT64_MAX;
+	const bool is_first = !at->call->is_started;
+	bool is_room = has_room(at->connection, fd, at->left, false);
+	const uint64_t patience_ns = is_room ? at->cut->patience_ns : UINT64_MAX, policy_ns = left_ns(at);
+	const uint64_t wait_ns = policy_ns < patience_ns ? policy_ns : patience_ns;
 	uint64_t end_ns = timeout_ns < wait_ns ? timeout_ns : wait_ns;
 	enum boundary_event event;
 	enum waited waited;
 
 	end_ns = began + (ack_ns < end_ns ? ack_ns : end_ns);
 	do
-		waited = wait_writable(fd, end_ns > at->now ? end_ns - at->now : 0);
+		waited = wait_writable(fd, end_ns > at->now ? end_ns - at->now : 0,
+				       at->cut->is_held && !is_room ? &at->cut->signals : NULL);
 	while (waited == WAITED_SIGNAL &&
-	       ((at->is_first && !signal_interrupts(fd)) || has_room(at->connection, fd, at->left, false)) &&
+	       ((is_room = has_room(at->connection, fd, at->left, false)) || (is_first && !signal_interrupts(fd))) &&
 	       (at->now = now_ns()) != 0);
 	at->now = now_ns();
+	if (patience_ns != UINT64_MAX)
+		at->cut->patience_ns -= at->now - began < patience_ns ? at->now - began : patience_ns;
 	if (waited == WAITED_DONE) {
 		event = READY;
 		if (lent_state(at->connection) == LENT && at->left <= HELD_BYTES)
 			nap_until_clear(at);
 	} else if (waited == WAITED_ERROR) {
-		event = at->is_first ? HUNG : STOP; /* its error is the kernel's to tell, to a read as well */
+		event = is_first ? HUNG : STOP; /* its error is the kernel's to tell, to a read as well */
 		at->error = EPIPE;
 	} else if (waited == WAITED_SIGNAL) {
 		event = STOP;
@@ -125,10 +132,10 @@ static void mark_now(struct at *at)
 {
 	struct connection *connection = at->connection;
 	struct rules *rules = rules_acquire(at->now);
+	const uint32_t before = connection->dscp < DSCP_UNKNOWN ? connection->priority : at->look.priority;
 
-	if (connection->dscp < DSCP_UNKNOWN)
-		facts_change(connection, at->look.priority);
-	(void)mark(connection, at->call->fd, &rules->policy, at->look.priority);
+	if (mark(connection, at->call->fd, &rules->policy, at->look.priority))
+		facts_change(connection, before, at->look.priority);
 	rules_release(rules);
 }
 
@@ -163,10 +170,10 @@ static void act(struct at *at, enum boundary_state state, enum boundary_event ev
 	}
 }
 
-size_t grant(struct connection *connection, const struct write_call *call, size_t left, bool is_first, enum known known,
-	     uint64_t now)
+size_t grant(struct connection *connection, const struct write_call *call, size_t left, enum known known, uint64_t now,
+	     struct cut *cut)
 {
-	struct at at = { connection, call, left, is_first, known, now, 0, { .until_bytes = UINT64_MAX } };
+	struct at at = { connection, call, left, known, now, cut, 0, { .until_bytes = UINT64_MAX } };
 
 	for (;; at.now = now_ns()) {
 		const enum boundary_state state = lent_state(connection);

@@ -7,11 +7,16 @@
 
 #include "boundary/look.h"
 
-/*
- * How many of `left` bytes may be written now; 0 and errno: none, and whether it `is_first` of its call decides whether
- * that fails or is short.
- */
-size_t grant(struct connection *connection, const struct write_call *call, size_t left, bool is_first, enum known known,
-	     uint64_t now);
+/* What the pieces of one call share. */
+struct cut {
+	uint64_t
+		patience_ns; /* left for waits in which the kernel has room: other threads wait for the gate meanwhile */
+	uint64_t signals; /* held before the call was cut, if is_held */
+	bool is_held;
+};
+
+/* How many of `left` bytes may be written now; 0 and errno: none. */
+size_t grant(struct connection *connection, const struct write_call *call, size_t left, enum known known, uint64_t now,
+	     struct cut *cut);
 
 #endif

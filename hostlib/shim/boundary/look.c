@@ -41,12 +41,13 @@ bool puts_off(const struct connection *connection, int fd, size_t left, bool is_
 }
 
 /*
- * The kernel takes a small write as one where there is room, so that processes that share a connection write whole
- * messages to it: another one's bytes must not come between two pieces of ours, and nothing is lent there.
+ * The kernel takes a write as one where there is room, so that processes that share a connection write whole messages to
+ * it: another one's bytes must not come between two pieces of ours. A larger one it takes in pieces, too.
  */
-bool stays_whole(const struct connection *connection, const struct write_call *call)
+static bool stays_whole(const struct connection *connection, const struct write_call *call, size_t left)
 {
-	return call->is_whole || connection->is_foreign;
+	return call->is_whole || connection->is_stamped ||
+	       (connection->is_foreign && has_room(connection, call->fd, left, true));
 }
 
 /*
@@ -176,7 +177,7 @@ static enum boundary_event look_up(struct connection *connection, const struct w
 		return CLEAR;
 	if (known == KNOWN_OVER)
 		connection->kept_bytes = look->until_bytes;
-	if (flow_bytes(connection) < connection->kept_bytes || stays_whole(connection, call) ||
+	if (flow_bytes(connection) < connection->kept_bytes || stays_whole(connection, call, left) ||
 	    call->flags & MSG_MORE || (left <= HELD_BYTES && !is_blocking(fd, call->flags)))
 		return VAIN; /* bytes are held back only where more must follow: then the application calls again */
 	if (state == LENT ||
@@ -202,7 +203,7 @@ static enum boundary_event look_down(const struct connection *connection, const 
 		return PAST; /* one that comes too early harms nobody */
 	look->piece_bytes = (uint32_t)qclimb_late_bytes(qclimb_flow_next_change(policy, rule, gone)) / 2;
 	look->priority = allowed > connection->priority ? allowed : connection->priority;
-	return stays_whole(connection, call) ||
+	return stays_whole(connection, call, left) ||
 			       (!is_blocking(call->fd, call->flags) && puts_off(connection, call->fd, left, true))
 		       ? VAIN
 		       : AHEAD;
@@ -224,7 +225,7 @@ static enum boundary_event look_across(const struct connection *connection, cons
 		return PAST;
 	if (known == KNOWN_CLEAR || is_clear(connection, fd))
 		return CLEAR;
-	if (stays_whole(connection, call) || call->flags & MSG_MORE || left <= HELD_BYTES)
+	if (stays_whole(connection, call, left) || call->flags & MSG_MORE || left <= HELD_BYTES)
 		return is_lent ? VAIN : PAST;
 	if (is_lent)
 		return WORTH;
@@ -316,7 +317,7 @@ struct look look_at(struct connection *connection, const struct write_call *call
 		look.event = look.priority > connection->priority ? PAST : SAME;
 
 	if (has_time && (look.event == SAME || look.event == PAST) && known != KNOWN_OVER &&
-	    !stays_whole(connection, call) && unsent_bytes(fd) > 0)
+	    !stays_whole(connection, call, left) && unsent_bytes(fd) > 0)
 		look.event = !is_blocking(fd, call->flags) && puts_off(connection, fd, left, true) ? VAIN : AHEAD;
 	if (!has_deadline)
 		look.until_bytes = go_until(policy, &rule, sent, qclimb_add_bytes(sent, left));
@@ -327,7 +328,7 @@ struct look look_at(struct connection *connection, const struct write_call *call
 		else
 			look.until_bytes = UINT64_MAX;
 	}
-	if (stays_whole(connection, call))
+	if (stays_whole(connection, call, left))
 		look.until_bytes = UINT64_MAX;
 	return look;
 }
@@ -338,7 +339,7 @@ void demote_transmitted(struct connection *connection, int fd, const struct rule
 	const uint64_t sent = flow_bytes(connection);
 	const int unsent = unsent_bytes(fd);
 	struct qclimb_flow_rule rule;
-	uint32_t wanted;
+	uint32_t before, wanted;
 
 	if (policy->mode < QCLIMB_PIAS || !connection->is_open || connection->is_released || connection->is_tagged ||
 	    connection->footprint.deadline_tick || connection->dscp >= DSCP_UNKNOWN || unsent < 0 ||
@@ -348,6 +349,7 @@ void demote_transmitted(struct connection *connection, int fd, const struct rule
 	wanted = priority_at(policy, &rule, sent - (uint64_t)unsent);
 	if (wanted <= connection->priority)
 		return;
-	facts_change(connection, wanted);
-	(void)mark(connection, fd, policy, wanted);
+	before = connection->priority;
+	if (mark(connection, fd, policy, wanted))
+		facts_change(connection, before, wanted);
 }

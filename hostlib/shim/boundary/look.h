@@ -47,9 +47,6 @@ void look_begins(struct connection *connection);
  */
 bool puts_off(const struct connection *connection, int fd, size_t left, bool is_demotion);
 
-/* Whether the call goes in one piece. */
-bool stays_whole(const struct connection *connection, const struct write_call *call);
-
 /*
  * Where several threads write at once, and perhaps always do, nothing is split or waited for: what was transmitted says
  * whether the flow is to be demoted by now.

@@ -4,6 +4,8 @@
 
 #include "base/shim.h"
 
+#include <limits.h>
+
 enum shows { SHOWS_NOTHING, SHOWS_BYTES, SHOWS_PARTS };
 
 /*
@@ -21,9 +23,10 @@ struct write_call {
 	size_t len;
 	int fd;
 	int flags; /* MSG_* */
-	bool is_plain; /* write or writev: no flags */
-	bool is_whole; /* a split would change what the call means: its priority is that of its first byte */
-	bool is_started; /* a piece of this call was accepted: a failure of a later one is the next call's */
+	bool is_plain : 1; /* write or writev: no flags */
+	bool is_whole : 1; /* a split would change what the call means: its priority is that of its first byte */
+	bool is_started : 1; /* a piece of this call was accepted: a failure of a later one is the next call's */
+	bool is_cut : 1; /* signals are held until its last piece is written: no piece waits in the kernel */
 	uint8_t shows; /* enum shows: what of it may be looked at */
 	union {
 		int in_fd; /* sendfile, splice */
@@ -33,6 +36,7 @@ struct write_call {
 		const void *bytes; /* send, sendto, write */
 		const struct iovec *parts; /* writev, sendmsg */
 		off64_t *offset; /* sendfile */
+		struct messages *messages; /* sendmmsg (send.c) */
 	};
 	union {
 		const struct sockaddr *to; /* send, sendto; NULL: none */
@@ -41,5 +45,32 @@ struct write_call {
 	};
 	size_t part_count;
 };
+
+/* Where the kernel's check of addresses ends (access_ok); behind it the kernel is asked. */
+#ifdef __x86_64__
+#define MEMORY_END ((UINT64_C(1) << 47) - 4096)
+#else
+#define MEMORY_END (SIZE_MAX / 2)
+#endif
+
+/*
+ * Whether a call may be cut by these bytes. The kernel checks the length and the memory of a call as a whole, which the
+ * pieces of a cut call would pass: what it may refuse goes to it untouched.
+ */
+static inline bool is_splittable(const void *bytes, size_t len)
+{
+	return len <= MEMORY_END && (uintptr_t)bytes <= MEMORY_END - len && (!len || !is_no_memory(bytes));
+}
+
+/* How much of `len` bytes one call of Linux moves (MAX_RW_COUNT): pieces sum to no more. */
+static inline size_t limit_to_call(size_t len)
+{
+	size_t most;
+
+	if (likely(len <= INT_MAX / 2))
+		return len;
+	most = INT_MAX & ~((size_t)sysconf(_SC_PAGESIZE) - 1);
+	return len < most ? len : most;
+}
 
 #endif

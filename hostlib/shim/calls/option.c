@@ -24,6 +24,13 @@ static bool is_receive_buffer(int level, int option)
 	       (level == IPPROTO_TCP && option == TCP_WINDOW_CLAMP);
 }
 
+#define SO_TIMESTAMPING_OF_2038 65 /* SO_TIMESTAMPING_NEW (asm-generic/socket.h) */
+
+static bool is_stamping(int level, int option)
+{
+	return level == SOL_SOCKET && (option == SO_TIMESTAMPING || option == SO_TIMESTAMPING_OF_2038);
+}
+
 /* Notes what libc has just accepted. */
 static void note(struct connection *connection, int level, int option, const void *value, socklen_t len)
 {
@@ -34,6 +41,8 @@ static void note(struct connection *connection, int level, int option, const voi
 	__builtin_memcpy(&number, value, sizeof(number));
 	if (level == SOL_SOCKET && option == SO_PRIORITY)
 		mark_prefers(connection, number);
+	else if (is_stamping(level, option))
+		connection_set_stamped(connection, number != 0);
 	else if (loans_may_concern(level, option))
 		loans_note(connection, level, option, number);
 	else if (level == IPPROTO_TCP && option == TCP_FASTOPEN_CONNECT)
@@ -48,6 +57,23 @@ static bool may_wait(const struct connection *connection)
 	return holder_of(atomic_load(&connection->writing)) != 0;
 }
 
+/*
+ * Whether what libc has just accepted is to be set once more: of ours that it replaced, all is given back. Not before: it
+ * may refuse.
+ */
+static bool take_back(struct connection *connection, int fd, int level, int option)
+{
+	if (is_dscp(level, option) && !connection->is_released) {
+		mark_release(connection, fd, (uint8_t)(sys_option(fd, level, option) >> 2));
+		return true;
+	}
+	if (optax_is_on() && is_receive_buffer(level, option)) {
+		optax_release(connection, fd);
+		return true;
+	}
+	return false;
+}
+
 QCLIMB_EXPORT int setsockopt(int fd, int level, int option, const void *value, socklen_t len)
 {
 	struct connection *connection = connection_of(fd);
@@ -57,16 +83,14 @@ QCLIMB_EXPORT int setsockopt(int fd, int level, int option, const void *value, s
 
 	if (!connection)
 		return real()->setsockopt(fd, level, option, value, len);
-	if (is_dscp(level, option) && !connection->is_released)
-		mark_release(connection, fd);
 	if (connection->lent && loans_may_concern(level, option))
 		loans_give(connection, fd); /* the writer asks again */
-	if (optax_is_on() && is_receive_buffer(level, option))
-		optax_release(connection, fd);
 	is_waited = loans_may_concern(level, option) && may_wait(connection);
 	result = real()->setsockopt(fd, level, option, value, len);
 	if (result)
 		return result;
+	if (take_back(connection, fd, level, option))
+		return real()->setsockopt(fd, level, option, value, len);
 	note(connection, level, option, value, len);
 	if (is_waited && real()->setsockopt(fd, level, option, value, len))
 		errno = saved; /* a wait that this ended may have given back, before the note, what was there before */
@@ -77,9 +101,9 @@ QCLIMB_EXPORT int setsockopt(int fd, int level, int option, const void *value, s
 static bool shown(struct connection *connection, int level, int option, int *number)
 {
 	if (connection->dscp != DSCP_NOT_SET && is_dscp(level, option))
-		*number = 0;
+		*number = mark_shown(connection, level) << 2;
 	else if (connection->dscp != DSCP_NOT_SET && level == SOL_SOCKET && option == SO_PRIORITY)
-		*number = connection->own_so_priority >= 0 ? connection->own_so_priority : 0;
+		*number = connection->own_so_priority;
 	else if (optax_is_on() && level == SOL_SOCKET && option == SO_RCVBUF)
 		return optax_shows_rcvbuf(connection, number);
 	else if (level == SOL_SOCKET && option == SO_ERROR && relaxed_get(connection->error_next) && !*number)

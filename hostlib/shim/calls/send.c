@@ -2,37 +2,41 @@
 #include "calls/real.h"
 #include "boundary/flow.h"
 
-#include <limits.h>
-
 #define PARTS 64 /* of a split writev or sendmsg, handed to libc at once */
 
-/*
- * Later pieces must neither raise SIGPIPE (the call succeeds so far) nor repeat control messages. write() and send()
- * are the same to a socket.
- */
+/* Later pieces must not raise SIGPIPE (the call succeeds so far), and no piece waits while signals are held. */
+static int flags_of_piece(const struct write_call *call, bool is_first)
+{
+	return call->flags | (is_first ? 0 : MSG_NOSIGNAL) | (call->is_cut ? MSG_DONTWAIT : 0);
+}
+
+/* write() and send() are the same to a socket. */
 static ssize_t piece_of_bytes(const struct write_call *call, size_t offset, size_t len)
 {
 	const char *from = (const char *)call->bytes + offset;
 
 	if (call->is_whole)
 		return real()->sendto(call->fd, from, len, call->flags, call->to, call->to_len);
-	if (!call->is_started && call->is_plain)
+	if (call->is_plain && !call->is_started && !call->is_cut)
 		return real()->write(call->fd, from, len);
-	return real()->send(call->fd, from, len, call->flags | (call->is_started ? MSG_NOSIGNAL : 0));
+	return real()->send(call->fd, from, len, flags_of_piece(call, !call->is_started));
 }
 
+#define NOT_OURS SIZE_MAX
+
+/* Bytes of all parts; NOT_OURS where the kernel may refuse one. Without overflow: 2^10 parts of less than 2^48. */
 static size_t bytes_of(const struct iovec *parts, size_t count)
 {
 	size_t sum = 0;
 
-	if (count && is_no_memory(parts))
-		return SIZE_MAX; /* libc says EFAULT */
+	if (count > IOV_MAX || (count && is_no_memory(parts)))
+		return NOT_OURS;
 	for (size_t i = 0; i < count; i++) {
-		if (parts[i].iov_len > SSIZE_MAX - sum)
-			return SIZE_MAX; /* libc says EINVAL */
+		if (!is_splittable(parts[i].iov_base, parts[i].iov_len))
+			return NOT_OURS;
 		sum += parts[i].iov_len;
 	}
-	return sum;
+	return limit_to_call(sum);
 }
 
 /*
@@ -67,7 +71,7 @@ static ssize_t piece_of_parts(const struct write_call *call, size_t offset, size
 	size_t done = 0, taken;
 	ssize_t wrote;
 
-	if (offset == 0 && len == call->len) {
+	if (offset == 0 && len == call->len && !call->is_cut) {
 		if (call->message)
 			return real()->sendmsg(call->fd, call->message, call->flags);
 		return real()->writev(call->fd, call->parts, (int)call->part_count);
@@ -82,8 +86,7 @@ static ssize_t piece_of_parts(const struct write_call *call, size_t offset, size
 		message.msg_iov = cut_parts;
 		message.msg_iovlen = cut(call, offset + done, len - done, cut_parts, &taken);
 		wrote = real()->sendmsg(call->fd, &message,
-					call->flags | (is_first ? 0 : MSG_NOSIGNAL) |
-						(done + taken < len ? MSG_MORE : 0));
+					flags_of_piece(call, is_first) | (done + taken < len ? MSG_MORE : 0));
 		if (wrote < 0)
 			return done ? (ssize_t)done : -1;
 		done += (size_t)wrote;
@@ -92,8 +95,8 @@ static ssize_t piece_of_parts(const struct write_call *call, size_t offset, size
 }
 
 /*
- * Calls that a split would change: urgent data, one completion per call, and TCP Fast Open, which is also what an
- * address is for.
+ * Calls that a split would change: urgent data, one completion per call, control messages (which ask for one), and TCP
+ * Fast Open, which is also what an address is for.
  */
 static bool is_whole(int flags, const void *address)
 {
@@ -105,12 +108,12 @@ QCLIMB_EXPORT ssize_t send(int fd, const void *bytes, size_t len, int flags)
 	struct connection *connection = connection_of(fd);
 	struct write_call call;
 
-	if (!connection || !len)
+	if (!connection || !len || !is_splittable(bytes, len))
 		return real()->send(fd, bytes, len, flags);
 	call = (struct write_call){ .piece = piece_of_bytes,
 				    .fd = fd,
 				    .flags = flags,
-				    .len = len,
+				    .len = limit_to_call(len),
 				    .bytes = bytes,
 				    .shows = SHOWS_BYTES,
 				    .is_whole = is_whole(flags, NULL) };
@@ -122,12 +125,12 @@ QCLIMB_EXPORT ssize_t sendto(int fd, const void *bytes, size_t len, int flags, C
 	struct connection *connection = connection_of(fd);
 	struct write_call call;
 
-	if (!connection || !len)
+	if (!connection || !len || !is_splittable(bytes, len))
 		return real()->sendto(fd, bytes, len, flags, ADDRESS_OF(to), to_len);
 	call = (struct write_call){ .piece = piece_of_bytes,
 				    .fd = fd,
 				    .flags = flags,
-				    .len = len,
+				    .len = limit_to_call(len),
 				    .bytes = bytes,
 				    .shows = SHOWS_BYTES,
 				    .to = ADDRESS_OF(to),
@@ -141,11 +144,14 @@ QCLIMB_EXPORT ssize_t write(int fd, const void *bytes, size_t len)
 	struct connection *connection = connection_of(fd);
 	struct write_call call;
 
-	if (!connection || !len)
+	if (!connection || !len || !is_splittable(bytes, len))
 		return real()->write(fd, bytes, len);
-	call = (struct write_call){
-		.piece = piece_of_bytes, .fd = fd, .is_plain = true, .len = len, .bytes = bytes, .shows = SHOWS_BYTES
-	};
+	call = (struct write_call){ .piece = piece_of_bytes,
+				    .fd = fd,
+				    .is_plain = true,
+				    .len = limit_to_call(len),
+				    .bytes = bytes,
+				    .shows = SHOWS_BYTES };
 	return flow_write(connection, &call);
 }
 
@@ -154,65 +160,117 @@ QCLIMB_EXPORT ssize_t writev(int fd, const struct iovec *parts, int count)
 	struct connection *connection = connection_of(fd);
 	struct write_call call;
 
-	if (!connection || count <= 0 || count > IOV_MAX)
+	if (!connection || count <= 0)
 		return real()->writev(fd, parts, count);
 	call = (struct write_call){
 		.piece = piece_of_parts, .fd = fd, .is_plain = true, .parts = parts, .shows = SHOWS_PARTS
 	};
 	call.part_count = (size_t)count;
 	call.len = bytes_of(parts, call.part_count);
-	if (!call.len || call.len == SIZE_MAX)
+	if (!call.len || call.len == NOT_OURS)
 		return real()->writev(fd, parts, count);
-	return flow_write(connection, &call);
-}
-
-static ssize_t send_message(struct connection *connection, int fd, const struct msghdr *message, int flags)
-{
-	struct write_call call = { .piece = piece_of_parts, .fd = fd, .flags = flags, .message = message };
-
-	if (message->msg_iovlen > IOV_MAX)
-		return real()->sendmsg(fd, message, flags);
-	call.is_whole = is_whole(flags, message->msg_name);
-	call.parts = message->msg_iov;
-	call.shows = SHOWS_PARTS;
-	call.part_count = message->msg_iovlen;
-	call.len = bytes_of(call.parts, call.part_count);
-	if (!call.len || call.len == SIZE_MAX)
-		return real()->sendmsg(fd, message, flags);
 	return flow_write(connection, &call);
 }
 
 QCLIMB_EXPORT ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 {
 	struct connection *connection = connection_of(fd);
+	struct write_call call = { .piece = piece_of_parts, .fd = fd, .flags = flags, .message = message };
 
 	if (!connection || is_no_memory(message))
 		return real()->sendmsg(fd, message, flags);
-	return send_message(connection, fd, message, flags);
+	call.is_whole = is_whole(flags, message->msg_name) || message->msg_controllen;
+	call.parts = message->msg_iov;
+	call.shows = SHOWS_PARTS;
+	call.part_count = message->msg_iovlen;
+	call.len = bytes_of(call.parts, call.part_count);
+	if (!call.len || call.len == NOT_OURS)
+		return real()->sendmsg(fd, message, flags);
+	return flow_write(connection, &call);
 }
 
-/*
- * As the kernel does it: message by message, the first failure or short one ends it; errors after the first message
- * wait.
- */
-QCLIMB_EXPORT int sendmmsg(int fd, struct mmsghdr *messages, unsigned int count, many_flags flags)
+/* Of one sendmmsg. */
+struct messages {
+	struct mmsghdr *list;
+	unsigned int count;
+	int done; /* as the kernel counts, where it had the whole call */
+};
+
+static size_t bytes_of_message(const struct mmsghdr *message)
+{
+	return bytes_of(message->msg_hdr.msg_iov, message->msg_hdr.msg_iovlen);
+}
+
+/* Cut, the messages are written as one, but for what each of them has besides its bytes. */
+static ssize_t piece_of_messages(const struct write_call *call, size_t offset, size_t len)
+{
+	struct messages *messages = call->messages;
+	size_t done = 0, at = 0, bytes, taken;
+	ssize_t wrote;
+
+	if (offset == 0 && len == call->len && !call->is_cut) {
+		messages->done = real()->sendmmsg(call->fd, messages->list, messages->count, (many_flags)call->flags);
+		for (int i = 0; i < messages->done; i++)
+			done += messages->list[i].msg_len;
+		return messages->done < 0 ? -1 : (ssize_t)done;
+	}
+	for (struct mmsghdr *message = messages->list; done < len; message++, at += bytes) {
+		struct write_call one = *call;
+
+		bytes = bytes_of_message(message);
+		if (offset + done >= at + bytes)
+			continue;
+		one.message = &message->msg_hdr;
+		one.parts = message->msg_hdr.msg_iov;
+		one.part_count = message->msg_hdr.msg_iovlen;
+		one.is_started = offset + done > at;
+		taken = at + bytes - offset - done < len - done ? at + bytes - offset - done : len - done;
+		wrote = piece_of_parts(&one, offset + done - at, taken);
+		if (wrote < 0)
+			return done ? (ssize_t)done : -1;
+		done += (size_t)wrote;
+		if ((size_t)wrote < taken)
+			break;
+	}
+	return (ssize_t)done;
+}
+
+/* Of messages that were written as one: how many, the last perhaps in part. */
+static int count_messages(const struct messages *messages, size_t wrote)
+{
+	unsigned int count;
+
+	for (count = 0; count < messages->count && count < IOV_MAX; count++) {
+		const size_t bytes = bytes_of_message(&messages->list[count]);
+
+		if (bytes && !wrote)
+			break;
+		messages->list[count].msg_len = (unsigned int)(bytes < wrote ? bytes : wrote);
+		wrote -= messages->list[count].msg_len;
+	}
+	return (int)count;
+}
+
+QCLIMB_EXPORT int sendmmsg(int fd, struct mmsghdr *list, unsigned int count, many_flags flags)
 {
 	struct connection *connection = connection_of(fd);
-	unsigned int done;
+	struct messages messages = { list, count, 0 };
+	struct write_call call = { .piece = piece_of_messages, .fd = fd, .flags = (int)flags };
+	ssize_t wrote;
 
-	if (!connection || is_no_memory(messages))
-		return real()->sendmmsg(fd, messages, count, flags);
-	for (done = 0; done < count && done < IOV_MAX; done++) {
-		const struct msghdr *message = &messages[done].msg_hdr;
-		const ssize_t wrote = send_message(connection, fd, message, (int)flags);
+	if (!connection || (count && is_no_memory(list)))
+		return real()->sendmmsg(fd, list, count, flags);
+	for (unsigned int i = 0; i < count && i < IOV_MAX; i++) {
+		const size_t bytes = bytes_of_message(&list[i]);
 
-		if (wrote < 0)
-			return done ? (int)done : -1;
-		messages[done].msg_len = (unsigned int)wrote;
-		if ((size_t)wrote < bytes_of(message->msg_iov, message->msg_iovlen)) {
-			done++;
-			break;
-		}
+		if (bytes == NOT_OURS)
+			return real()->sendmmsg(fd, list, count, flags);
+		call.len += bytes;
+		call.is_whole |= is_whole((int)flags, list[i].msg_hdr.msg_name) || list[i].msg_hdr.msg_controllen;
 	}
-	return (int)done;
+	if (!call.len)
+		return real()->sendmmsg(fd, list, count, flags);
+	call.messages = &messages;
+	wrote = flow_write(connection, &call);
+	return wrote < 0 ? -1 : messages.done ? messages.done : count_messages(&messages, (size_t)wrote);
 }

@@ -34,16 +34,28 @@ static size_t rest_of_file(const struct write_call *call)
 	return rest;
 }
 
+/* The kernel checks the count as a whole against the largest offset there is. */
+static bool is_refused(int in_fd, const off64_t *offset, size_t count)
+{
+	const int saved = errno;
+	off64_t at = offset ? *offset : 0;
+
+	if (!offset && count > INT_MAX)
+		at = lseek(in_fd, 0, SEEK_CUR);
+	errno = saved;
+	return at >= 0 && count > SSIZE_MAX - (size_t)at;
+}
+
 static ssize_t send_file(int fd, int in_fd, off64_t *offset, size_t count)
 {
 	struct connection *connection = connection_of(fd);
 	struct write_call call;
 
-	if (!connection || !count || (offset && is_no_memory(offset)))
+	if (!connection || !count || (offset && is_no_memory(offset)) || is_refused(in_fd, offset, count))
 		return real()->sendfile64(fd, in_fd, offset, count);
 	call = (struct write_call){ .piece = piece_of_file,
 				    .fd = fd,
-				    .len = count,
+				    .len = limit_to_call(count),
 				    .in_fd = in_fd,
 				    .offset = offset,
 				    .available = rest_of_file };

@@ -79,9 +79,10 @@ static int accepted(int listener_fd, int fd, const struct sockaddr *from, sockle
 	}
 	connection = connection_new(fd, listener->is_ipv6, 1);
 	if (connection) {
-		mark_inherit(connection, listener);
-		loans_inherit(connection, listener);
 		life_met(connection, from, from_len);
+		mark_inherit(connection, fd, listener);
+		loans_inherit(connection, listener);
+		connection_set_stamped(connection, listener->is_stamped);
 		begun(connection);
 		if (optax_is_on())
 			optax_accepted(connection, listener);

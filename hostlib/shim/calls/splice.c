@@ -38,7 +38,7 @@ QCLIMB_EXPORT ssize_t splice(int in_fd, off64_t *in_offset, int fd, off64_t *off
 	struct write_call call = { .piece = piece_of_pipe, .fd = fd, .in_fd = in_fd, .splice_flags = flags };
 	ssize_t got;
 
-	if (connection && count && !in_offset && !offset)
+	if (connection && count && count <= SSIZE_MAX && !in_offset && !offset)
 		return splice_to(connection, &call, count);
 	got = real()->splice(in_fd, in_offset, fd, offset, count, flags);
 	if (got > 0 && (connection = connection_of(in_fd)))

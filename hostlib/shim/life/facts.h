@@ -42,11 +42,10 @@ static inline void facts_waited(struct connection *connection, uint64_t ns)
 	connection->facts.wait_us += (uint32_t)(ns / QCLIMB_NS_PER_US + 1);
 }
 
-/* Before it is marked. */
-static inline void facts_change(struct connection *connection, uint32_t priority)
+static inline void facts_change(struct connection *connection, uint32_t before, uint32_t priority)
 {
-	connection->facts.promotions += priority < relaxed_get(connection->priority);
-	connection->facts.demotions += priority > relaxed_get(connection->priority);
+	connection->facts.promotions += priority < before;
+	connection->facts.demotions += priority > before;
 }
 
 /* A reader saw that all is ACKed. */

@@ -97,21 +97,39 @@ static void connection_put(int fd, struct connection *connection)
 	pool_give(connection);
 }
 
-void connection_set(int fd, struct connection *connection, int old_fd)
+/* One descriptor more, but of a connection whose last one is being closed: that one is the pool's. */
+static bool connection_hold(struct connection *connection)
 {
-	struct connection *old;
-	_Atomic(struct connection *) *slot;
+	uint32_t fds = atomic_load(&connection->fds);
 
-	if (!connection && !connection_of(fd))
-		return;
-	slot = slot_of(fd);
+	while (fds)
+		if (atomic_compare_exchange_weak(&connection->fds, &fds, fds + 1))
+			return true;
+	return false;
+}
+
+/* `fd`, which is counted already, now means `connection`; false: it is beyond the table. */
+static bool install(int fd, struct connection *connection, int old_fd)
+{
+	_Atomic(struct connection *) *slot = slot_of(fd);
+	struct connection *old;
+
 	if (!slot)
-		return;
-	if (connection)
-		atomic_fetch_add(&connection->fds, 1);
+		return false;
 	old = atomic_exchange(slot, connection);
 	if (old)
 		connection_put(old_fd, old);
+	return true;
+}
+
+void connection_set(int fd, struct connection *connection, int old_fd)
+{
+	if (connection && !connection_hold(connection))
+		connection = NULL;
+	if (!connection && !connection_of(fd))
+		return;
+	if (!install(fd, connection, old_fd) && connection)
+		connection_put(FD_LOST, connection);
 }
 
 void connection_forget(struct connection *connection)
@@ -140,14 +158,13 @@ struct connection *connection_new(int fd, bool is_ipv6, uint8_t role)
 	memset(connection, 0, offsetof(struct connection, slot));
 	connection->is_ipv6 = is_ipv6;
 	connection->role = role;
-	connection->own_so_priority = -1;
 	connection_forget(connection);
-	connection_set(fd, connection, FD_LOST);
-	if (connection_of(fd) != connection) {
-		pool_give(connection);
-		return NULL;
-	}
-	return connection;
+	atomic_store(&connection->fds, 1);
+	if (install(fd, connection, FD_LOST))
+		return connection; /* or by now the pool's, if another thread closed the number */
+	atomic_store(&connection->fds, 0);
+	pool_give(connection);
+	return NULL;
 }
 
 /* The first connection whose descriptor lies from *fd to `last`, which *fd then is; NULL: there is none. */

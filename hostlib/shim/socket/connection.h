@@ -57,7 +57,7 @@ struct connection {
 	_Atomic uint8_t
 		is_turned; /* something was read since the last write; TURNED and more, an enum qclimb_http_asked */
 	bool is_open; /* a flow has begun */
-	bool is_forecast; /* the forest was asked for it */
+	uint8_t own_dscp; /* without us: is_released, or of an accepted one by net.ipv4.tcp_reflect_tos; else 0 */
 	_Atomic uint8_t priority; /* in force on the socket */
 	_Atomic uint8_t dscp; /* in force, or one of the two above */
 	_Atomic uint8_t lent; /* of the socket's options, or-ed: loans.c alone writes it, and forgets it in a child */
@@ -66,13 +66,16 @@ struct connection {
 	bool is_listener : 1; /* and these by the application */
 	bool is_fastopen : 1; /* TCP_FASTOPEN_CONNECT: the first write connects */
 	bool has_corked : 1; /* TCP_CORK, for all that went through libc */
+	bool has_so_priority : 1; /* own_so_priority is the application's */
+	bool is_stamped : 1; /* SO_TIMESTAMPING: a call has one completion */
 	int8_t own_nodelay; /* as own_lowat; -1: not yet asked */
-	bool is_released; /* the application chose its own DSCP: records only */
+	atomic_bool is_released; /* the application chose its own DSCP: records only */
 	/* shared with another process, or the kernel writes itself (kTLS): its count proves nothing */
 	atomic_bool is_foreign;
 	bool has_unseen; /* something went past the library: each flow is looked at */
 	bool has_peer : 1; /* the call that made the connection told its peer */
 	bool has_addresses : 1; /* and cookie */
+	bool is_forecast : 1; /* the forest was asked for the flow's size */
 	uint8_t vain_flows; /* so many more of about this size are not asked about: no climb of theirs pays (worth.c) */
 	bool is_shared : 1; /* the flow began before a fork: the other process records it */
 	/* announced.h; in one byte with what is written where a flow ends, which may be without the gate (a close) */
@@ -106,8 +109,8 @@ struct connection {
 		uint32_t listened_dscp; /* a listener's, when it began to listen */
 	};
 
-	/* What the application set, so that it is found again. -1: nothing. */
-	int own_so_priority;
+	/* What the application set, so that it is found again. */
+	int own_so_priority; /* or 0 */
 	int own_lowat; /* TCP_NOTSENT_LOWAT; 0 is the kernel's "system default" */
 	/* What lent options replaced. */
 	int old_sndbuf; /* as getsockopt gives it; 0: none of ours is in force */
@@ -187,6 +190,11 @@ void connection_forget(struct connection *connection);
 static inline void connection_is_foreign(struct connection *connection)
 {
 	atomic_store(&connection->is_foreign, true);
+}
+
+static inline void connection_set_stamped(struct connection *connection, bool is_stamped)
+{
+	connection->is_stamped = is_stamped;
 }
 
 /* The DSCP in force may be another one by now. */

@@ -95,11 +95,12 @@ static uint64_t end_of(uint64_t timeout_ns)
 	return timeout_ns > UINT64_MAX - now ? UINT64_MAX : now + timeout_ns;
 }
 
-static enum waited poll_once(int fd, uint64_t timeout_ns, short *found)
+static enum waited poll_once(int fd, uint64_t timeout_ns, const uint64_t *signals, short *found)
 {
 	struct pollfd poll = { fd, POLLOUT, 0 };
 	struct timespec time = { (time_t)(timeout_ns / 1000000000), (long)(timeout_ns % 1000000000) };
-	const long got = qclimb_syscall(SYS_ppoll, &poll, 1, timeout_ns == UINT64_MAX ? NULL : &time, NULL, 0);
+	const long got =
+		qclimb_syscall(SYS_ppoll, &poll, 1, timeout_ns == UINT64_MAX ? NULL : &time, signals, sizeof(*signals));
 
 	*found = poll.revents;
 	if (got < 0)
@@ -112,14 +113,14 @@ static enum waited poll_once(int fd, uint64_t timeout_ns, short *found)
  * message in the error queue (completions of MSG_ZEROCOPY), which is the application's to read and lets no poll wait:
  * naps instead.
  */
-enum waited wait_writable(int fd, uint64_t timeout_ns)
+enum waited wait_writable(int fd, uint64_t timeout_ns, const uint64_t *signals)
 {
 	const uint64_t end_ns = timeout_ns ? end_of(timeout_ns) : 0;
 	enum waited waited;
 	short found;
 
 	for (;;) {
-		waited = poll_once(fd, timeout_ns, &found);
+		waited = poll_once(fd, timeout_ns, signals, &found);
 		if (waited != WAITED_DONE)
 			return waited;
 		if (found & (POLLHUP | POLLNVAL))
@@ -135,7 +136,7 @@ enum waited wait_writable(int fd, uint64_t timeout_ns)
 
 bool is_writable(int fd)
 {
-	return wait_writable(fd, 0) != WAITED_TIMEOUT;
+	return wait_writable(fd, 0, NULL) != WAITED_TIMEOUT;
 }
 
 bool has_hung_up(int fd)
@@ -143,7 +144,7 @@ bool has_hung_up(int fd)
 	const int saved = errno;
 	short found = 0;
 
-	(void)poll_once(fd, 0, &found);
+	(void)poll_once(fd, 0, NULL, &found);
 	errno = saved;
 	return (found & POLLHUP) != 0;
 }
@@ -158,14 +159,36 @@ bool is_blocking(int fd, int flags)
 	return file >= 0 && !(file & O_NONBLOCK);
 }
 
+static const int faults[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS };
+
 /*
  * Of a signal that a fault raises: its handler runs in the thread that faults, and says nothing of the one that ended
  * our wait.
  */
 static bool is_fault(int signal)
 {
-	return signal == SIGSEGV || signal == SIGBUS || signal == SIGFPE || signal == SIGILL || signal == SIGTRAP ||
-	       signal == SIGSYS;
+	for (size_t i = 0; i < sizeof(faults) / sizeof(*faults); i++)
+		if (signal == faults[i])
+			return true;
+	return false;
+}
+
+bool hold_signals(uint64_t *before)
+{
+	sigset_t signals;
+
+	sigfillset(&signals); /* all but libc's own */
+	for (size_t i = 0; i < sizeof(faults) / sizeof(*faults); i++)
+		sigdelset(&signals, faults[i]);
+	return !qclimb_syscall(SYS_rt_sigprocmask, SIG_BLOCK, &signals, before, sizeof(*before));
+}
+
+void release_signals(const uint64_t *before)
+{
+	const int saved = errno;
+
+	(void)qclimb_syscall(SYS_rt_sigprocmask, SIG_SETMASK, before, NULL, sizeof(*before));
+	errno = saved;
 }
 
 bool signal_interrupts(int fd)

@@ -39,8 +39,11 @@ bool is_drained(struct connection *connection, int fd, uint64_t now);
 /* How long after its transmission a segment's ACK is taken for a delayed one. */
 uint64_t ack_due_ns(int fd);
 
-/* Until it may be written; timeout_ns: UINT64_MAX is for ever. Where it may not, the kernel's event for room is armed. */
-enum waited wait_writable(int fd, uint64_t timeout_ns);
+/*
+ * Until it may be written; timeout_ns: UINT64_MAX is for ever. Where it may not, the kernel's event for room is armed.
+ * `signals` are held during the wait (hold_signals); NULL: those that are held now.
+ */
+enum waited wait_writable(int fd, uint64_t timeout_ns, const uint64_t *signals);
 bool is_writable(int fd);
 
 /* The connection is over, and may have an error that the next call on it is told. */
@@ -51,6 +54,14 @@ bool is_blocking(int fd, int flags);
 
 /* Less than a second. False: a signal handler ran. */
 bool nap(uint64_t ns);
+
+/*
+ * No handler runs from here on, but of faults and of libc's own signals; *before is what was held. False: refused, and
+ * nothing changed.
+ */
+bool hold_signals(uint64_t *before);
+/* As they were; handlers of what came meanwhile run now. Keeps errno. */
+void release_signals(const uint64_t *before);
 
 /* The restart rule of a call that a signal interrupted before it did anything: true if it must return EINTR. */
 bool signal_interrupts(int fd);

@@ -165,24 +165,33 @@ void loans_exec_failed(void)
 	atomic_store(&is_leaving, false);
 }
 
-bool has_room(const struct connection *connection, int fd, size_t len, bool may_overrun)
+static uint64_t room_left(const struct connection *connection, int fd, uint64_t overrun)
 {
 	uint32_t memory[SK_MEMINFO_VARS] = { 0 };
 	const int saved = errno, bytes = unacked_bytes(fd);
-	uint64_t room, needed = len;
+	uint64_t room = 0, most;
 	uint32_t taken;
-	bool has = false;
 
 	if (bytes >= 0 && !sys_getsockopt(fd, SOL_SOCKET, SO_MEMINFO, memory, sizeof(memory))) {
 		taken = memory[SK_MEMINFO_WMEM_QUEUED];
-		room = connection->old_sndbuf ? (uint32_t)connection->old_sndbuf : memory[SK_MEMINFO_SNDBUF];
+		most = connection->old_sndbuf ? (uint32_t)connection->old_sndbuf : memory[SK_MEMINFO_SNDBUF];
+		room = taken < most ? most - taken + overrun : 0;
 		/* Each packet's own needs, as in what waits already. */
 		if (bytes && taken > (uint32_t)bytes)
-			needed = needed * taken / (uint32_t)bytes;
-		has = taken < room && needed <= room - taken + (may_overrun ? PACKET_MOST_BYTES : 0);
+			room = room * (uint32_t)bytes / taken;
 	}
 	errno = saved;
-	return has;
+	return room;
+}
+
+bool has_room(const struct connection *connection, int fd, size_t len, bool may_overrun)
+{
+	return len <= room_left(connection, fd, may_overrun ? PACKET_MOST_BYTES : 0);
+}
+
+size_t room_bytes(const struct connection *connection, int fd)
+{
+	return (size_t)room_left(connection, fd, 0);
 }
 
 bool has_own_buffer(const struct connection *connection, int fd)

@@ -54,6 +54,8 @@ void loans_exec_failed(void);
  * it begins its last packet of up to 64 KiB where any memory is left.
  */
 bool has_room(const struct connection *connection, int fd, size_t len, bool may_overrun);
+/* How many bytes it would. */
+size_t room_bytes(const struct connection *connection, int fd);
 
 /* Whether the application chose the send buffer's size: then it may rely on it. */
 bool has_own_buffer(const struct connection *connection, int fd);

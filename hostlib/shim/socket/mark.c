@@ -41,13 +41,24 @@ static bool set(struct connection *connection, int fd, uint8_t dscp, int so_prio
 
 static bool mark_as(struct connection *connection, int fd, uint32_t priority, uint8_t dscp)
 {
-	relaxed_set(connection->priority, (uint8_t)priority);
-	if (connection->dscp == dscp)
+	if (connection->dscp == dscp) {
+		relaxed_set(connection->priority, (uint8_t)priority);
 		return true;
+	}
 	if (!set(connection, fd, dscp,
-		 connection->own_so_priority >= 0 ? connection->own_so_priority : (int)qclimb_so_priority(priority),
+		 connection->has_so_priority ? connection->own_so_priority : (int)qclimb_so_priority(priority),
 		 is_all_ipv6(connection)))
 		return false;
+	if (connection->is_released) { /* meanwhile, by another thread */
+		const int saved = errno;
+
+		if (connection->is_ipv6)
+			(void)sys_setsockopt(fd, IPPROTO_IPV6, IPV6_TCLASS, connection->own_dscp << 2);
+		(void)sys_setsockopt(fd, IPPROTO_IP, IP_TOS, connection->own_dscp << 2);
+		errno = saved;
+		return false;
+	}
+	relaxed_set(connection->priority, (uint8_t)priority);
 	LOG("fd=%d priority=%u dscp=%u at=%llu", fd, priority, dscp, (unsigned long long)flow_bytes(connection));
 	connection->dscp = dscp;
 	return true;
@@ -67,24 +78,60 @@ void mark_end(struct connection *connection, int fd, const struct qclimb_policy 
 {
 	const uint8_t dscp = qclimb_policy_rest_dscp(policy);
 
-	if (set(connection, fd, dscp, connection->own_so_priority >= 0 ? connection->own_so_priority : 0,
-		is_all_ipv6(connection)))
+	if (set(connection, fd, dscp, connection->own_so_priority, is_all_ipv6(connection)))
 		connection->dscp = dscp;
 }
 
-void mark_nothing(struct connection *connection, int fd)
+static void unmark(struct connection *connection, int fd, uint8_t dscp)
 {
 	relaxed_set(connection->priority, 0);
 	if (connection->dscp == DSCP_NOT_SET)
 		return;
-	(void)set(connection, fd, 0, connection->own_so_priority >= 0 ? connection->own_so_priority : 0, false);
+	(void)set(connection, fd, dscp, connection->own_so_priority, false);
 	connection->dscp = DSCP_NOT_SET;
 }
 
-void mark_release(struct connection *connection, int fd)
+void mark_nothing(struct connection *connection, int fd)
 {
+	unmark(connection, fd, connection->own_dscp);
+}
+
+void mark_release(struct connection *connection, int fd, uint8_t own_dscp)
+{
+	connection->own_dscp = own_dscp;
 	connection->is_released = true;
 	tagger_forget(connection, fd);
-	mark_nothing(connection, fd);
+	unmark(connection, fd, 0); /* so that the application's own changes it, and what the kernel derives from it */
 	quiet_no_more(connection);
+}
+
+/*
+ * It has what the listener had when its handshake ended, or by tcp_reflect_tos what the peer's SYN had. One that waited
+ * to be accepted may have an older policy's DSCP: once the listener's has changed, none is believed.
+ */
+void mark_inherit(struct connection *connection, int fd, const struct connection *listener)
+{
+	const int saved = errno;
+	int dscp;
+
+	connection->is_released = listener->is_released;
+	connection->has_so_priority = listener->has_so_priority;
+	connection->own_so_priority = listener->own_so_priority;
+	connection->dscp = listener->dscp == listener->listened_dscp ? listener->dscp : DSCP_UNKNOWN;
+	if (connection->dscp >= DSCP_UNKNOWN)
+		return;
+	if (is_all_ipv6(connection))
+		dscp = sys_option(fd, IPPROTO_IPV6, IPV6_TCLASS) >> 2;
+	else
+		dscp = sys_option(fd, IPPROTO_IP, IP_TOS) >> 2;
+	if (dscp != connection->dscp) {
+		connection->own_dscp = (uint8_t)dscp;
+		connection->dscp = DSCP_UNKNOWN;
+	}
+	errno = saved;
+}
+
+uint8_t mark_shown(const struct connection *connection, int level)
+{
+	return (level == IPPROTO_IPV6) == is_all_ipv6(connection) ? connection->own_dscp : 0;
 }

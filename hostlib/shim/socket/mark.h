@@ -10,8 +10,8 @@
 #include <qclimb/policy.h>
 
 /*
- * Sets what differs from the socket's present state; errno kept. False: this descriptor is no TCP socket (reused behind
- * our back).
+ * Sets what differs from the socket's present state; errno kept. False: refused, and nothing changed: this descriptor is
+ * no TCP socket (reused behind our back), or a filter of the host's forbids it.
  */
 bool mark(struct connection *connection, int fd, const struct qclimb_policy *policy, uint32_t priority);
 
@@ -31,13 +31,14 @@ void mark_end(struct connection *connection, int fd, const struct qclimb_policy 
 /* Gives back what the application would have without us. */
 void mark_nothing(struct connection *connection, int fd);
 
-/* The same, and for good: nothing but records from here on. */
-void mark_release(struct connection *connection, int fd);
+/* The same, and for good: nothing but records from here on. The application has just set a DSCP of its own, and does so again. */
+void mark_release(struct connection *connection, int fd, uint8_t own_dscp);
 
 /* The application's own SO_PRIORITY. */
 static inline void mark_prefers(struct connection *connection, int so_priority)
 {
 	connection->own_so_priority = so_priority;
+	connection->has_so_priority = true;
 }
 
 static inline void mark_listens(struct connection *connection)
@@ -47,15 +48,10 @@ static inline void mark_listens(struct connection *connection)
 	connection->is_listener = true;
 }
 
-/*
- * An accepted socket has what the listener had when its handshake ended. One that waited to be accepted may have an
- * older policy's DSCP: once the listener's has changed, none is believed.
- */
-static inline void mark_inherit(struct connection *connection, const struct connection *listener)
-{
-	connection->dscp = listener->dscp == listener->listened_dscp ? listener->dscp : DSCP_UNKNOWN;
-	connection->is_released = listener->is_released;
-	connection->own_so_priority = listener->own_so_priority;
-}
+/* An accepted socket, whose peer is known: what it has of its listener's. */
+void mark_inherit(struct connection *connection, int fd, const struct connection *listener);
+
+/* What the application finds as DSCP in IP_TOS or IPV6_TCLASS. */
+uint8_t mark_shown(const struct connection *connection, int level);
 
 #endif
