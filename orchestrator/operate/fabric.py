@@ -79,7 +79,10 @@ def show_flows(rest: Rest, label: str | None, as_json: bool) -> None:
 @click.option("--last", type=click.IntRange(1, 360), default=30, show_default=True, help="So many windows of 10 s.")
 @asks
 def show_felt(rest: Rest, last: int, as_json: bool) -> None:
-    """How much longer packets of small flows travel than they could, as hosts measure it, the latest last."""
+    """Show the slowdown of small flows that hosts measure.
+
+    The latest last: how much longer their packets travel than they could.
+    """
     found = rest.ask("GET", "/v1/felt")[-last:]
     if as_json:
         tell(found, True)
