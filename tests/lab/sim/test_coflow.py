@@ -273,6 +273,7 @@ def test_a_trace_that_is_not_there_is_refused(tmp_path):
         read_trace(tmp_path / "none")
 
 
+@pytest.mark.system
 @pytest.mark.skipif(not FB2010.exists(), reason=f"the Facebook trace is not at {FB2010} (QCLIMB_FB2010 names it)")
 def test_the_facebook_trace_is_read_and_finished():
     found = read_trace(FB2010)

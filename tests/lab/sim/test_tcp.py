@@ -74,7 +74,7 @@ def test_pias_and_perfect_sizes_are_settings_of_qclimb():
 @pytest.mark.parametrize("name", sorted(name for name, scheme in NAMED.items() if isinstance(scheme, Tcp)))
 def test_every_scheme_finishes_all_flows_with_small_buffers_and_keeps_the_invariants(name):
     tight = replace(NAMED[name], buffer_bytes=30_000, host_buffer_bytes=60_000, mark_bytes=0, uplink_mark_bytes=0)
-    experiment = Experiment(SMALL, tight, Workload(forecast=Leaves()), load=0.9, flows=120)
+    experiment = Experiment(SMALL, tight, Workload(forecast=Leaves()), load=0.9, flows=40)
     found = run(experiment, checked=True)
     assert (found.received_ps > 0).all()
     assert sum(found.counters.drops_at.values()) > 100
