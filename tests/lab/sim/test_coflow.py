@@ -154,7 +154,7 @@ sizes = st.lists(st.integers(1, 10**9), min_size=1, max_size=12)
 
 
 @given(sizes)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=settings.default.max_examples // 7)
 def test_one_port_is_shared_as_fair_sharing_and_shortest_first_have_it(sizes):
     n = len(sizes)
     one_each = Coflows(n, np.zeros(n, np.int64), np.arange(n), np.array(sizes), np.arange(n), np.zeros(n, np.int64))

@@ -47,7 +47,7 @@ def ideal_by_hand(size, path, payload=1460, header=40):
     delays=st.tuples(st.integers(0, 5000), st.integers(0, 5000)),
     far=st.booleans(),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=settings.default.max_examples // 4)
 def test_one_flow_alone_takes_its_ideal_fct_to_the_picosecond(size, rates, delays, far):
     topology = Topology(2, 2, 2, rates[0] * 10**9, rates[1] * 10**9, *delays)
     slow, fast = 8000 // rates[0], 8000 // rates[1]

@@ -61,7 +61,7 @@ def test_packets_have_the_priorities_of_algorithm_1(size, lower, upper):
 
 def test_pias_and_perfect_sizes_are_settings_of_qclimb():
     workload = Workload(forecast=Exact())
-    experiment = Experiment(SMALL, workload=workload, load=0.7, flows=200)
+    experiment = Experiment(SMALL, workload=workload, load=0.7, flows=80)
     bare = replace(QCLIMB, slack_bytes=0)
     perfect = run(replace(experiment, scheme=replace(bare, tagging="qclimb-ps")))
     assert perfect.received_ps.tobytes() == run(replace(experiment, scheme=bare)).received_ps.tobytes()
