@@ -95,9 +95,9 @@ def test_the_page_keeps_what_stands_around_the_measured_part(good, tmp_path):
 
 def test_what_can_not_be_is_refused_in_a_sentence(tmp_path):
     late = CliRunner().invoke(lab, ["run", "drift", "--observe", "50", "--before", "40"])
-    assert late.exit_code == 2 and "50 s, expected less than --before 40 s" in late.output
+    assert late.exit_code == 2 and "--before 40 s" in late.output
     nothing = CliRunner().invoke(lab, ["run", "drift", "--stored", "--results", str(tmp_path / "none")])
-    assert nothing.exit_code == 2 and "seen.json is missing, expected what an earlier run left" in nothing.output
+    assert nothing.exit_code == 2 and "seen.json is missing" in nothing.output
 
 
 @pytest.mark.fabric
