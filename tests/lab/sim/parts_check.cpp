@@ -9,5 +9,7 @@ int main(int, char **argv)
 {
 	const std::string name = argv[1];
 
-	return name == "calendar_check" ? calendar_check(argv + 1) : name == "ranks_check" ? ranks_check(argv + 1) : congestion_check(argv + 1);
+	if (name == "calendar_check")
+		return calendar_check(argv + 1);
+	return name == "ranks_check" ? ranks_check(argv + 1) : congestion_check(argv + 1);
 }
