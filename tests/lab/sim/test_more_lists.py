@@ -114,7 +114,7 @@ LISTS: dict[str, tuple[Callable[[], FlowList], str, tuple[float, ...]]] = {
     ),
 }
 WITHIN = (0.015, 0.05, 0.15, 0.02, 0.02)
-LONG = {"web search 0.8", "IMC10 0.8", "Homa W4 0.8", "500 packets 0.6"}
+LONG = {"web search 0.8", "IMC10 0.8", "Homa W4 0.8", "500 packets 0.6", "50 flows at each moment"}
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.system] * (name in LONG)) for name in LISTS])
