@@ -47,17 +47,16 @@ class SizeTable:
         at = np.concatenate(([lowest], np.repeat(inner, 2), [highest]))
         # A vertical step in the table has two sizes at one share: take the one that belongs to each side.
         size = np.empty_like(at)
-        size[0::2] = [self._edge(u, "right") for u in at[0::2]]
-        size[1::2] = [self._edge(u, "left") for u in at[1::2]]
+        size[0::2] = self._edges(at[0::2], "right")
+        size[1::2] = self._edges(at[1::2], "left")
         widths = at[1::2] - at[0::2]
         return float(np.sum(widths * (size[0::2] + size[1::2]) / 2) / (highest - lowest))
 
-    def _edge(self, u: float, side: str) -> float:
-        """The size at share u, as seen from the flows just right or just left of it."""
-        same = np.flatnonzero(self.share == u)
-        if same.size:
-            return float(self.size_bytes[same[-1] if side == "right" else same[0]])
-        return float(self.quantile(u))
+    def _edges(self, u: NDArray[np.float64], side: str) -> NDArray[np.float64]:
+        """Sizes at the shares u, as seen from the flows just right or just left of each."""
+        first, after = (np.searchsorted(self.share, u, end) for end in ("left", "right"))
+        row = after - 1 if side == "right" else np.minimum(first, self.share.size - 1)
+        return np.where(first < after, self.size_bytes[row], self.quantile(u))
 
 
 @cache

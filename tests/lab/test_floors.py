@@ -27,7 +27,7 @@ def imported(path: Path) -> set[str]:
     """Our modules that a file imports, lazily or not, but for what only type checkers read."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     for node in ast.walk(tree):
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
             node.body = []
     found = set()
     for node in ast.walk(tree):

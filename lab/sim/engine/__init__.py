@@ -7,6 +7,7 @@ runs as many as there are cores, and flows and results stream through pipes of f
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import threading
 from collections.abc import Iterable, Iterator, Mapping
@@ -27,10 +28,11 @@ Records = np.ndarray[Any, np.dtype[np.void]]
 
 @cache
 def program(checked: bool = False) -> Path:
-    """The engine's path; in a checkout, built if it is older than its sources. `checked`: the build with invariants and
-    sanitizers, some 20 times slower. Raises: EngineError."""
-    path = HERE / "build" / ("qclimb-sim-checked" if checked else "qclimb-sim")
-    if (HERE / "Makefile").exists() and (failure := make(HERE, "checked" if checked else "sim")):
+    """The engine's path; in a checkout, built if it is older than its sources. `checked`: the build with invariants,
+    and with sanitizers where QCLIMB_SANITIZED is set. Raises: EngineError."""
+    target = ("sanitized" if os.environ.get("QCLIMB_SANITIZED") else "checked") if checked else "sim"
+    path = HERE / "build" / ("qclimb-sim" if target == "sim" else f"qclimb-sim-{target}")
+    if (HERE / "Makefile").exists() and (failure := make(HERE, target)):
         raise EngineError(f"the simulator's engine does not build (make -C {HERE}): {failure[-500:]}")
     if not path.exists():
         raise EngineError(f"the simulator's engine is not there: {path}; it needs a C++ compiler at installation")

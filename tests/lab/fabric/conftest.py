@@ -2,11 +2,13 @@
 
 import os
 import shutil
+from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
 from lab.control.plane import start_control
-from lab.fabric import Fabric, Topology
+from lab.fabric import Fabric, FabricError, Topology, cgroups, state
 
 
 def why_not() -> str:
@@ -38,8 +40,20 @@ def links(prefix_for):
 
 @pytest.fixture(scope="module")
 def managed(prefix_for):
-    """With its control plane, one host a leaf."""
+    """With its control plane, one host a leaf, one spine; hosts are scheduled by the kernel mode where there is one.
+
+    Nothing of it stays."""
     if reason := why_not():
         pytest.skip(reason)
-    with Fabric(Topology(hosts_per_leaf=1), prefix=prefix_for("ctl"), control=start_control) as fabric:
+    prefix, topology = prefix_for("ctl"), Topology(spines=1, hosts_per_leaf=1)
+    with ExitStack() as stack:
+        try:
+            fabric = stack.enter_context(Fabric(topology, prefix=prefix, control=start_control, by="kernel"))
+        except FabricError as error:
+            if "kernel mode" not in str(error) and "cgroup" not in str(error):
+                raise
+            fabric = stack.enter_context(Fabric(topology, prefix=prefix, control=start_control))
         yield fabric
+    assert not any(cgroups.path_of(f"{prefix}-{host}").exists() for host in topology.hosts)
+    assert f"/{prefix}/" not in Path("/proc/mounts").read_text()
+    assert not state.directory_of(prefix).exists()

@@ -28,8 +28,8 @@ def test_without_root_a_sentence_says_so(command, monkeypatch):
 
 @pytest.mark.parametrize("command", ["up", "down", "exec", "show"])
 def test_help_has_an_example(command):
-    done = qclimb(command, "--help")
-    assert done.returncode == 0 and "Example" in done.stdout
+    done = CliRunner().invoke(lab, [command, "--help"])
+    assert done.exit_code == 0 and "Example" in done.stdout
 
 
 @pytest.mark.fabric
@@ -44,10 +44,10 @@ def test_up_exec_show_down(prefix_for):
         shown = qclimb("exec", *prefix, "--bare", "h1", "--", "sh", "-c", "echo $QCLIMB_RUN; exit 3")
         assert shown.returncode == 3
         assert shown.stdout.strip() == f"{described['state']}/hosts/h1"
-        wrong = qclimb("exec", *prefix, "h9", "true")
-        assert wrong.returncode == 2 and "h9" in wrong.stderr
-        wrong = qclimb("show", *prefix, "l1")
-        assert wrong.returncode == 2 and "control plane" in wrong.stderr
+        wrong = CliRunner().invoke(lab, ["exec", *prefix, "h9", "true"])
+        assert wrong.exit_code == 2 and "h9" in wrong.stderr
+        wrong = CliRunner().invoke(lab, ["show", *prefix, "l1"])
+        assert wrong.exit_code == 2 and "control plane" in wrong.stderr
     finally:
         down = qclimb("down", *prefix)
     assert down.returncode == 0 and "removed" in down.stdout
@@ -55,7 +55,7 @@ def test_up_exec_show_down(prefix_for):
 
 @pytest.mark.fabric
 def test_impossible_sizes_are_refused_before_anything_is_built(prefix_for):
-    done = qclimb("up", "--prefix", prefix_for("big"), "--hosts-per-leaf", "0")
-    assert done.returncode == 2 and "hosts_per_leaf is 0" in done.stderr
-    done = qclimb("down", "--prefix", "../etc")
-    assert done.returncode == 2 and "prefix" in done.stderr
+    done = CliRunner().invoke(lab, ["up", "--prefix", prefix_for("big"), "--hosts-per-leaf", "0"])
+    assert done.exit_code == 2 and "hosts_per_leaf is 0" in done.stderr
+    done = CliRunner().invoke(lab, ["down", "--prefix", "../etc"])
+    assert done.exit_code == 2 and "prefix" in done.stderr

@@ -6,18 +6,20 @@ import pytest
 
 from lab.control.plane import start_control
 from lab.control.spines import class_states, pin
-from lab.fabric import Fabric
-from lab.run.bigspine.loss import LEAF, SERVE, TOPOLOGY, WAYS, trial
+from lab.fabric import Fabric, Topology
+from lab.run.bigspine.loss import LEAF, SERVE, WAYS, trial
 from tests.lab.fabric.conftest import why_not
 
-pytestmark = pytest.mark.fabric
+pytestmark = [pytest.mark.fabric, pytest.mark.system]
 
 
 @pytest.fixture(scope="module")
 def spines(prefix_for):
     if reason := why_not():
         pytest.skip(reason)
-    with Fabric(TOPOLOGY, prefix_for("spn"), control=partial(start_control, serve=SERVE)) as fabric:
+    with Fabric(
+        Topology(leaves=2, spines=2, hosts_per_leaf=1), prefix_for("spn"), control=partial(start_control, serve=SERVE)
+    ) as fabric:
         pin(fabric, 2)
         yield fabric
 

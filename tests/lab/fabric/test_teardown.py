@@ -8,7 +8,9 @@ import time
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from lab.cli import lab
 from lab.fabric import Fabric, Topology, state
 from lab.fabric.plan import namespaces
 
@@ -128,8 +130,8 @@ def test_the_command_down_removes_what_a_killed_owner_left_and_again_is_harmless
     assert first.returncode == 0 and "removed" in first.stdout
     assert not traces_of(prefix)
     assert gone(inside)
-    second = subprocess.run(command, capture_output=True, text=True)
-    assert second.returncode == 0 and "nothing there" in second.stdout
+    second = CliRunner().invoke(lab, command[2:])
+    assert second.exit_code == 0 and "nothing there" in second.stdout
 
 
 def test_a_kill_in_the_middle_of_building_leaves_nothing_that_down_does_not_find(prefix):

@@ -11,8 +11,9 @@ from lab.control.plane import redis_socket
 from lab.control.platform_rows import rows_of
 from lab.control.vasic.asic import Asic
 from lab.control.vasic.rows import CONFIG_DB, COUNTERS_DB, STATE_DB, connect, fingerprint, read
-from lab.fabric import guard
+from lab.fabric import Fabric, Topology, guard
 from lab.fabric.traffic import Sink, bulk, transfer
+from tests.lab.fabric.conftest import why_not
 
 pytestmark = pytest.mark.fabric
 
@@ -27,32 +28,33 @@ def until(what, ready):
 
 
 @pytest.fixture(scope="module", params=["bpf", "u32"])
-def switch(links, request):
+def switch(prefix_for, request):
     """Redis and vasic on l2, which host h3 hangs on; `u32`: as where BPF can't be loaded (the shared buffer stays)."""
-    if request.param == "bpf" and links.shared_buffer is None:
-        pytest.skip("no BPF on this machine")
-    path = redis_socket(links, "l2")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    argv = ["redis-server", "--port", "0", "--unixsocket", str(path), "--save", "", "--notify-keyspace-events", "AKE"]
-    redis_server = links.popen("l2", argv, stdout=subprocess.DEVNULL)
-    config = connect(str(path), CONFIG_DB)
-    until("redis answers", lambda: answers(config))
-    for key, row in rows_of(links.topology, "l2", {}).items():
-        config.hset(key, mapping=row)
-    argv = [sys.executable, "-m", "lab.control.vasic", "--redis", str(path)]
-    argv += ["--bpf", str(links.directory / "bpf")] if request.param == "bpf" else []
-    if request.param == "u32":
-        _without_bpf(links)
-    vasic = links.popen("l2", argv, stderr=subprocess.PIPE)
-    found = Switch(links, path, request.param)
-    until("vasic follows", found.follows)
-    yield found
-    vasic.terminate()
-    assert vasic.wait(DEADLINE_S) == 0, vasic.stderr.read()
-    redis_server.terminate()
-    redis_server.wait(DEADLINE_S)
-    if request.param == "u32":
-        _with_bpf_again(links)
+    if reason := why_not():
+        pytest.skip(reason)
+    with Fabric(Topology(hosts_per_leaf=2), prefix=prefix_for(request.param)) as links:
+        if request.param == "bpf" and links.shared_buffer is None:
+            pytest.skip("no BPF on this machine")
+        path = redis_socket(links, "l2")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        argv = ["redis-server", "--port", "0", "--unixsocket", str(path), "--save", ""]
+        redis_server = links.popen("l2", [*argv, "--notify-keyspace-events", "AKE"], stdout=subprocess.DEVNULL)
+        config = connect(str(path), CONFIG_DB)
+        until("redis answers", lambda: answers(config))
+        for key, row in rows_of(links.topology, "l2", {}).items():
+            config.hset(key, mapping=row)
+        argv = [sys.executable, "-m", "lab.control.vasic", "--redis", str(path)]
+        argv += ["--bpf", str(links.directory / "bpf")] if request.param == "bpf" else []
+        if request.param == "u32":
+            _without_bpf(links)
+        vasic = links.popen("l2", argv, stderr=subprocess.PIPE)
+        found = Switch(links, path, request.param)
+        until("vasic follows", found.follows)
+        yield found
+        vasic.terminate()
+        assert vasic.wait(DEADLINE_S) == 0, vasic.stderr.read()
+        redis_server.terminate()
+        redis_server.wait(DEADLINE_S)
 
 
 def answers(config):
@@ -71,14 +73,6 @@ def _without_bpf(links):
         for parent, handle in leaf_queues(links.record.shaper):
             line = f"qdisc replace dev {port.name} parent {parent} handle {handle + 8:x}: bfifo limit 60000"
             run_all([Tc(links.netns("l2"), line)])
-
-
-def _with_bpf_again(links):
-    from lab.fabric.bpf import attach
-    from lab.fabric.commands import run_all
-
-    for port in links.topology.ports_of("l2"):
-        run_all(list(attach(links.directory / "bpf", port, links.netns("l2"), links.netns(port.peer_node)))[:1])
 
 
 class Switch:
@@ -191,6 +185,7 @@ def test_a_map_that_is_deleted_and_set_in_one_transaction_leaves_the_queues_as_t
 
 
 def test_what_orchagent_takes_and_the_queues_do_not_is_said(switch):
+    switch.classify("A", {47: 7})
     switch.write({"SCHEDULER|w": {"type": "DWRR", "weight": "101"}, f"QUEUE|{switch.port}|0": {"scheduler": "w"}})
     until("problem shown", lambda: "weight is 101" in (switch.state.hget("VASIC|global", "problems") or ""))
     switch.write({f"QUEUE|{switch.port}|0": {"scheduler": "sp"}})

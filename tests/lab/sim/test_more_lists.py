@@ -114,9 +114,10 @@ LISTS: dict[str, tuple[Callable[[], FlowList], str, tuple[float, ...]]] = {
     ),
 }
 WITHIN = (0.015, 0.05, 0.15, 0.02, 0.02)
+LONG = {"web search 0.8", "IMC10 0.8", "Homa W4 0.8", "500 packets 0.6", "50 flows at each moment"}
 
 
-@pytest.mark.parametrize("name", LISTS)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.system] * (name in LONG)) for name in LISTS])
 def test_fcts_on_lists_made_here_are_those_of_yaps(summary_of: Callable[[Experiment], list], name: str) -> None:
     make, routing, expected = LISTS[name]
     every, small, medium, large = summary_of(Experiment(scheme=Pfabric(), workload=make(), routing=routing))

@@ -21,11 +21,11 @@ YAPS = {
     ("datamining", "spray", 10_000): (8925, 17.2, 74.4, 906, 182439),
 }
 WITHIN = (0.015, 0.05, 0.15, 0.02, 0.02)
-LONG = pytest.mark.system
+LONG, SHORT = pytest.mark.system, ("websearch", "spray", 2_000)
 
 
 @pytest.mark.parametrize(
-    ("name", "routing", "count"), [pytest.param(*case, marks=[LONG] * (case[2] == 10_000)) for case in YAPS]
+    ("name", "routing", "count"), [pytest.param(*case, marks=[LONG] * (case != SHORT)) for case in YAPS]
 )
 def test_fcts_on_the_fixed_lists_are_those_of_yaps(summary_of, name, routing, count):
     path = LISTS / f"{name}_load0.6_10000flows_10g.txt.gz"

@@ -37,7 +37,7 @@ GOOD = b"".join(chunk.tobytes() for chunk in flows_of(Experiment(SMALL, flows=20
 
 
 def told(words, flows=GOOD):
-    """Exit and what was said, of the engine with sanitizers."""
+    """Exit and what was said, of the engine with invariants."""
     given_words = [f"{key}={value}" for key, value in words.items()] if isinstance(words, dict) else words
     ran = subprocess.run([program(checked=True), *given_words], input=flows, capture_output=True, check=False)
     return ran.returncode, ran.stderr.decode()
@@ -137,7 +137,7 @@ def bytes_of(records):
 
 
 @given(name=st.sampled_from(["pfabric", "homa", "pias", "qclimb", "pdq", "d3", "fluid"]), data=st.data())
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=settings.default.max_examples // 4)
 def test_no_settings_and_no_bytes_end_in_more_than_a_sentence(name, data):
     words = dict(words_of(name))
     key = data.draw(st.sampled_from(sorted(words)))

@@ -60,6 +60,7 @@ def test_each_row_runs_and_can_do_what_it_says_and_nothing_else(name: str) -> No
                 Experiment(SMALL, scheme, flows, **wish)
 
 
+@pytest.mark.system
 def test_a_new_scheme_is_a_header_and_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As lab/sim/README.md says it."""
     copied = tmp_path / "lab/sim/engine"

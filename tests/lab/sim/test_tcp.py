@@ -61,7 +61,7 @@ def test_packets_have_the_priorities_of_algorithm_1(size, lower, upper):
 
 def test_pias_and_perfect_sizes_are_settings_of_qclimb():
     workload = Workload(forecast=Exact())
-    experiment = Experiment(SMALL, workload=workload, load=0.7, flows=200)
+    experiment = Experiment(SMALL, workload=workload, load=0.7, flows=80)
     bare = replace(QCLIMB, slack_bytes=0)
     perfect = run(replace(experiment, scheme=replace(bare, tagging="qclimb-ps")))
     assert perfect.received_ps.tobytes() == run(replace(experiment, scheme=bare)).received_ps.tobytes()
@@ -74,7 +74,7 @@ def test_pias_and_perfect_sizes_are_settings_of_qclimb():
 @pytest.mark.parametrize("name", sorted(name for name, scheme in NAMED.items() if isinstance(scheme, Tcp)))
 def test_every_scheme_finishes_all_flows_with_small_buffers_and_keeps_the_invariants(name):
     tight = replace(NAMED[name], buffer_bytes=30_000, host_buffer_bytes=60_000, mark_bytes=0, uplink_mark_bytes=0)
-    experiment = Experiment(SMALL, tight, Workload(forecast=Leaves()), load=0.9, flows=120)
+    experiment = Experiment(SMALL, tight, Workload(forecast=Leaves()), load=0.9, flows=40)
     found = run(experiment, checked=True)
     assert (found.received_ps > 0).all()
     assert sum(found.counters.drops_at.values()) > 100

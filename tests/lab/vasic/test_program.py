@@ -98,7 +98,7 @@ def test_a_weight_that_orchagent_takes_and_the_queues_do_not_is_named(rows, weig
     rows["SCHEDULER"]["wrr"]["weight"] = weight
     found = made(rows)
     assert found.ports["Ethernet0"].queues.services[0] == Service()
-    assert found.problems == [f"Ethernet0 queue 0: not programmed: weight is {weight}, expected 1..100"]
+    assert [f"weight is {weight}, expected 1..100" in problem for problem in found.problems] == [True]
 
 
 def test_wred_rows_mark_ecn_only_where_enabled(rows):

@@ -127,5 +127,5 @@ class Histories(RuleBasedStateMachine):
             assert key.endswith("|DEL") or plain in names
 
 
-Histories.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+Histories.TestCase.settings = settings(max_examples=settings.default.max_examples // 4, stateful_step_count=30)
 TestHistories = Histories.TestCase

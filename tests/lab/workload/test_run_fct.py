@@ -19,6 +19,7 @@ from lab.workload import guards, schemes
 from lab.workload.trace import Flow, Trace
 
 SETTINGS = Fct(seeds=(1, 2), loads=(0.4, 0.6), schemes=("tcp", "pias", "qclimb"), seconds=1.0)
+FEW = replace(SETTINGS, seeds=(1,), schemes=("tcp", "pias"))
 
 
 def test_every_scheme_comes_first_in_turn():
@@ -99,25 +100,26 @@ def quiet():
 
 
 def test_a_run_ends_with_its_report(ran, tmp_path):
-    comparisons = run_fct.run_fct(replace(SETTINGS, folder=tmp_path), quiet())
-    assert len(ran) == 12 and len(comparisons) == 2
-    assert (tmp_path / "report.html").is_file() and (tmp_path / "report.md").is_file()
+    comparisons = run_fct.run_fct(replace(SETTINGS, loads=(0.4,), folder=tmp_path), quiet())
+    assert len(ran) == 6 and len(comparisons) == 1
+    assert "Ratios to plain TCP over" in (tmp_path / "report.html").read_text()
+    assert (tmp_path / "report.md").is_file()
 
 
 def test_a_rerun_does_only_what_is_missing(ran, undrawn, tmp_path):
-    settings = replace(SETTINGS, folder=tmp_path)
-    run_fct.run_fct(settings, quiet())
+    settings = replace(FEW, folder=tmp_path)
+    assert len(run_fct.run_fct(settings, quiet())) == 2 and len(ran) == 4
     ran.clear()
     run_fct.run_fct(settings, quiet())
     assert ran == []
-    (lost,) = (tmp_path / "passes").glob("load0.6-seed2-pias-*")
+    (lost,) = (tmp_path / "passes").glob("load0.6-seed1-pias-*")
     lost.unlink()
     run_fct.run_fct(settings, quiet())
-    assert ran == ["load0.6-seed2-pias"]
+    assert ran == ["load0.6-seed1-pias"]
 
 
 def test_a_damaged_result_is_measured_again(ran, undrawn, tmp_path):
-    settings = replace(SETTINGS, folder=tmp_path)
+    settings = replace(FEW, folder=tmp_path)
     run_fct.run_fct(settings, quiet())
     (half,) = (tmp_path / "passes").glob("load0.4-seed1-tcp-*")
     half.write_text(half.read_text()[:100])
@@ -145,7 +147,7 @@ def test_a_pass_with_less_idle_time_than_its_like_is_found_and_noted(make_result
 
 
 def test_a_stored_pass_of_other_thresholds_is_measured_again(ran, undrawn, tmp_path):
-    settings = replace(SETTINGS, folder=tmp_path)
+    settings = replace(FEW, folder=tmp_path)
     run_fct.run_fct(settings, quiet())
     (path,) = (tmp_path / "passes").glob("load0.4-seed1-pias-*")
     result = run_fct.PassResult.load_file(path)
@@ -169,7 +171,8 @@ def test_several_forests_in_one_comparison_are_noted(make_result):
     one = replace(make_result("qclimb", [100], [1e3]), settings={"model": {"generation": 1, "report": {"rows": 5}}})
     other = replace(one, settings={"model": {"generation": 1, "report": {"rows": 6}}})
     assert guards.forests([one, one, make_result("tcp", [100], [1e3])]) == []
-    assert guards.forests([one, other, one]) == ["3 passes used 2 forests, one each time hosts were started anew"]
+    (note,) = guards.forests([one, other, one])
+    assert note.startswith("3 passes used 2 forests")
 
 
 @pytest.mark.parametrize(

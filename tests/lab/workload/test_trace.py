@@ -18,7 +18,7 @@ def long_trace() -> Trace:
 @pytest.mark.parametrize("load", [0.4, 0.6, 0.8])
 @pytest.mark.parametrize("seed", [1, 2, 1000])
 def test_a_trace_carries_exactly_the_load_it_is_named_for(load, seed):
-    assert load_of(make_trace(load, seed, 25, HOSTS, RATE), 8, RATE) == pytest.approx(load, rel=1e-4)
+    assert load_of(make_trace(load, seed, 4, HOSTS, RATE), 8, RATE) == pytest.approx(load, rel=1e-4)
 
 
 def test_load_is_payload_and_headers_over_capacity():
@@ -28,9 +28,9 @@ def test_load_is_payload_and_headers_over_capacity():
 
 
 def test_equal_arguments_give_equal_bytes_and_another_seed_gives_others():
-    text = make_trace(0.6, 3, 10, HOSTS, RATE).to_text()
-    assert make_trace(0.6, 3, 10, HOSTS, RATE).to_text() == text
-    assert make_trace(0.6, 4, 10, HOSTS, RATE).to_text() != text
+    text = make_trace(0.6, 3, 3, HOSTS, RATE).to_text()
+    assert make_trace(0.6, 3, 3, HOSTS, RATE).to_text() == text
+    assert make_trace(0.6, 4, 3, HOSTS, RATE).to_text() != text
 
 
 def test_a_file_reads_back_as_it_was_written(tmp_path):
@@ -41,7 +41,7 @@ def test_a_file_reads_back_as_it_was_written(tmp_path):
 
 
 def test_a_replays_seed_shares_no_flow_order_with_the_recordings():
-    recording, replay = (make_trace(0.6, seed, 25, HOSTS, RATE) for seed in (1000, 1))
+    recording, replay = (make_trace(0.6, seed, 6, HOSTS, RATE) for seed in (1000, 1))
     sizes = [[flow.bytes for flow in trace.flows if flow.service == "store"] for trace in (recording, replay)]
     assert sizes[0][:50] != sizes[1][:50]
 
@@ -100,7 +100,7 @@ def by_pair(trace, name):
 
 
 def test_a_stores_peers_tell_its_sizes_in_another_trace_too(long_trace):
-    other = by_pair(make_trace(0.6, 1000, 300, HOSTS, RATE), "store")
+    other = by_pair(make_trace(0.6, 1000, 120, HOSTS, RATE), "store")
     ours = by_pair(long_trace, "store")
     common = sorted(set(ours) & set(other))
     means = [[np.mean(pairs[pair]) for pair in common] for pairs in (ours, other)]

@@ -11,7 +11,7 @@ using sim::Calendar;
 using sim::Event;
 using sim::Time;
 
-int main(int, char **argv)
+static int calendar_check(char **argv)
 {
 	const int bits = std::atoi(argv[1]);
 	std::mt19937_64 random(std::strtoull(argv[2], nullptr, 10));

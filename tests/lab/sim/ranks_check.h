@@ -39,7 +39,7 @@ struct Plain {
 	}
 };
 
-int main(int, char **argv)
+static int ranks_check(char **argv)
 {
 	const std::string limit = argv[1];
 	std::mt19937_64 random(std::strtoull(argv[2], nullptr, 10));

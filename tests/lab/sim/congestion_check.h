@@ -4,7 +4,7 @@
  */
 #include "schemes/congestion.h"
 
-int main(int, char **argv)
+static int congestion_check(char **argv)
 {
 	std::string words[] = { "congestion_check",	 "initial_window=1000",	      "max_window=1000",
 				"dctcp=1",		 "least_timeout_ps=1000000", "first_timeout_ps=1000000",
