@@ -18,6 +18,7 @@ from ..ingest import recordings
 from ..models import drift
 from ..plan import slowdowns
 from ..store import store
+from ..store.off import SwitchedOff
 from ..watch import certificates, course, traffic
 from .schemas import HISTOGRAM
 from .tokens import Role
@@ -149,6 +150,12 @@ Changes = shape(
     hosts=said(list[Change], "at every host"),  # type: ignore[valid-type]
 )
 
+Off = derived(
+    "OffAnswer",
+    SwitchedOff,
+    by=said(str, "the token's name"),
+    unkept=said(str | None, "why the database does not have it yet: it holds while this process runs; null: it has"),
+)
 Started = shape("StartedAnswer", "A rollout that has begun.", id=int, generation=int, revision=int)
 Asked = shape("AskedAnswer", "The rollout's phase now.", id=int, phase=rollout.Phase)
 WholeRollout = shape(
@@ -182,6 +189,7 @@ State = shape(
     "The whole fabric.",
     policy=Policy | None,
     policy_generation=int,
+    off=said(Off | None, "hosts are switched off, whatever policy is in force"),
     recording=str | None,
     running_rollout=int | None,
     drift=said(Json | None, "what is known of the bounds in force (orchestrator/watch/bounds.py, class Watch)"),
@@ -208,6 +216,7 @@ Overview = shape(
     now=float,
     policy=Policy | None,
     revision=said(int | None, "that the policy in force is of"),
+    off=said(Off | None, "hosts are switched off, whatever policy is in force"),
     recording=str | None,
     labels=list[str],
     last_rollout=int | None,

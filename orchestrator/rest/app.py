@@ -17,7 +17,7 @@ from ..metrics import Measured
 from ..models import drift
 from ..plan.revision import propose
 from ..store.store import Model, Note, StoredRevision
-from . import answers, devices, documentation, events, files, hosts, lengths, overview, page, rollouts
+from . import answers, devices, documentation, events, files, hosts, lengths, off, overview, page, rollouts
 from .access import (
     REFUSALS,
     Admin,
@@ -36,6 +36,7 @@ from .head import Head
 from .health import add_health, add_ready
 from .idempotency import Keep, asked, once
 from .limits import Bounded
+from .off import told_off
 from .pages import LIMIT, AfterId, Limit
 from .pages import page as paged
 from .policy_poll import PolicyPoll
@@ -75,9 +76,11 @@ def make_app(service: Service) -> FastAPI:
         service.runner.recover()
         service.watch.start()
         service.spines.start()
+        service.off_keeper.start()
         yield
         service.watch.close()
         service.spines.close()
+        service.off_keeper.close()
         service.refusals.close()
         service.runner.close()
         service.trainer.close()
@@ -101,6 +104,7 @@ def make_app(service: Service) -> FastAPI:
         _models,
         _revisions,
         rollouts.add,
+        off.add,
         lengths.add,
         events.add,
         overview.add,
@@ -253,6 +257,7 @@ def _rest(app: FastAPI, service: Service) -> None:
         return {
             "policy": policy,
             "policy_generation": 0 if policy is None else policy["generation"],
+            "off": told_off(store),
             "recording": store.setting("recording"),
             "running_rollout": service.runner.running,
             "drift": store.setting("drift"),

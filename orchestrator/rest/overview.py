@@ -15,6 +15,7 @@ from ..watch.course import Point
 from . import answers
 from .access import Reader, Viewer
 from .bodies import Label, Share
+from .off import told_off
 from .service import Service
 
 Json = dict[str, Any]
@@ -34,7 +35,7 @@ def add(app: FastAPI, service: Service) -> None:
     def get_overview(caller: Viewer) -> Json:
         """The fabric in counts, and what stands out: as small with 20,000 hosts as with ten."""
         policy, last, hosts = store.setting("policy"), store.last_rollout(), store.hosts()
-        generation = 0 if policy is None else policy["generation"]
+        generation = store.due_generation
         silent = [each for each in hosts.values() if (since_s := store.silent_s(each)) is None or since_s > SILENT_S]
         quiet = {each.name for each in silent}
         behind = [each for each in hosts.values() if each.name not in quiet and each.policy_generation != generation]
@@ -42,7 +43,8 @@ def add(app: FastAPI, service: Service) -> None:
         return {
             "now": time.time(),
             "policy": policy,
-            "revision": None if policy is None else store.rollout(number_of(generation)).revision,
+            "revision": None if policy is None else store.rollout(number_of(policy["generation"])).revision,
+            "off": told_off(store),
             "recording": store.setting("recording"),
             "labels": service.recordings.labels(),
             "last_rollout": None if last is None else last.id,
