@@ -24,6 +24,11 @@ def tell(found: Any, as_json: bool, *lines: str) -> None:
     click.echo(json.dumps(found) if as_json else "\n".join(map(printable, lines)))
 
 
+def warn(line: str) -> None:
+    """What the answer has that is easily overlooked, beside it on standard error."""
+    click.echo(printable(f"warning: {line}"), err=True)
+
+
 def table(rows: Iterable[Sequence[Any]], *heads: str, none: str = "none") -> None:
     """Rows under heads; a head that begins with # has numbers below it. `none`: where there are no rows."""
     from rich.console import Console

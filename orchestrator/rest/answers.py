@@ -133,6 +133,7 @@ MadeRevision = shape(
     spines=(said(Json | None, "what was wished of several spines, which are used, what each carries"), None),
     policy=Policy,
     intent=said(Json, "JSON_IETF of qclimb.yang"),
+    warnings=said(list[str], "what may not have been meant, a sentence each"),
 )
 Revision = shape("RevisionAnswer", "A revision.", MadeRevision, created_at=float, created_by=str)
 

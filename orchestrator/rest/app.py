@@ -10,12 +10,13 @@ from typing import Annotated, Any
 from fastapi import FastAPI, Path, Query, Request, Response
 from fastapi.responses import PlainTextResponse
 from qclimb.histogram import SizeHistogram
+from qclimb.policy import Policy
 
 from ..fabric.difference import Changes, would_change
 from ..ingest.recordings import Statistics
 from ..metrics import Measured
 from ..models import drift
-from ..plan.revision import propose
+from ..plan.revision import propose, warnings_of
 from ..store.store import Model, Note, StoredRevision
 from . import answers, devices, documentation, events, files, hosts, lengths, off, overview, page, rollouts
 from .access import (
@@ -220,7 +221,7 @@ def _revisions(app: FastAPI, service: Service) -> None:
             with store.writing():
                 number = store.add_revision(caller.name, document)
                 store.note(caller.name, "make-revision", str(number))
-                return keep({"id": number, **document})
+                return keep({"id": number, **document, "warnings": _warnings(document)})
 
         return once(store, caller.name, key, asked(request, body), make)
 
@@ -244,7 +245,13 @@ def _revisions(app: FastAPI, service: Service) -> None:
 
 
 def _flat(found: StoredRevision) -> Json:
-    return {"id": found.id, "created_at": found.created_at, "created_by": found.created_by, **found.document}
+    document = found.document
+    own = {"id": found.id, "created_at": found.created_at, "created_by": found.created_by}
+    return {**own, **document, "warnings": _warnings(document)}
+
+
+def _warnings(document: Json) -> list[str]:
+    return warnings_of(Policy.from_json(document["policy"]))
 
 
 def _rest(app: FastAPI, service: Service) -> None:
