@@ -221,8 +221,12 @@ Overview = shape(
     recording=str | None,
     labels=list[str],
     last_rollout=int | None,
+    rollout=said(WholeRollout | None, "the last one"),
     running_rollout=int | None,
     drift=said(Json | None, "what is known of the bounds in force (orchestrator/watch/bounds.py, class Watch)"),
+    switches_failing=said(
+        dict[str, str], "why a switch did not answer the newest look, or could not be told by the last rollout"
+    ),
     switches=list[Switch],  # type: ignore[valid-type]
     switches_drifted=said(dict[str, str], "how a switch differs from the intent in force"),
     hosts=HostsCounted,

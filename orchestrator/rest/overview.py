@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import asdict
+from itertools import islice
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Query
@@ -10,12 +11,14 @@ from ..plan.sizes import SizeDistribution
 from ..plan.slowdowns import slowdowns
 from ..plan.thresholds import LOAD
 from ..store.generations import number_of
+from ..store.store import StoredRollout
 from ..watch.certificates import Certificate, in_files
 from ..watch.course import Point
 from . import answers
 from .access import Reader, Viewer
 from .bodies import Label, Share
 from .off import told_off
+from .rollouts import whole
 from .service import Service
 
 Json = dict[str, Any]
@@ -30,6 +33,12 @@ SILENT_S = 60.0
 def add(app: FastAPI, service: Service) -> None:
     """Its routes."""
     store = service.store
+
+    def failing(last: StoredRollout | None) -> dict[str, str]:
+        """By switch: why it did not answer the newest look, or could not be told by the last rollout."""
+        found = {} if last is None else store.failing_switches(last.id, NAMED_MOST)
+        found |= {name: looks.error for name, looks in service.switches.looks.items() if looks.error}
+        return dict(islice(sorted(found.items()), NAMED_MOST))
 
     @app.get("/v1/overview", tags=["state"], **answers.of(answers.Overview))
     def get_overview(caller: Viewer) -> Json:
@@ -48,6 +57,8 @@ def add(app: FastAPI, service: Service) -> None:
             "recording": store.setting("recording"),
             "labels": service.recordings.labels(),
             "last_rollout": None if last is None else last.id,
+            "rollout": None if last is None else whole(last),
+            "switches_failing": failing(last),
             "running_rollout": service.runner.running,
             "drift": store.setting("drift"),
             "switches": list(store.switches().values()),

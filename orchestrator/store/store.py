@@ -396,6 +396,15 @@ class Store(Database):
                 found[row.kind][row.name] = row.step
         return found
 
+    def failing_switches(self, number: int, most: int) -> dict[str, str]:
+        """What went wrong in a rollout at switches that it left out or that did not keep it, of `most` of them."""
+        columns = tables.steps.c
+        query = select(columns.name, columns.step).where(columns.rollout == number, columns.kind == KINDS[0])
+        query = query.where(columns.phase.in_(("absent", "failed", "unsure", "restoring", "stranded")))
+        with self.reading() as connection:
+            rows = connection.execute(query.order_by(columns.name).limit(most))
+            return {row.name: str(row.step["error"]) for row in rows if row.step["error"]}
+
     def counted_steps(self, first: int, last: int) -> dict[int, dict[str, dict[str, int]]]:
         """For each rollout from `first` to `last` and each kind, how many devices are in which phase."""
         columns = tables.steps.c
