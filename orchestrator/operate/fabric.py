@@ -85,7 +85,10 @@ def show_flows(rest: Rest, label: str | None, as_json: bool) -> None:
 @click.option("--last", type=click.IntRange(1, 360), default=30, show_default=True, help="So many windows of 10 s.")
 @asks
 def show_felt(rest: Rest, last: int, as_json: bool) -> None:
-    """How much longer packets of small flows travel than they could, as hosts measure it, the latest last."""
+    """What hosts feel of small flows, the latest last.
+
+    It is how much longer their packets travel than they could.
+    """
     found = rest.ask("GET", "felt")[-last:]
     if as_json:
         tell(found, True)
