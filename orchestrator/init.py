@@ -85,7 +85,8 @@ def init(
         except KeyError:
             raise QclimbError(
                 f"--group {group}: there is no such group, expected the one of the service: the package "
-                f"qclimb-orchestrator makes its own; without it make one (groupadd --system {group}) or leave --group out"
+                f"qclimb-orchestrator makes its own; without it make one (groupadd --system {group}), or "
+                "leave --group out"
             ) from None
     folder, state = folder.absolute(), state.absolute()
     had_ca = (folder / "ca.pem").exists()

@@ -68,7 +68,10 @@ def test_what_is_there_stays_until_it_is_renewed_and_the_ca_always(tmp_path: Pat
         (("--address", "127.0.0.1", "--switch", "leaf"), "no NAME=ADDRESS"),
         (("--address", "127.0.0.1", "--switch", "ca=192.0.2.1"), "one of the orchestrator's own"),
         (("--address", "127.0.0.1", "--switch", "../x=192.0.2.1"), "'../x'"),
-        (("--address", "127.0.0.1", "--group", "no-such-group"), "--group no-such-group: there is no such group, expected"),
+        (
+            ("--address", "127.0.0.1", "--group", "no-such-group"),
+            "--group no-such-group: there is no such group, expected",
+        ),
     ],
 )
 def test_a_wrong_line_is_one_sentence_and_makes_nothing(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
