@@ -248,6 +248,8 @@ setup(
             "host = orchestrator.operate.devices:host",
             "length = orchestrator.operate.lengths:length",
             "model = orchestrator.operate.models:model",
+            "off = orchestrator.operate.off:off",
+            "on = orchestrator.operate.off:on",
             "policy = orchestrator.operate.revisions:policy",
             "revision = orchestrator.operate.revisions:revision",
             "rollout = orchestrator.operate.revisions:rollout",

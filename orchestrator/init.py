@@ -83,7 +83,11 @@ def init(
         try:
             grp.getgrnam(group)
         except KeyError:
-            raise QclimbError(f"--group {group}: there is no such group, expected the one of the service") from None
+            raise QclimbError(
+                f"--group {group}: there is no such group, expected the one of the service: the package "
+                f"qclimb-orchestrator makes its own; without it make one (groupadd --system {group}), or "
+                "leave --group out"
+            ) from None
     folder, state = folder.absolute(), state.absolute()
     had_ca = (folder / "ca.pem").exists()
     authority = Authority(folder)

@@ -49,8 +49,14 @@ def formatter(form: str) -> logging.Formatter:
     return JsonLines() if form == "json" else PrintableLines(TEXT)
 
 
+OURS = ("orchestrator", "qclimb")
+"""Whose events are logged; of libraries only what is wrong is."""
+
+
 def configure(form: str) -> None:
     """Logs to standard error; `form` is "text" or "json"."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(formatter(form))
-    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
+    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
+    for name in OURS:
+        logging.getLogger(name).setLevel(logging.INFO)

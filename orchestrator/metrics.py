@@ -41,6 +41,7 @@ class Metrics:
         )
         self._policy = Gauge("qclimb_policy_generation", "Generation of the policy in force", registry=on)
         self._off = Gauge("qclimb_bounds_off", "1 where the model's bounds were switched off", registry=on)
+        self._switched_off = Gauge("qclimb_switched_off", "1 where an operator switched all hosts off", registry=on)
         self._behind = Gauge("qclimb_hosts_behind", "Hosts whose last report is of another generation", registry=on)
         self._silent = Gauge("qclimb_host_silent_seconds", "Since a host's last report", ["host"], registry=on)
         self._drift = Gauge("qclimb_switch_drift", "1 where a switch holds another intent", ["switch"], registry=on)
@@ -117,8 +118,9 @@ class Metrics:
 
     def _render(self) -> bytes:
         policy, hosts, last = self._store.setting("policy"), self._store.hosts(), self._store.last_rollout()
-        generation = 0 if policy is None else policy["generation"]
-        self._policy.set(generation)
+        self._policy.set(0 if policy is None else policy["generation"])
+        self._switched_off.set(self._store.off is not None)
+        generation = self._store.due_generation
         self._off.set(bool((self._store.setting("drift") or {}).get("off")))
         self._behind.set(sum(host.policy_generation != generation for host in hosts.values()))
         self._silent.clear()  # one that was forgotten is neither silent nor applied

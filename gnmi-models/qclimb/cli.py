@@ -10,6 +10,7 @@ EXAMPLE = """\b
 Example:
   qclimb lab demo          # the whole of qclimb on one machine
   qclimb lab run fct       # plain TCP, PIAS and QCLIMB over seeds and loads
+  qclimb off               # the emergency exit: no host marks anything any more
   qclimb fabric show       # of an orchestrator: see QCLIMB_URL, QCLIMB_TOKEN_FILE, QCLIMB_CA
 """
 

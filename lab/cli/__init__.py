@@ -9,6 +9,7 @@ SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 120}
 EXAMPLE = """\b
 Example:
   sudo qclimb lab up
+  sudo qclimb lab exec h5 -- python3 -m http.server 80 &
   sudo qclimb lab exec h1 -- curl -s http://198.19.2.1/
   sudo qclimb lab down
 """

@@ -45,6 +45,7 @@ def sentences(function: Callable[P, T]) -> Callable[P, T]:
 
 EXEC_EXAMPLE = """\b
 Example:
+  sudo qclimb lab exec h5 -- python3 -m http.server 80 &
   sudo qclimb lab exec h1 -- curl -s http://198.19.2.1/
   sudo qclimb lab exec --bare l1 -- tc -s class show dev Ethernet0
 """

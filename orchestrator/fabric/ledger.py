@@ -118,7 +118,8 @@ class Ledger:
         """The policy is in force from here on; after the switches, before any host."""
         number, rollout = self.current[0], self.current[1].activated(time.time())
         try:
-            self.store.activate(policy.to_json(), number, rollout.phase.value, rollout.to_json())
+            document = rollout.to_json()
+            self.store.activate(policy.to_json(), number, rollout.phase.value, document, lifts_off=rollout.lifts_off)
         except StoreError as error:
             self._say_unstored(error)
             return

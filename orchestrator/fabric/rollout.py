@@ -8,7 +8,7 @@
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Self
@@ -165,6 +165,8 @@ class Rollout:
     """Those whose switches were looked at, and are well: what they have is confirmed."""
     undoes: int | None = None
     """The rollout that it undoes, by the orchestrator itself."""
+    lifts_off: int | None = None
+    """Hosts that are switched off by that generation are on again once its policy is in force."""
     plan: Plan = field(default_factory=Plan)
     switches: Devices[SwitchStep] = field(default_factory=Devices)
     hosts: Devices[HostStep] = field(default_factory=Devices)
@@ -266,6 +268,12 @@ class Rollout:
             return self
         return self._back(reason)
 
+    def stopped(self, reason: str) -> Self:
+        """Hosts are switched off: it is undone, or no host is awaited any more where its policy is in force."""
+        if self.ended or not self.active:
+            return self.turned(reason)
+        return self._without(self.hosts.named(HostPhase.WAITING), reason, reason)
+
     def paused(self) -> Self:
         """No further switch is begun."""
         stays = self.phase is not Phase.RUNNING or self.turned_back or self.active
@@ -322,13 +330,13 @@ class Rollout:
         if not late:
             return self
         error = f"no report of generation {self.generation} within {deadline_s:g} s"
-        failed = {name: replace(self.hosts[name], phase=HostPhase.FAILED, error=error) for name in late}
-        return replace(
-            self,
-            hosts=self.hosts.having(failed),
-            phase=Phase.FAILED,
-            error=f"hosts {', '.join(late)}: {error}; the policy is in force for when they come back",
-        )
+        whole = f"hosts {', '.join(late)}: {error}; the policy is in force for when they come back"
+        return self._without(late, error, whole)
+
+    def _without(self, names: Iterable[str], error: str, whole: str) -> Self:
+        """The same, failed for want of these hosts: why at each, and why in all."""
+        failed = {name: replace(self.hosts[name], phase=HostPhase.FAILED, error=error) for name in names}
+        return replace(self, hosts=self.hosts.having(failed), phase=Phase.FAILED, error=whole)
 
     def restarted(self) -> Self:
         """The orchestrator was: what was being pushed, or given back, is so again."""
@@ -356,6 +364,7 @@ class Rollout:
             "wave": self.wave,
             "looked": self.looked,
             "undoes": self.undoes,
+            "lifts_off": self.lifts_off,
             "plan": asdict(self.plan) | {"waves": list(self.plan.waves)},
             "switches": self.switches.unsaved_json(),
             "hosts": self.hosts.unsaved_json(),

@@ -16,10 +16,12 @@ from functools import partial
 from qclimb.loops import service_thread
 from qclimb.stretch import Stretch
 
+from ..actors import Actor
 from ..defaults import HOSTS_DEADLINE_S, RESTORE_FOR_S, SWITCH_DEADLINE_S
 from ..errors import ConflictError
 from ..plan.revision import Revision
 from ..store import generations
+from ..store.off import SwitchedOff
 from ..store.store import Store, Switch
 from .devices import Devices
 from .felt import Felt
@@ -85,6 +87,9 @@ class Runner:
 
         `undoes`: the rollout that this one undoes; what hosts feel of it undoes nothing then.
 
+        Where hosts are switched off, they are on again once its policy is in force; ConflictError where `actor` is a
+        part of the orchestrator's own.
+
         `also`: what else the store keeps once there is a rollout of that number and generation; all of it or nothing.
         """
         revision = Revision.from_json(self.store.revision(revision_id).document)
@@ -93,6 +98,9 @@ class Runner:
         with self._lock:
             if self.running is not None:
                 raise ConflictError(f"rollout {self.running} is still running, wait for its end")
+            off = self.store.off
+            if off is not None and isinstance(actor, Actor):
+                raise ConflictError(f"hosts are switched off by {off.by}, expected an operator to switch them on first")
             if instead_of is not None:
                 self._check_in_force(instead_of, revision)
             spoken_to = [name for name in self.store.switches() if instead_of is None and name not in without]
@@ -100,6 +108,7 @@ class Runner:
             first = Rollout(
                 0,
                 undoes=undoes,
+                lifts_off=None if off is None else off.generation,
                 plan=pace.plan(len(spoken_to)),
                 switches=Devices.of({name: SwitchStep() for name in spoken_to}),
                 hosts=Devices.of(
@@ -162,6 +171,8 @@ class Runner:
                 lost = Rollout(row.generation, phase=Phase.FAILED, error=reason)
                 self.store.save_rollout(row.id, lost.phase.value, lost.to_json())
                 continue
+            if (off := self.store.off) is not None and rollout.lifts_off != off.generation:
+                rollout = rollout.stopped(_off_by(off.by))
             log.warning("rollout id=%d event=resumed phase=%s reason=%r", row.id, rollout.phase, rollout.error)
             with self._lock:
                 self._begin(row.id, rollout, row.revision)
@@ -185,6 +196,18 @@ class Runner:
     def abort(self, number: int, actor: str) -> None:
         """Switches get back what they had. ConflictError where it has ended, or its policy is in force."""
         self._ask(number, partial(Rollout.turned, reason=f"aborted by {actor}"), "aborted", "pushes to switches")
+
+    def switch_off(self, actor: str) -> SwitchedOff:
+        """Has hosts marked by nothing from their next polls on; waits for nothing. `end_off` follows."""
+        return self.store.switch_off(actor, renew=self._ledger.is_open)
+
+    def end_off(self, actor: str) -> None:
+        """Ends the rollout that runs, and has the database know that hosts are off, each as soon as it can be."""
+        with self._lock:
+            if self._ledger.is_open:
+                stop = partial(Rollout.stopped, reason=_off_by(actor))
+                self._ledger.take(self._rollout.generation, stop)
+        self.store.keep_off()
 
     def _ask(self, number: int, change: Callable[[Rollout], Rollout], event: str, expected: str) -> None:
         phase = self.store.rollout(number).phase
@@ -333,3 +356,7 @@ class Runner:
     @property
     def _rollout(self) -> Rollout:
         return self._ledger.current[1]
+
+
+def _off_by(actor: str) -> str:
+    return f"hosts were switched off by {actor}"

@@ -4,6 +4,7 @@ from typing import Any
 
 import click
 
+from .policies import policy_names
 from .rest import Json, Rest, asks
 from .show import ago, counted, example, fields, table, tell
 
@@ -24,14 +25,15 @@ def list_switches(rest: Rest, as_json: bool) -> None:
         tell(found, True)
         return
     told = rest.ask("GET", "traffic")["switches"]
-    drifts = rest.ask("GET", "overview")["switches_drifted"]
+    overview = rest.ask("GET", "overview")
+    drifts, name_of = overview["switches_drifted"], policy_names(rest, overview)
 
     def row(each: Json) -> list[Any]:
         seen = told.get(each["name"], {})
         state = seen.get("error") or drifts.get(each["name"]) or seen.get("verification") or "not asked yet"
-        return [each["name"], each["role"], each["address"], each["applied_generation"] or None, state]
+        return [each["name"], each["role"], each["address"], name_of(each["applied_generation"]), state]
 
-    table(map(row, found), "NAME", "ROLE", "ADDRESS", "#APPLIED", "STATE", none="no switch is registered")
+    table(map(row, found), "NAME", "ROLE", "ADDRESS", "APPLIED", "STATE", none="no switch is registered")
 
 
 @switch.command("show", epilog=example("switch show l1"))
@@ -44,7 +46,8 @@ def show_switch(rest: Rest, name: str, as_json: bool) -> None:
     if as_json:
         tell({**found, "traffic": told}, True)
         return
-    fields(found)
+    applied = policy_names(rest)(found["applied_generation"])
+    fields({**{key: value for key, value in found.items() if key != "applied_generation"}, "applied": applied})
     if told is None:
         return
     fields(
@@ -108,10 +111,9 @@ def list_hosts(rest: Rest, standing_out: bool, as_json: bool) -> None:
     if as_json:
         tell(found, True)
         return
-    rows = ([each["name"], each["policy_generation"] or None, ago(each["seen_at"])] for each in found)
-    table(
-        rows, "NAME", "#POLICY", "LAST REPORT", none="no host stands out" if standing_out else "no host is registered"
-    )
+    name_of = policy_names(rest)
+    rows = ([each["name"], name_of(each["policy_generation"]), ago(each["seen_at"])] for each in found)
+    table(rows, "NAME", "POLICY", "LAST REPORT", none="no host stands out" if standing_out else "no host is registered")
 
 
 @host.command("show", epilog=example("host show h1"))
@@ -123,7 +125,8 @@ def show_host(rest: Rest, name: str, as_json: bool) -> None:
     if as_json:
         tell(found, True)
         return
-    fields({**found, "seen_at": ago(found["seen_at"])})
+    policy = policy_names(rest)(found["policy_generation"])
+    fields({"name": found["name"], "policy": policy, "last report": ago(found["seen_at"])})
 
 
 @host.command("add", epilog=example("host add h1"))

@@ -6,7 +6,9 @@ from typing import Any
 
 import click
 
+from .policies import policy_names
 from .rest import Json, Rest, asks
+from .revisions import off_line
 from .show import bytes_of, day, example, fields, table, tell
 
 WATCH_S = 2.0
@@ -23,15 +25,19 @@ def _lines(told: Json) -> dict[str, Any]:
     following = sum(each["applied_generation"] == generation for each in told["switches"])
     windows = drift.get("windows") or []
     bounds = drift.get("off") or drift.get("drifted") or ("they hold" if windows else "no model is in force")
+    last, failing = told["rollout"], told["switches_failing"]
+    rollout = "none yet" if last is None else f"{last['id']} of revision {last['revision']} is {last['phase']}"
     return {
+        **({} if told["off"] is None else {"off": off_line(told["off"])}),
         "policy": "none in force" if policy is None else f"revision {told['revision']}, mode {policy['mode']}",
         "switches": f"{following} of {len(told['switches'])} follow it",
         "drifted": ", ".join(f"{name} ({why})" for name, why in told["switches_drifted"].items()) or "none",
+        "failing": "; ".join(why if name in why else f"{name}: {why}" for name, why in failing.items()) or "none",
         "hosts": f"{hosts['registered']} registered, {hosts['silent']} silent, {hosts['behind']} follow another policy",
         "unobserved": f"{sum(told['flows_unobserved'].values())} flows",
         "bounds": bounds["why"] if isinstance(bounds, dict) else bounds,
         "recording": told["recording"],
-        "rollout": f"{told['running_rollout']} is running" if told["running_rollout"] else "none is running",
+        "rollout": f"{rollout}: {last['error']}" if last and last["error"] else rollout,
     }
 
 
@@ -83,15 +89,16 @@ def show_felt(rest: Rest, last: int, as_json: bool) -> None:
 
     The latest last: how much longer their packets travel than they could.
     """
-    found = rest.ask("GET", "/v1/felt")[-last:]
+    found = rest.ask("GET", "felt")[-last:]
     if as_json:
         tell(found, True)
         return
+    name_of = policy_names(rest)
     rows = (
-        [day(each["at"]), each["generation"], f"{each['stretch']:.2f}", each["hosts"], each["connections"]]
+        [day(each["at"]), name_of(each["generation"]), f"{each['stretch']:.2f}", each["hosts"], each["connections"]]
         for each in found
     )
-    table(rows, "WHEN", "#POLICY", "#TIMES, MEDIAN OF HOSTS", "#HOSTS", "#CONNECTIONS", none="no host measured any")
+    table(rows, "WHEN", "POLICY", "#TIMES, MEDIAN OF HOSTS", "#HOSTS", "#CONNECTIONS", none="no host measured any")
 
 
 @fabric.command("record", epilog=example("fabric record monday"))

@@ -8,10 +8,13 @@ from typing import Any
 import click
 from qclimb.options import Finite, Refused
 
+from .policies import policy_names
 from .rest import Json, Rest, asks
-from .show import bytes_of, counted, day, example, fields, follow, table, tell
+from .show import bytes_of, counted, day, example, fields, follow, table, tell, warn
 
 NUMBER = click.argument("number", type=click.IntRange(1))
+UNMARKED = ("off", "observe")
+"""Modes in which no flow meets a threshold."""
 
 
 @click.group(epilog=example("policy show"))
@@ -28,10 +31,18 @@ def show_policy(rest: Rest, as_json: bool) -> None:
     if as_json:
         tell(found, True)
         return
+    if told["off"] is not None:
+        click.echo(off_line(told["off"]))
     if found is None:
         click.echo("no policy is in force: roll a revision out first")
         return
-    fields({"revision": told["revision"], **found})
+    fields({"revision": told["revision"], **{name: value for name, value in found.items() if name != "generation"}})
+
+
+def off_line(off: Json) -> str:
+    """That hosts are switched off."""
+    unkept = f"; NOT KEPT: {off['unkept']}" if off["unkept"] else ""
+    return f"all hosts are switched off since {day(off['at'])} by {off['by']}{unkept}"
 
 
 @click.group(epilog=example("revision make --mode pias --load 0.6"))
@@ -40,10 +51,18 @@ def revision() -> None:
 
 
 def _row(each: Json) -> list[Any]:
-    thresholds = " ".join(bytes_of(size).replace(" ", "") for size in each["threshold_bytes"])
     policy = each["policy"]
-    made = f"{day(each['created_at'])} by {each['created_by']}"
-    return [each["id"], policy["mode"], len(policy["dscp"]), policy["model_generation"] or None, thresholds, made]
+    thresholds = " ".join(bytes_of(size).replace(" ", "") for size in each["threshold_bytes"])
+    if policy["mode"] in UNMARKED:
+        thresholds = "-"
+    return [
+        each["id"],
+        policy["mode"],
+        len(policy["dscp"]),
+        policy["model_generation"] or None,
+        thresholds,
+        _made(each),
+    ]
 
 
 @revision.command("list", epilog=example("revision list"))
@@ -67,7 +86,42 @@ def show_revision(rest: Rest, number: int, as_json: bool) -> None:
     if as_json:
         tell(found, True)
         return
-    fields({key: value for key, value in found.items() if key != "intent"})
+    fields(_summary(found))
+    rows = (_class(each["config"], found["policy"]["mode"]) for each in _classes(found["intent"]))
+    table(rows, "#PRIORITY", "#FROM", "#DSCP", "#QUEUE", "PATH", "#MAX SHARE", "#FORETOLD SHARE OF BYTES")
+    for line in found["warnings"]:
+        warn(line)
+
+
+def _summary(found: Json) -> Json:
+    """What the revision is, then the hosts' policy but for what the table of classes has."""
+    policy = {key: value for key, value in found["policy"].items() if key not in ("generation", "threshold_bytes")}
+    spines = found.get("spines")
+    told: Json = {"revision": found["id"], "mode": policy.pop("mode"), "priorities": len(policy.pop("dscp"))}
+    told |= {"model": policy.pop("model_generation") or None, "made": _made(found), "computed": found["optimised"]}
+    told["buffer"] = (found.get("shares") or {}).get("reason")
+    if spines is not None:
+        policy.pop("spines", None)
+        told |= {"spines": spines["names"], "wished": spines["wish"]["names"], "shares": spines["share"]}
+    return told | policy
+
+
+def _made(each: Json) -> str:
+    return f"{day(each['created_at'])} by {each['created_by']}"
+
+
+def _classes(intent: Json) -> list[Json]:
+    (root,) = intent.values()
+    return list(root["classes"]["class"])
+
+
+def _class(told: Json, mode: str) -> list[Any]:
+    begin = None if mode in UNMARKED else bytes_of(int(told["threshold-bytes"]))
+    limits = (None if share is None else f"{100 * float(share):.3g} %" for share in map(told.get, SHARES))
+    return [told["priority"], begin, told["dscp"], told["queue"], told["path"], *limits]
+
+
+SHARES = ("max-share", "foretold-share")
 
 
 @revision.command("changes", epilog=example("revision changes 3"))
@@ -148,12 +202,11 @@ def make_revision(
             raise Refused(f"--body {body}: {error}, expected a JSON object") from None
     found = rest.ask("POST", "revisions", body=wanted, key=key)
     cuts = ", ".join(map(bytes_of, found["threshold_bytes"])) or "none"
-    tell(
-        found,
-        as_json,
-        f"revision {found['id']}: thresholds {cuts}",
-        f"Next: qclimb rollout start {found['id']} --watch",
-    )
+    does = "hosts mark nothing" if found["policy"]["mode"] in UNMARKED else f"thresholds {cuts}"
+    following = f"Next: qclimb rollout start {found['id']} --watch"
+    tell(found, as_json, f"revision {found['id']}: {does}", following)
+    for line in found["warnings"]:
+        warn(line)
 
 
 @click.group(epilog=example("rollout start 3 --wave 0.01 --wave 0.1 --soak-s 300 --watch"))
@@ -193,12 +246,32 @@ def show_rollout(rest: Rest, number: int, watch: bool, as_json: bool) -> None:
     if as_json:
         tell(found, True)
         return
-    fields({key: value for key, value in found.items() if key not in ("switches", "hosts")})
+    fields(
+        {
+            **{"rollout": found["id"], "revision": found["revision"], "phase": found["phase"], "why": found["error"]},
+            **{"begun": _made(found), "wave": f"{found['wave'] + 1} of {len(found['plan']['waves']) + 1}"},
+            **_plan(found["plan"]),
+        }
+    )
+    name_of = policy_names(rest)
     rows = (
-        [kind, name, step["phase"], step["applied_generation"] or None, step["error"]]
+        [kind, name, step["phase"], name_of(step["applied_generation"]), step["error"]]
         for kind, name, step in _steps(found)
     )
-    table(rows, "KIND", "NAME", "PHASE", "#APPLIED", "WHY", none="it had no devices")
+    table(rows, "KIND", "NAME", "PHASE", "FOLLOWS", "WHY", none="it had no devices")
+
+
+def _plan(plan: Json) -> Json:
+    """How it goes on, each field with its unit."""
+    waves = ", ".join(f"{count} switches" for count in plan["waves"])
+    drops, slowdown = plan["drops_most"], plan["slowdown_most"]
+    return {
+        "waves": f"{waves}, then all" if waves else "all switches at once",
+        "soak": f"{plan['soak_s']:g} s",
+        "may be away": f"{plan['absent_most']} switches",
+        "may drop": "any" if drops is None else f"{100 * drops:.3g} % of the first priority's packets",
+        "may slow down": "any" if slowdown is None else f"{slowdown:g} times, small flows",
+    }
 
 
 def _steps(found: Json) -> Any:

@@ -24,6 +24,11 @@ def tell(found: Any, as_json: bool, *lines: str) -> None:
     click.echo(json.dumps(found) if as_json else "\n".join(map(printable, lines)))
 
 
+def warn(line: str) -> None:
+    """What the answer has that is easily overlooked, beside it on standard error."""
+    click.echo(printable(f"warning: {line}"), err=True)
+
+
 def table(rows: Iterable[Sequence[Any]], *heads: str, none: str = "none") -> None:
     """Rows under heads; a head that begins with # has numbers below it. `none`: where there are no rows."""
     from rich.console import Console
@@ -51,10 +56,27 @@ def _colour(cell: Any) -> str:
 
 
 def fields(found: Mapping[str, Any]) -> None:
-    """One field a line."""
+    """One field a line, as people read it."""
     wide = max(map(len, found), default=0)
     for name, value in found.items():
-        click.echo(printable(f"{name:{wide}}  {'-' if value is None else value}"))
+        click.echo(printable(f"{name:{wide}}  {said(name, value)}"))
+
+
+def said(name: str, value: Any) -> str:
+    """A field of an answer as people read it: no JSON, no seconds since 1970."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {said(key, each)}" for key, each in value.items()) or "-"
+    if isinstance(value, list | tuple):
+        return ", ".join(said(name, each) for each in value) or "-"
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int | float) and name.endswith("_at"):
+        return day(value)
+    if isinstance(value, int | float) and name.endswith("_bytes"):
+        return bytes_of(value)
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def bytes_of(count: float | None) -> str:

@@ -38,7 +38,7 @@ def my_token(rest: Rest, as_json: bool) -> None:
     if as_json:
         tell(found, True)
         return
-    fields({**found, "expires_at": day(found["expires_at"])})
+    fields(found)
 
 
 @token.command("make", epilog=example("token make host h1 > h1.token"))

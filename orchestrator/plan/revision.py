@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, Self
 
-from qclimb.bigspine import classes_of
+from qclimb.bigspine import classes_of, priorities_of
 from qclimb.errors import PolicyError
 from qclimb.histogram import SizeHistogram
 from qclimb.intent import PathWeights, SwitchIntent
@@ -18,13 +18,15 @@ from qclimb.schema import validate_gnmi
 from ..errors import ForecastError
 from . import shares
 from .foretold import foretold_shares
-from .paths import Decided, Wish, decide
+from .paths import QUEUES, Decided, Wish, decide
 from .sizes import SizeDistribution
 from .thresholds import Objective, last_share_of, optimise
 
 Json = dict[str, Any]
 
 MAX_QUEUES = PRIORITIES = 8
+UNMARKED = (Mode.OFF, Mode.OBSERVE)
+"""Modes in which hosts mark nothing: no flow sizes are needed for them, and none are used."""
 
 
 @dataclass(frozen=True)
@@ -136,6 +138,11 @@ def propose(
     Raises ThresholdError, PolicyError, IntentError, SchemaError.
     """
     last_share = last_share_of(known_share, last_share)
+    if others["mode"] in UNMARKED:
+        sizes = SizeHistogram()
+        weights = "equal" if weights == "level" else weights
+        if thresholds == "optimise":
+            thresholds = _placeholders(spines, queues, priorities, segment_bytes)
     if spines is not None and len(spines) > 1:
         asked = {"objective": objective, "load": load, "last_share": last_share, "segment_bytes": segment_bytes}
         asked |= {"weights": weights, "label": label}
@@ -187,6 +194,32 @@ def propose(
     validate_gnmi(made.intent.to_gnmi())
     told = {"threshold_bytes": list(threshold_bytes), "optimised": chosen, "shares": of_queues.to_json()}
     return {**told, **made.to_json()}
+
+
+def _placeholders(
+    spines: Sequence[str] | None, queues: Sequence[int] | None, priorities: int | None, segment_bytes: int
+) -> list[int]:
+    """Thresholds that no flow meets, as many as the priorities need: a segment, two, three and so on."""
+    if spines is not None and len(spines) > 1:
+        count = priorities_of(len(spines), len(QUEUES if queues is None else queues))
+    else:
+        count = PRIORITIES if priorities is None else priorities
+    return [segment_bytes * number for number in range(1, count)]
+
+
+def warnings_of(policy: Policy) -> list[str]:
+    """What an operator may not have meant by a policy that is valid, a sentence each."""
+    found = []
+    if policy.mode is Mode.QCLIMB and not policy.model_generation:
+        found.append(
+            "model is null with mode qclimb: no forest foretells sizes, so flows climb by what programs hand over or "
+            "announce alone"
+            if policy.use_footprint or not policy.without_lengths
+            else "model is null with mode qclimb, and neither footprint nor lengths count: hosts do what mode pias does"
+        )
+    if policy.mode is not Mode.QCLIMB and policy.model_generation:
+        found.append(f"model is {policy.model_generation} with mode {policy.mode}: only mode qclimb uses one")
+    return found
 
 
 def _as_asked(dynamic_th: Literal["choose"] | Sequence[int | None] | None) -> shares.Shares | None:

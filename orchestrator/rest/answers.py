@@ -18,6 +18,7 @@ from ..ingest import recordings
 from ..models import drift
 from ..plan import slowdowns
 from ..store import store
+from ..store.off import SwitchedOff
 from ..watch import certificates, course, traffic
 from .schemas import HISTOGRAM
 from .tokens import Role
@@ -132,6 +133,7 @@ MadeRevision = shape(
     spines=(said(Json | None, "what was wished of several spines, which are used, what each carries"), None),
     policy=Policy,
     intent=said(Json, "JSON_IETF of qclimb.yang"),
+    warnings=said(list[str], "what may not have been meant, a sentence each"),
 )
 Revision = shape("RevisionAnswer", "A revision.", MadeRevision, created_at=float, created_by=str)
 
@@ -149,6 +151,12 @@ Changes = shape(
     hosts=said(list[Change], "at every host"),  # type: ignore[valid-type]
 )
 
+Off = derived(
+    "OffAnswer",
+    SwitchedOff,
+    by=said(str, "the token's name"),
+    unkept=said(str | None, "why the database does not have it yet: it holds while this process runs; null: it has"),
+)
 Started = shape("StartedAnswer", "A rollout that has begun.", id=int, generation=int, revision=int)
 Asked = shape("AskedAnswer", "The rollout's phase now.", id=int, phase=rollout.Phase)
 WholeRollout = shape(
@@ -182,6 +190,7 @@ State = shape(
     "The whole fabric.",
     policy=Policy | None,
     policy_generation=int,
+    off=said(Off | None, "hosts are switched off, whatever policy is in force"),
     recording=str | None,
     running_rollout=int | None,
     drift=said(Json | None, "what is known of the bounds in force (orchestrator/watch/bounds.py, class Watch)"),
@@ -208,11 +217,16 @@ Overview = shape(
     now=float,
     policy=Policy | None,
     revision=said(int | None, "that the policy in force is of"),
+    off=said(Off | None, "hosts are switched off, whatever policy is in force"),
     recording=str | None,
     labels=list[str],
     last_rollout=int | None,
+    rollout=said(WholeRollout | None, "the last one"),
     running_rollout=int | None,
     drift=said(Json | None, "what is known of the bounds in force (orchestrator/watch/bounds.py, class Watch)"),
+    switches_failing=said(
+        dict[str, str], "why a switch did not answer the newest look, or could not be told by the last rollout"
+    ),
     switches=list[Switch],  # type: ignore[valid-type]
     switches_drifted=said(dict[str, str], "how a switch differs from the intent in force"),
     hosts=HostsCounted,

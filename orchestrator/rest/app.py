@@ -10,14 +10,15 @@ from typing import Annotated, Any
 from fastapi import FastAPI, Path, Query, Request, Response
 from fastapi.responses import PlainTextResponse
 from qclimb.histogram import SizeHistogram
+from qclimb.policy import Policy
 
 from ..fabric.difference import Changes, would_change
 from ..ingest.recordings import Statistics
 from ..metrics import Measured
 from ..models import drift
-from ..plan.revision import propose
+from ..plan.revision import propose, warnings_of
 from ..store.store import Model, Note, StoredRevision
-from . import answers, devices, documentation, events, files, hosts, lengths, overview, page, rollouts
+from . import answers, devices, documentation, events, files, hosts, lengths, off, overview, page, rollouts
 from .access import (
     REFUSALS,
     Admin,
@@ -36,6 +37,7 @@ from .head import Head
 from .health import add_health, add_ready
 from .idempotency import Keep, asked, once
 from .limits import Bounded
+from .off import told_off
 from .pages import LIMIT, AfterId, Limit
 from .pages import page as paged
 from .policy_poll import PolicyPoll
@@ -75,9 +77,11 @@ def make_app(service: Service) -> FastAPI:
         service.runner.recover()
         service.watch.start()
         service.spines.start()
+        service.off_keeper.start()
         yield
         service.watch.close()
         service.spines.close()
+        service.off_keeper.close()
         service.refusals.close()
         service.runner.close()
         service.trainer.close()
@@ -101,6 +105,7 @@ def make_app(service: Service) -> FastAPI:
         _models,
         _revisions,
         rollouts.add,
+        off.add,
         lengths.add,
         events.add,
         overview.add,
@@ -216,7 +221,7 @@ def _revisions(app: FastAPI, service: Service) -> None:
             with store.writing():
                 number = store.add_revision(caller.name, document)
                 store.note(caller.name, "make-revision", str(number))
-                return keep({"id": number, **document})
+                return keep({"id": number, **document, "warnings": _warnings(document)})
 
         return once(store, caller.name, key, asked(request, body), make)
 
@@ -240,7 +245,13 @@ def _revisions(app: FastAPI, service: Service) -> None:
 
 
 def _flat(found: StoredRevision) -> Json:
-    return {"id": found.id, "created_at": found.created_at, "created_by": found.created_by, **found.document}
+    document = found.document
+    own = {"id": found.id, "created_at": found.created_at, "created_by": found.created_by}
+    return {**own, **document, "warnings": _warnings(document)}
+
+
+def _warnings(document: Json) -> list[str]:
+    return warnings_of(Policy.from_json(document["policy"]))
 
 
 def _rest(app: FastAPI, service: Service) -> None:
@@ -253,6 +264,7 @@ def _rest(app: FastAPI, service: Service) -> None:
         return {
             "policy": policy,
             "policy_generation": 0 if policy is None else policy["generation"],
+            "off": told_off(store),
             "recording": store.setting("recording"),
             "running_rollout": service.runner.running,
             "drift": store.setting("drift"),

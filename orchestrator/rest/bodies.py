@@ -27,7 +27,7 @@ from ..actors import Actor, is_reserved
 from ..fabric.felt import SLOWDOWN_MOST
 from ..fabric.rollout import DROPS_MOST
 from ..models.forest_size import DEPTH, TREES, UNCALIBRATED_TREES
-from ..plan.revision import PRIORITIES
+from ..plan.revision import PRIORITIES, UNMARKED
 from ..plan.shares import PLATFORM_TH, Port
 from ..plan.thresholds import LAST_SHARE, LOAD, OBJECTIVE, SEGMENT_BYTES, Objective
 from .schemas import HISTOGRAM, RECORD, STRETCH
@@ -285,7 +285,9 @@ class RevisionBody(PolicyBody):
 
     @property
     def needs_sizes(self) -> bool:
-        """Whether flow sizes decide anything of it."""
+        """Whether flow sizes decide anything of it: not where nothing is marked."""
+        if self.mode in UNMARKED:
+            return False
         on_spines = len(self.spines or ()) > 1
         is_foretold = self.dynamic_th == "choose" and self.port is not None and not on_spines
         return self.thresholds == "optimise" or is_foretold or (self.weights == "level" and on_spines)

@@ -111,8 +111,8 @@ def add(app: FastAPI, service: Service) -> None:
 
         async def look() -> Json:
             current = service.runner.now
-            if current is not None and current[0] == row.id:
-                return of(*current)
+            if current is not None and current[0] == row.id and not current[1].ended:
+                return of(*current)  # it has ended once the store has its end: whoever asks then sees the same
             return await asyncio.to_thread(kept, service, row.id)
 
         async for each in differing("rollout", look, lambda now: now["phase"] not in OPEN):

@@ -6,10 +6,11 @@ Only what is there is remembered, so that guessed tokens take no room.
 
 import json
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from qclimb.policy import Policy
 
+from ..store.off import SwitchedOff
 from ..store.store import Store
 from . import tokens
 from .tokens import Caller
@@ -21,6 +22,15 @@ class InForce:
 
     etag: str
     content: bytes
+
+
+def _in_force(policy: Policy) -> InForce:
+    return InForce(f'"{policy.generation}"', json.dumps(policy.to_json(), separators=(",", ":")).encode())
+
+
+@lru_cache(maxsize=1)
+def _of_off(off: SwitchedOff) -> InForce:
+    return _in_force(off.policy)
 
 
 @dataclass
@@ -38,10 +48,7 @@ class _Read:
     @cached_property
     def policy(self) -> InForce | None:
         found = self.store.setting("policy")
-        if found is None:
-            return None
-        policy = Policy.from_json(found)
-        return InForce(f'"{policy.generation}"', json.dumps(policy.to_json(), separators=(",", ":")).encode())
+        return None if found is None else _in_force(Policy.from_json(found))
 
     @cached_property
     def label(self) -> str | None:
@@ -79,8 +86,12 @@ class HostCache:
 
     @property
     def policy(self) -> InForce | None:
-        """The policy in force; None before the first rollout."""
-        return self._read.policy
+        """What hosts are to follow: that they are switched off, which nothing is read for, or the policy in force.
+
+        None before the first rollout.
+        """
+        off = self._store.off
+        return self._read.policy if off is None else _of_off(off)
 
     @property
     def label(self) -> str | None:

@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import asdict
+from itertools import islice
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Query
@@ -10,11 +11,14 @@ from ..plan.sizes import SizeDistribution
 from ..plan.slowdowns import slowdowns
 from ..plan.thresholds import LOAD
 from ..store.generations import number_of
+from ..store.store import StoredRollout
 from ..watch.certificates import Certificate, in_files
 from ..watch.course import Point
 from . import answers
 from .access import Reader, Viewer
 from .bodies import Label, Share
+from .off import told_off
+from .rollouts import whole
 from .service import Service
 
 Json = dict[str, Any]
@@ -30,11 +34,17 @@ def add(app: FastAPI, service: Service) -> None:
     """Its routes."""
     store = service.store
 
+    def failing(last: StoredRollout | None) -> dict[str, str]:
+        """By switch: why it did not answer the newest look, or could not be told by the last rollout."""
+        found = {} if last is None else store.failing_switches(last.id, NAMED_MOST)
+        found |= {name: looks.error for name, looks in service.switches.looks.items() if looks.error}
+        return dict(islice(sorted(found.items()), NAMED_MOST))
+
     @app.get("/v1/overview", tags=["state"], **answers.of(answers.Overview))
     def get_overview(caller: Viewer) -> Json:
         """The fabric in counts, and what stands out: as small with 20,000 hosts as with ten."""
         policy, last, hosts = store.setting("policy"), store.last_rollout(), store.hosts()
-        generation = 0 if policy is None else policy["generation"]
+        generation = store.due_generation
         silent = [each for each in hosts.values() if (since_s := store.silent_s(each)) is None or since_s > SILENT_S]
         quiet = {each.name for each in silent}
         behind = [each for each in hosts.values() if each.name not in quiet and each.policy_generation != generation]
@@ -42,10 +52,13 @@ def add(app: FastAPI, service: Service) -> None:
         return {
             "now": time.time(),
             "policy": policy,
-            "revision": None if policy is None else store.rollout(number_of(generation)).revision,
+            "revision": None if policy is None else store.rollout(number_of(policy["generation"])).revision,
+            "off": told_off(store),
             "recording": store.setting("recording"),
             "labels": service.recordings.labels(),
             "last_rollout": None if last is None else last.id,
+            "rollout": None if last is None else whole(last),
+            "switches_failing": failing(last),
             "running_rollout": service.runner.running,
             "drift": store.setting("drift"),
             "switches": list(store.switches().values()),

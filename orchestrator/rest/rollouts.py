@@ -78,7 +78,7 @@ def add(app: FastAPI, service: Service) -> None:
         none: Json = {"switches": {}, "hosts": {}}
         rows = page(store.rollouts(), lambda each: each.id, limit, after, request, response)
         counts = store.counted_steps(rows[0].id, rows[-1].id) if rows else {}
-        return [_whole(row) | counts.get(row.id, none) for row in rows]
+        return [whole(row) | counts.get(row.id, none) for row in rows]
 
     @app.get("/v1/rollouts/{number}", tags=["rollouts"], **answers.of(answers.Rollout))
     def get_rollout(number: Id, caller: Viewer) -> Json:
@@ -92,10 +92,11 @@ def shown(store: Store, found: StoredRollout) -> Json:
     for step in steps["switches"].values():
         for own in ("previous", "again"):
             step.pop(own, None)
-    return _whole(found) | steps
+    return whole(found) | steps
 
 
-def _whole(found: StoredRollout) -> Json:
+def whole(found: StoredRollout) -> Json:
+    """A rollout but for its devices."""
     return {
         "id": found.id,
         "generation": found.generation,

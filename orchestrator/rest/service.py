@@ -19,6 +19,7 @@ from ..models.trainer import Trainer
 from ..store.store import Store
 from ..watch.bounds import Watch
 from ..watch.course import Course
+from ..watch.off import OffKeeper
 from ..watch.spines import SpineWatch
 from ..watch.switches import SwitchWatch
 from .host_cache import HostCache
@@ -48,6 +49,7 @@ class Service:
     intake: Intake = field(init=False)
     lengths: Lengths = field(init=False)
     refusals: Refusals = field(init=False)
+    off_keeper: OffKeeper = field(init=False)
     course: Course = field(default_factory=Course)
     rates: Rates = field(default_factory=Rates)
     turns: Turns = field(default_factory=Turns)
@@ -55,6 +57,7 @@ class Service:
     def __post_init__(self) -> None:
         self.cache = HostCache(self.store)
         self.refusals = Refusals(self.store)
+        self.off_keeper = OffKeeper(self.store)
         self.lengths = Lengths(self.store)
         self.intake = Intake(
             self.store,

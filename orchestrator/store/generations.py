@@ -19,3 +19,8 @@ def new(number: int) -> int:
 def number_of(generation: int) -> int:
     """The rollout's, or model's, number; of generations of older versions, which had no epoch, themselves."""
     return generation // EPOCHS or generation
+
+
+def new_off() -> int:
+    """The generation of a policy that switches hosts off: below all that have an epoch, and of no rollout."""
+    return 1 + secrets.randbelow(EPOCHS - 1)

@@ -11,13 +11,14 @@ from sqlalchemy import func, select
 from ..errors import StoreError
 from . import tables
 from .copies import read_only_engine
+from .off import SETTING, SwitchedOff
 from .store import Store
 
 log = logging.getLogger(__name__)
 
 EVERY_S = 0.5
 """From one look for changes to the next: so much later a revoked token is refused, and a policy known."""
-SEEN = ("policy", "recording")
+SEEN = ("policy", "recording", SETTING)
 
 
 class Reader(Store):
@@ -27,7 +28,7 @@ class Reader(Store):
         """Raises StoreError."""
         self.engine, self.place = read_only_engine(url)
         self.path: Path | None = None
-        self.damage = self.unkept = None
+        self.damage = self.unkept = self.off = self.off_unkept = None
         self._heard_s = {}
         self.changes = self.term = 0
         self._behind: Any = _Nothing()
@@ -43,6 +44,7 @@ class Reader(Store):
         with self.reading() as connection:
             newest = connection.scalar(select(func.max(tables.audit.c.id)))
             found = connection.execute(select(columns.key, columns.value).where(columns.key.in_(SEEN))).all()
+        self.off = SwitchedOff.from_json(next((row.value for row in found if row.key == SETTING), None))
         seen = (newest, sorted((row.key, str(row.value)) for row in found))
         if seen != self._seen:
             self._seen = seen

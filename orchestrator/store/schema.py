@@ -1,5 +1,6 @@
 """Brings a database's tables to today's, by Alembic's migrations."""
 
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, column, inspect, select, table
 
 from ..errors import StoreError
+
+log = logging.getLogger(__name__)
 
 BEFORE_ALEMBIC = {1: "0001", 2: "0002", 3: "0003"}
 """What the setting `schema_version` of versions before Alembic stands for."""
@@ -49,6 +52,7 @@ def migrate(connection: Connection) -> None:
         raise _other(found, known[0])
     if found != known[0]:
         command.upgrade(config, "head")
+        log.info("tables from=%s to=%s event=migrated", found or "none", known[0])
 
 
 def _before_alembic(connection: Connection, newest: str) -> str:

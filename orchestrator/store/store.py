@@ -3,6 +3,7 @@
 Flows are in ingest.recordings. What is found comes back as frozen values. Revisions are only ever inserted.
 """
 
+import logging
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
@@ -10,11 +11,14 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
 
-from ..errors import MissingError
-from . import generations, tables
+from ..errors import ConflictError, MissingError, StoreError
+from . import generations, off, tables
 from .database import Database
+from .off import SwitchedOff
 from .rollouts import KINDS, write_rollout
 from .upsert import upsert
+
+log = logging.getLogger(__name__)
 
 Json = dict[str, Any]
 Found = TypeVar("Found")
@@ -126,12 +130,19 @@ class Taken:
 
 
 class Store(Database):
-    """What is remembered, but for flows."""
+    """What is remembered, but for flows.
+
+    off         hosts are switched off, None: they follow the policy in force
+    off_unkept  why the database does not have that yet, None: it does
+    """
 
     def __init__(self, url: str) -> None:
         """As Database does."""
         self._heard_s: dict[str, float] = {}
+        self.off: SwitchedOff | None = None
+        self.off_unkept: str | None = None
         super().__init__(url)
+        self.off = SwitchedOff.from_json(self.setting(off.SETTING))
 
     # settings
 
@@ -145,6 +156,56 @@ class Store(Database):
         with self.writing(cached=cached) as connection:
             row = upsert(connection, tables.settings).values(key=key, value=value)
             connection.execute(row.on_conflict_do_update(index_elements=["key"], set_={"value": value}))
+
+    # the emergency exit
+
+    def switch_off(self, actor: str, *, renew: bool = False) -> SwitchedOff:
+        """Switches hosts off, in memory, without waiting for anything; `keep_off` follows.
+
+        `renew`: by another generation where they are off already, which no rollout that runs takes back.
+        """
+        found = self.off
+        if found is None or renew:
+            found = SwitchedOff(generations.new_off(), time.time(), actor)
+            self.off_unkept = "it is about to be written"
+            self.off = found
+            log.warning("hosts event=switched-off by=%s", actor)
+        return found
+
+    def keep_off(self) -> None:
+        """Has the database know what `switch_off` did, unless it does; `off_unkept` says why it can't."""
+        if self.off_unkept is None:
+            return
+        try:
+            with self.writing():
+                found = self.off
+                if found is not None:
+                    self.set_setting(off.SETTING, found.to_json())
+                    self.note(found.by, "switch-off", "hosts")
+        except StoreError as error:
+            if self.off_unkept != str(error):
+                log.error("hosts event=switched-off-unstored reason=%r; trying again", str(error))
+            self.off_unkept = str(error)
+            return
+        if self.off is found:
+            self.off_unkept = None
+
+    def switch_on(self, actor: str) -> None:
+        """Hosts follow the policy in force again. ConflictError where they do; StoreError: they stay off."""
+        with self.writing():
+            if self.off is None:
+                raise ConflictError("hosts are not switched off, expected them to be")
+            self.set_setting(off.SETTING, None)
+            self.note(actor, "switch-on", "hosts")
+        self.off = self.off_unkept = None
+        log.warning("hosts event=switched-on by=%s", actor)
+
+    @property
+    def due_generation(self) -> int:
+        """Of the policy that hosts are to follow now, 0: there is none."""
+        if self.off is not None:
+            return self.off.generation
+        return int((self.setting("policy") or {}).get("generation", 0))
 
     # devices
 
@@ -298,11 +359,20 @@ class Store(Database):
         with self.writing(cached=False) as connection:
             write_rollout(connection, number, phase, document)
 
-    def activate(self, policy: Json, number: int, phase: str, document: Json) -> None:
-        """Puts a policy in force, and keeps that its rollout has got there: both or neither."""
+    def activate(self, policy: Json, number: int, phase: str, document: Json, *, lifts_off: int | None = None) -> None:
+        """Puts a policy in force, and keeps that its rollout has got there: both or neither.
+
+        `lifts_off`: hosts that are switched off by that generation, and no later one, are on again with it.
+        """
         with self.writing():
+            is_lifted = self.off is not None and self.off.generation == lifts_off
+            if is_lifted:
+                self.set_setting(off.SETTING, None)
             self.set_setting("policy", policy)
             self.save_rollout(number, phase, document)
+        if is_lifted:
+            self.off = self.off_unkept = None
+            log.warning("hosts event=switched-on rollout=%d", number)
 
     def rollout(self, number: int) -> StoredRollout:
         """A rollout; MissingError when there is none."""
@@ -325,6 +395,15 @@ class Store(Database):
             for row in connection.execute(query.order_by(columns.name)):
                 found[row.kind][row.name] = row.step
         return found
+
+    def failing_switches(self, number: int, most: int) -> dict[str, str]:
+        """What went wrong in a rollout at switches that it left out or that did not keep it, of `most` of them."""
+        columns = tables.steps.c
+        query = select(columns.name, columns.step).where(columns.rollout == number, columns.kind == KINDS[0])
+        query = query.where(columns.phase.in_(("absent", "failed", "unsure", "restoring", "stranded")))
+        with self.reading() as connection:
+            rows = connection.execute(query.order_by(columns.name).limit(most))
+            return {row.name: str(row.step["error"]) for row in rows if row.step["error"]}
 
     def counted_steps(self, first: int, last: int) -> dict[int, dict[str, dict[str, int]]]:
         """For each rollout from `first` to `last` and each kind, how many devices are in which phase."""

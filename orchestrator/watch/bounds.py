@@ -100,7 +100,12 @@ class Watch(Looking):
         return min(left_s, self.every_s) if left_s > 0 else self.every_s
 
     def look(self) -> Json | None:
-        """What is found now, also kept; None while no model is in force. Raises what training and rollouts raise."""
+        """What is found now, also kept; None while no model is in force, or hosts are switched off.
+
+        Raises what training and rollouts raise.
+        """
+        if self.store.off is not None:
+            return None
         policy = self.store.setting("policy")
         if policy is None or not policy["model_generation"] or policy["mode"] != "qclimb":
             if self.store.setting("drift") is not None:

@@ -50,7 +50,7 @@ class HealthWatch(Looking):
     def look(self) -> None:
         """One look. Raises what the store and rollouts raise."""
         policy = self.store.setting("policy")
-        if policy is None or self.runner.running is not None:
+        if policy is None or self.runner.running is not None or self.store.off is not None:
             return
         number = generations.number_of(policy["generation"])
         row = self.store.rollout(number)

@@ -149,6 +149,9 @@ class SpineWatch(Looking):
         if not wanted:
             self._say("all spines are down")
             return
+        if self.store.off is not None:
+            self._say(f"hosts are switched off by {self.store.off.by}")
+            return
         if self.runner.running is not None:
             self._say(f"rollout {self.runner.running} is running")
             return

@@ -138,7 +138,7 @@ class SwitchWatch:
     def _repair(self, drifted: set[str]) -> None:
         """Rolls out what is in force once more, where that is due."""
         policy = self._store.setting("policy")
-        if policy is None or not drifted:
+        if policy is None or not drifted or self._store.off is not None:
             self._pause_s = REPAIR_S
             return
         number = generations.number_of(policy["generation"])

@@ -112,7 +112,7 @@ HEAD = f"""
 {BLOCKS["sh names"]}
 ORCHESTRATOR=127.0.0.1
 REST=https://127.0.0.1:8443
-{BLOCKS["sh api"].splitlines()[0]}
+{"".join(line for line in BLOCKS["sh api"].splitlines(keepends=True) if "() {" in line)}
 until_true() {{
 	{{ set +x; }} 2>/dev/null
 	for _ in $(seq 600); do

@@ -26,6 +26,7 @@ from tests.switchd.stand import PLATFORM, Pki, running_daemon, running_redis
 
 GUIDE = (Path(__file__).parents[2] / "docs/guide/deploy.md").read_text(encoding="utf-8")
 BLOCKS = dict(re.findall(r"^```((?:sh|toml) [\w-]+)\n(.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL))
+FUNCTIONS = "".join(line for line in BLOCKS["sh api"].splitlines(keepends=True) if "() {" in line)
 TRAFFIC = """
 import socket, sys, threading
 server = socket.create_server(("127.0.0.1", 0))
@@ -74,7 +75,7 @@ class Shell:
     def run(self, script: str) -> "subprocess.CompletedProcess[str]":
         """A script under the guide's names and its `api`."""
         return subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", f"{self.names}{BLOCKS['sh api'].splitlines()[0]}\n{script}"],
+            ["bash", "-euo", "pipefail", "-c", f"{self.names}{FUNCTIONS}{script}"],
             cwd=self.folder,
             capture_output=True,
             text=True,
@@ -133,11 +134,14 @@ def test_the_guide_leads_from_nothing_to_a_rollout_and_back(tmp_path: Path) -> N
         traffic = [BIN / "qclimb-run", "--run-dir", tmp_path / "h1", "--", sys.executable, "-c", TRAFFIC]
         subprocess.run(traffic, check=True, timeout=300)
         assert wait_for(lambda: shell.ask(BLOCKS["sh revision"].splitlines()[0]))
-        assert shell.last("revision")["id"] == 1
-        shell.say("rollout")
+        shell.ask("""api $REST/v1/revisions --json '{"mode": "off"}'""")  # the guide's has another number than 1
+        shell.say("revision", "rollout")
         assert ended(shell, 1) == "done"
         for host in ("h1", "h2"):
             assert status(tmp_path / host)["mode"] == "pias"
+        assert "revision 2, mode pias" in shell.say("cli")
+        assert shell.last("off")["unkept"] is None
+        assert wait_for(lambda: all(status(tmp_path / host)["mode"] == "off" for host in ("h1", "h2")))
         shell.say("back")
         assert ended(shell, 2) == "done"
         for host in ("h1", "h2"):
@@ -162,6 +166,8 @@ def status(run_directory: Path) -> dict[str, Any]:
 
 def test_every_json_of_the_guide_is_one() -> None:
     bodies = re.findall(r"--json '(.*?)'", GUIDE)
-    assert len(bodies) > 3
+    quoted = re.findall(r'--json "((?:[^"\\]|\\.)*)"', GUIDE)
+    bodies += [each.replace('\\"', '"').replace("$REVISION", "1") for each in quoted]
+    assert len(bodies) > 6
     for body in bodies:
         json.loads(body)

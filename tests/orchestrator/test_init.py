@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import resource
 import ssl
 import stat
@@ -67,7 +68,10 @@ def test_what_is_there_stays_until_it_is_renewed_and_the_ca_always(tmp_path: Pat
         (("--address", "127.0.0.1", "--switch", "leaf"), "no NAME=ADDRESS"),
         (("--address", "127.0.0.1", "--switch", "ca=192.0.2.1"), "one of the orchestrator's own"),
         (("--address", "127.0.0.1", "--switch", "../x=192.0.2.1"), "'../x'"),
-        (("--address", "127.0.0.1", "--group", "no-such-group"), "--group no-such-group: there is no such group"),
+        (
+            ("--address", "127.0.0.1", "--group", "no-such-group"),
+            "--group no-such-group: there is no such group, expected",
+        ),
     ],
 )
 def test_a_wrong_line_is_one_sentence_and_makes_nothing(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
@@ -142,6 +146,8 @@ def test_what_it_made_serves_and_its_first_token_is_an_admins(tmp_path: Path) ->
         context = ssl.create_default_context(cafile=str(tmp_path / "c/ca.pem"))
         with urllib.request.urlopen(request, timeout=60, context=context) as answer:
             assert answer.status == 200
+        loggers = {re.split(r"\s", line)[3].partition(".")[0] for line in log.read_text().splitlines()}
+        assert loggers == {"orchestrator"}, log.read_text()
     finally:
         process.terminate()
         process.wait(60)

@@ -1,16 +1,20 @@
 """`qclimb fabric`, `switch`, `rollout` and so on, against the real server."""
 
 import json
+import re
+import time
 from collections.abc import Iterator
 from importlib import import_module
 
 import httpx
 import pytest
 from click.testing import CliRunner, Result
+from qclimb.stretch import Stretch
 
 from orchestrator.rest import tokens
 from orchestrator.rest.tokens import Role
 from tests.orchestrator.served import served
+from tests.waiting import wait_until
 
 
 class Line:
@@ -95,6 +99,89 @@ def test_a_refusal_is_one_sentence_and_status_2(line, words, said):
     found = line.run(words)
     assert found.exit_code == 2 and said in found.output, found.output
     assert "Traceback" not in found.output and isinstance(found.exception, SystemExit)
+
+
+def test_a_fabric_that_a_rollout_could_not_reach_says_so(line):
+    line("switch add l1 127.0.0.1:1")
+    line("revision make --threshold 30000 --priorities 2")
+    line.run("rollout start 1 --absent-most 0 --watch")
+    told = dict(row.split(maxsplit=1) for row in line("fabric show").splitlines())
+    assert told["rollout"].startswith("1 of revision 1 is rolled-back: switch l1 at ")
+    assert told["failing"].startswith("switch l1 at ")
+    found = line.json("fabric show")
+    assert found["rollout"]["phase"] == "rolled-back" and list(found["switches_failing"]) == ["l1"]
+
+
+def test_hosts_are_switched_off_and_on_by_one_word(line, service):
+    line("off")
+    assert service.store.off is not None and "switched off" in line("fabric show") + line("policy show")
+    line("on")
+    assert service.store.off is None and line.json("fabric show")["off"] is None
+    assert line.run("on").exit_code == 2
+
+
+@pytest.mark.parametrize("mode", ["off", "observe"])
+@pytest.mark.parametrize("spines", [{}, {"spines": ["s1", "s2", "s3"], "queues": [6, 5]}], ids=["one path", "spines"])
+def test_a_revision_that_marks_nothing_needs_no_recorded_sizes(line, tmp_path, mode, spines):
+    body = tmp_path / "body.json"
+    body.write_text(json.dumps({"label": "never", **spines}))
+    found = line.json(f"revision make --mode {mode} --body {body}")
+    assert found["policy"]["mode"] == mode and found["optimised"] is None
+
+
+@pytest.mark.parametrize(
+    ("words", "warns"),
+    [
+        ("--mode qclimb", True),
+        ("--mode pias", False),
+        ("--mode observe", False),
+    ],
+)
+def test_what_may_not_have_been_meant_is_said_beside_the_answer(line, words, warns):
+    made = line.run(f"revision make --threshold 30000 --priorities 2 {words}")
+    shown = line.run("revision show 1")
+    for found in (made, shown):
+        assert found.exit_code == 0 and found.stderr.startswith("warning: model is null") == warns
+    assert bool(line.json("revision show 1")["warnings"]) == warns
+
+
+UNREADABLE = re.compile(r"\d{10}|[{}\[\]]|\bNone\b|\bTrue\b|\bFalse\b")
+
+
+@pytest.mark.epochs
+def test_people_read_no_generation_no_seconds_since_1970_and_no_python(line, service, tmp_path):
+    for words in ("host add h1", "host add h2", "switch add l1 127.0.0.1:1"):
+        line(words)
+    body = tmp_path / "body.json"
+    body.write_text(json.dumps({"spines": ["s1", "s2"], "queues": [6, 5], "weights": "equal", "thresholds": [9, 99]}))
+    line("revision make --threshold 30000 --priorities 2")
+    line(f"revision make --body {body}")
+    for number in (1, 2):
+        line(f"rollout start {number} --absent-most 9")
+        number, rollout = wait_until(lambda: (now := service.runner.now) and now[1].active and now)
+        with service.store.writing() as connection:
+            service.store.hosts_seen(connection, {"h1": rollout.generation}, time.time())
+        for name in ("h1", "h2"):
+            service.runner.host_reported(name, rollout.generation)
+        wait_until(lambda: service.runner.running is None)
+    service.course.add("h1", Stretch(20, 0.7), time.time(), rollout.generation)
+    service.course.add("h2", Stretch(20, 0.7), time.time(), rollout.generation)
+    shown = {
+        words: line(words)
+        for words in (
+            *("revision show 1", "revision show 2", "revision list", "rollout show 1", "rollout show 2"),
+            *("rollout list", "fabric show", "fabric felt", "fabric audit", "policy show", "token list", "token mine"),
+            *("host list", "host show h1", "host list --standing-out", "switch list", "switch show l1"),
+        )
+    }
+    assert {words: found for words, found in shown.items() if UNREADABLE.search(found)} == {}
+    for words in ("rollout show 2", "host list", "host show h1", "fabric show"):
+        assert "revision 2" in shown[words], words
+    line("off")
+    service.runner.host_reported("h1", service.store.off.generation)
+    with service.store.writing() as connection:
+        service.store.hosts_seen(connection, {"h1": service.store.off.generation}, time.time())
+    assert line("host show h1").splitlines()[1].split() == ["policy", "off"]
 
 
 def test_tokens_are_made_shown_once_and_revoked(line):

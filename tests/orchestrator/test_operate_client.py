@@ -251,9 +251,9 @@ def test_the_environment_names_no_proxy_and_no_ca(server, tmp_path):
     server.body = b"[]"
     odd = dict.fromkeys(("http_proxy", "https_proxy", "all_proxy", "ALL_PROXY"), "http://127.0.0.1:1")
     odd |= {"no_proxy": "", "SSL_CERT_FILE": "/no/such", "SSL_CERT_DIR": "/no/such", "NETRC": str(tmp_path / "netrc")}
-    found = run(["host", "list"], QCLIMB_URL=server.url, **odd, SSLKEYLOGFILE=str(tmp_path / "keys"))
+    found = run(["token", "list"], QCLIMB_URL=server.url, **odd, SSLKEYLOGFILE=str(tmp_path / "keys"))
     assert found.exit_code == 0, found.output
-    assert server.asked == [("GET", "/v1/hosts", f"Bearer {TOKEN}")]
+    assert server.asked == [("GET", "/v1/tokens", f"Bearer {TOKEN}")]
     assert is_refused(
         run(["host", "list"], QCLIMB_URL="https://127.0.0.1:1", all_proxy="socks9://odd", SSL_CERT_FILE="/no")
     )

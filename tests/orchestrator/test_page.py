@@ -218,6 +218,23 @@ def test_a_rollout_is_begun_and_seen_to_roll_back(page, service):
 
 
 @pytest.mark.system
+def test_all_hosts_are_switched_off_by_one_button_that_asks_before(page, service):
+    log_in(page, service, Role.OPERATOR)
+    page.get_by_role("button", name="Switch hosts off").click()
+    page.get_by_role("button", name="Leave it").click()
+    assert service.store.off is None
+    page.get_by_role("button", name="Switch hosts off").click()
+    shot(page, "off")
+    page.get_by_role("button", name="Switch off", exact=True).click()
+    page.locator("#attention", has_text="All hosts are switched off").wait_for()
+    assert service.store.off.by == "me"
+    page.get_by_role("button", name="Switch hosts on").click()
+    page.get_by_role("button", name="Switch on", exact=True).click()
+    page.get_by_role("button", name="Switch hosts off").wait_for()
+    assert service.store.off is None
+
+
+@pytest.mark.system
 def test_thresholds_in_force_slowdowns_and_coverage_are_shown_and_an_offer_is_taken(page_in_force, service):
     page = page_in_force
     log_in(page, service)

@@ -35,6 +35,17 @@ export function table(heads, rows, none) {
       h("td", { class: heads[index].startsWith("#") ? "number" : null }, cell ?? "–"))))));
 }
 
+// Asks in the dialog; true for yes.
+export function sure(title, text, yes) {
+  const dialog = byId("sure");
+  byId("sure-title").textContent = title;
+  byId("sure-text").textContent = text;
+  byId("sure-yes").textContent = yes;
+  dialog.returnValue = "no";
+  dialog.showModal();
+  return new Promise((done) => dialog.addEventListener("close", () => done(dialog.returnValue === "yes"), { once: true }));
+}
+
 export const pill = (kind, text) => h("span", { class: `pill ${kind}` }, text);
 
 const UNITS = ["B", "KB", "MB", "GB", "TB", "PB"];

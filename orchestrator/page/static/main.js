@@ -6,6 +6,7 @@ import * as charts from "./charts.js";
 import * as fabric from "./fabric.js";
 import * as hosts from "./hosts.js";
 import * as lengths from "./lengths.js";
+import * as off from "./off.js";
 import * as overview from "./overview.js";
 import * as rollouts from "./rollouts.js";
 
@@ -65,6 +66,7 @@ async function ask() {
 
 function draw() {
   overview.draw(seen);
+  off.draw(seen.overview);
   rollouts.draw(seen, caller);
   charts.draw(seen);
   fabric.draw(seen);
@@ -164,6 +166,7 @@ function begin() {
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => theme(localStorage.getItem("qclimb-theme") || "auto"));
   for (const id of ["label", "load"]) byId(id).addEventListener("change", ask);
   lengths.begin({ toast, ask });
+  off.begin({ toast, ask });
   rollouts.begin({ toast, post, ask: () => {
     seen.revisions = seen.models = null;
     return ask();

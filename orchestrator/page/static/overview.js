@@ -14,7 +14,7 @@ export function draw({ overview, sizes, rollouts, traffic, certificates }) {
   const coverage = windows.length ? 1 - windows.at(-1).misses / windows.at(-1).flows : null;
   const well = hosts.registered - hosts.silent - hosts.behind;
   show("tiles",
-    tile(policy ? "good" : "warn", "Policy in force", policy ? `revision ${overview.revision}` : "none",
+    tile(overview.off ? "bad" : policy ? "good" : "warn", "Policy in force", overview.off ? "off" : policy ? `revision ${overview.revision}` : "none",
       policy ? `mode ${policy.mode}, ${policy.threshold_bytes.length + 1} priorities` : "roll a revision out"),
     tile(following === switches.length ? "good" : "warn", "Switches", `${number(following)} / ${number(switches.length)}`,
       "follow the policy"),
@@ -31,7 +31,8 @@ export function draw({ overview, sizes, rollouts, traffic, certificates }) {
 }
 
 function* needs(overview, rollouts, traffic, certificates) {
-  const { hosts, drift } = overview;
+  const { hosts, drift, off } = overview;
+  if (off) yield ["bad", "off", `All hosts are switched off, ${ago(off.at)} by ${off.by}.${off.unkept ? ` The database does not have it: ${off.unkept}` : ""}`, "#rollouts"];
   const last = rollouts.at(-1);
   if (last && ["failed", "rolled-back"].includes(last.phase))
     yield ["bad", last.phase, `Rollout ${last.id} of revision ${last.revision}: ${last.error || "no reason told"}`, "#rollouts"];

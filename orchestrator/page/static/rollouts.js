@@ -1,6 +1,6 @@
 // Revisions and rollouts: what runs now, wave by wave, what was, and how to begin.
 
-import { byId, bytes, h, number, pill, show, table, when } from "./dom.js";
+import { byId, bytes, h, number, pill, show, sure, table, when } from "./dom.js";
 
 const KIND = { done: "good", running: "", paused: "warn", failed: "bad", "rolled-back": "bad" };
 const ORDER = ["applied", "restored", "committed", "pushing", "restoring", "waiting", "unsure", "failed", "stranded", "absent", "pending"];
@@ -28,7 +28,7 @@ export function begin(given) {
     if (of.get("priorities")) body.priorities = Number(of.get("priorities"));
     if (of.get("label")) body.label = of.get("label");
     if (of.get("model")) body.model = Number(of.get("model"));
-    send("revise", "/v1/revisions", body, (told) => `Revision ${told.id} is made; nothing has changed in the fabric yet.`);
+    send("revise", "/v1/revisions", body, (told) => [`Revision ${told.id} is made; nothing has changed in the fabric yet.`, ...told.warnings].join(" "));
   });
 }
 
@@ -50,15 +50,6 @@ async function send(form, path, body, says) {
   } finally {
     button.disabled = false;
   }
-}
-
-async function sure(title, text, yes) {
-  byId("sure-title").textContent = title;
-  byId("sure-text").textContent = text;
-  byId("sure-yes").textContent = yes;
-  byId("sure").returnValue = "no";
-  byId("sure").showModal();
-  return new Promise((done) => byId("sure").addEventListener("close", () => done(byId("sure").returnValue === "yes"), { once: true }));
 }
 
 async function steer(rollout, what) {
