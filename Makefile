@@ -27,6 +27,7 @@ test: setup  ## the tests; those that need root or a missing kernel feature say 
 test-system: setup  ## the tests that need minutes each: whole experiments over a live fabric
 	@$(BIN)/python -m pytest -m system $(ARGS)
 	@$(BIN)/python -m pytest -n $(WORKERS) -m "hypothesis and not system" --hypothesis-profile=wide $(ARGS)
+	@scripts/test-lowest
 
 bench: setup  ## benchmarks, each a ratio to a reference in the same run
 	@$(BIN)/python -m bench $(ARGS)

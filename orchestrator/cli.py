@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 from qclimb.errors import QclimbError
-from qclimb.options import Output, Refused, version_option
+from qclimb.options import Output, ParamType, Refused, version_option
 
 from .copies import backup, restore
 from .listening import is_address
@@ -15,7 +15,7 @@ from .serve import EXAMPLE, serve
 from .workers import ingest
 
 
-class Address(click.ParamType[str]):
+class Address(ParamType[str]):
     """An IP address."""
 
     name = "ADDRESS"
@@ -27,7 +27,7 @@ class Address(click.ParamType[str]):
         return str(value)
 
 
-class NamedAddress(click.ParamType[tuple[str, str]]):
+class NamedAddress(ParamType[tuple[str, str]]):
     """NAME=ADDRESS."""
 
     name = "NAME=ADDRESS"

@@ -5,6 +5,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 
 import click
 from qclimb.errors import QclimbError
+from qclimb.options import ParamType
 
 
 def is_address(text: str) -> bool:
@@ -16,7 +17,7 @@ def is_address(text: str) -> bool:
     return True
 
 
-class Listen(click.ParamType[tuple[str, int]]):
+class Listen(ParamType[tuple[str, int]]):
     """ADDRESS:PORT or [ADDRESS]:PORT."""
 
     name = "ADDRESS:PORT"
@@ -32,7 +33,7 @@ class Listen(click.ParamType[tuple[str, int]]):
         return host, int(port)
 
 
-class Proxy(click.ParamType[str]):
+class Proxy(ParamType[str]):
     """ADDRESS or ADDRESS/PREFIX of proxies."""
 
     name = "ADDRESS/PREFIX"

@@ -53,7 +53,7 @@ class Pending:
         return {
             "id": self.id,
             "rollback_s": f"{self.rollback_s:.3f}",
-            "until": f"{self.until_s:.3f}",
+            "until": _until(self),
             "digest": self.digest,
             "previous": json.dumps(self.previous, separators=(",", ":")),
             **({"client": self.client} if self.client else {}),
@@ -139,29 +139,44 @@ def is_overtaken(pending: Pending, rows: Rows) -> bool:
 
 
 class Clock:
-    """How long a pending commit may wait. No step of the wall clock makes that longer than what its client asked for.
+    """How long a pending commit may wait: by the monotonic clock as long as this daemon runs, however the wall clock is
+    set meanwhile.
 
-    A switch may start with its clock years behind, and a clock may be set while we run.
+    The wall clock counts for a commit of a daemon before this one, and makes none wait longer than its client asked
+    for: a switch may start with its clock years behind.
     """
 
     def __init__(self, now_s: Callable[[], float]) -> None:
         self._now_s = now_s
-        self._of: tuple[str, float] | None = None
+        self._of: tuple[str, str] | None = None
         self._at_s = float("inf")
+        self._is_pending = False
+
+    def start(self, pending: Pending) -> None:
+        """It waits from now on; `watch` says when it stands in CONFIG_DB."""
+        self._of, self._at_s = _wait_of(pending), time.monotonic() + pending.rollback_s
 
     def watch(self, pending: Pending | None) -> None:
-        """This is the one that is pending."""
-        if pending is None:
-            self._of, self._at_s = None, float("inf")
-        elif self._of != (pending.id, pending.until_s):
-            self._of = (pending.id, pending.until_s)
+        """This is the one that is pending. One that went and comes back keeps its time."""
+        self._is_pending = pending is not None
+        if pending is not None and self._of != _wait_of(pending):
+            self._of = _wait_of(pending)
             left_s = min(max(pending.until_s - self._now_s(), 0.0), pending.rollback_s)
             self._at_s = time.monotonic() + left_s
 
     @property
     def is_due(self) -> bool:
         """Whether it is to be undone now."""
-        return time.monotonic() >= self._at_s
+        return self._is_pending and time.monotonic() >= self._at_s
+
+
+def _until(pending: Pending) -> str:
+    return f"{pending.until_s:.3f}"
+
+
+def _wait_of(pending: Pending) -> tuple[str, str]:
+    """A commit and its time, the same before it is written and when it is read."""
+    return pending.id, _until(pending)
 
 
 def told(pending: Pending, status: str) -> Row:

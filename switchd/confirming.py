@@ -36,7 +36,9 @@ class Confirming:
 
     def begun(self, commit: Commit, rows: Rows, changes: tuple[Change, ...], client: str) -> Pending:
         """The commit of these changes; the caller writes it together with them, then calls `note`."""
-        return commits.begun(commit, rows, changes, self._now_s(), client)
+        pending = commits.begun(commit, rows, changes, self._now_s(), client)
+        self._clock.start(pending)
+        return pending
 
     def settle(self, commit: Commit, rows: Rows) -> None:
         """Confirm, cancel or prolong. Raises CommitError, OtherCommit, and what `write` raises."""
@@ -50,6 +52,7 @@ class Confirming:
             case _:
                 later = commits.prolonged(pending, commit.rollback_s or commits.ROLLBACK_S, self._now_s())
                 self._write((commits.put(later),), rows)
+                self._clock.start(later)
                 self.note(later)
         log.info("commit id=%r event=%s", commit.id, commit.action)
 

@@ -4,11 +4,13 @@ A strict queue takes what it wants: whatever is served after it (routing protoco
 rest. A limit is the scheduler's `pir`; SONiC's YANG wants a `cir` beside it (sonic-scheduler.yang).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from itertools import accumulate
 
 from qclimb.intent import SwitchIntent
 
 from switchd.ports import RowsNow, numbers_in
+from switchd.references import row_named
 from switchd.rows import Row
 
 STRICT: Row = {"type": "STRICT"}
@@ -47,14 +49,30 @@ def scheduled(port: str, keys: Iterable[str], limits: Mapping[int, float], rows:
     return found, why
 
 
-def starved(granted: Iterable[int], limits: Mapping[int, float], protected: Mapping[int, str]) -> str:
+def strict_queues(port: str, keys: Iterable[str], rows: RowsNow) -> frozenset[int]:
+    """The queues of a port that its QUEUE rows, `keys`, make strict; a single row counts before a range."""
+    of: dict[int, bool] = {}
+    for key in sorted(keys, key=lambda one: -len(numbers_in(one.partition("|")[2]) or ())):
+        scheduler = row_named(rows.get("QUEUE", {}).get(key, {}).get("scheduler"), "SCHEDULER", rows)
+        is_strict = scheduler is not None and scheduler.get("type") == "STRICT"
+        of |= dict.fromkeys(numbers_in(key.partition("|")[2]) or (), is_strict)
+    return frozenset(queue for queue, is_strict in of.items() if is_strict)
+
+
+def starved(
+    granted: Iterable[int], limits: Mapping[int, float], protected: Mapping[int, str], strict: Collection[int]
+) -> str:
     """Which queue may get nothing, and from whom; empty where each is left something.
 
+    Strict queues are served before all others, whatever their numbers, and among themselves the larger number first.
+
     protected  what each queue that is not ours carries, for the text
+    strict     queues that are not ours and strict
     """
     for queue, what in sorted(protected.items(), reverse=True):
-        above = sorted((one for one in granted if one > queue), reverse=True)
-        if above and sum(limits.get(one, 1.0) for one in above) >= 1:
-            names = ", ".join(map(str, above))
+        before = sorted((one for one in granted if one > queue or queue not in strict), reverse=True)
+        taken = list(accumulate(limits.get(one, 1.0) for one in before))
+        if taken and taken[-1] >= 1:
+            names = ", ".join(str(one) for one, share in zip(before, [0.0, *taken], strict=False) if share < 1)
             return f"queue {names} may take all of a port, and leave nothing to queue {queue} ({what})"
     return ""

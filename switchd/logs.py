@@ -1,7 +1,8 @@
 """Where log lines go, and from which level: SONiC's syslog and its row LOGGER|qclimb-switchd where they are.
 
-In a container of SONiC that is /dev/log, in the form of its other daemons (sonic_py_common, syslogger); elsewhere
-stderr. `config syslog level` and swssloglevel change the row, and the daemon looks at it at each heartbeat.
+In a container of SONiC that is /dev/log, in the form of its other daemons (sonic_py_common, syslogger); elsewhere, and
+for each line that nobody takes there, stderr. `config syslog level` and swssloglevel change the row, and the daemon
+looks at it at each heartbeat.
 """
 
 import logging
@@ -26,10 +27,11 @@ def configure(level: str) -> None:
     try:
         from sonic_py_common.syslogger import SysLogger
 
-        (handler,) = SysLogger(NAME).logger.handlers  # opens /dev/log
+        stderr, (handler,) = handler, SysLogger(NAME).logger.handlers  # opens /dev/log
         handler.setFormatter(PrintableLines(f"{NAME}[%(process)d]: %(levelname)s %(name)s %(message)s"))
+        handler.handleError = stderr.handle  # type: ignore[assignment, method-assign]
     except (ImportError, OSError):
-        pass  # not a switch, or nothing listens at /dev/log
+        pass  # not a switch
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
 
 

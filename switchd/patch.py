@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from qclimb.checks import json_value
 from qclimb.config_db import TABLES as INTENT_TABLES
 from qclimb.errors import IntentError, QclimbError
 from qclimb.extras import named
@@ -87,10 +88,7 @@ def _json_row(row: Row) -> dict[str, Any]:
 
 def intent_of_file(text: str, place: str) -> SwitchIntent:
     """An intent as JSON of qclimb.yang, or as rows of CONFIG_DB. Raises IntentError."""
-    try:
-        obj = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise IntentError(f"{place}: no JSON: {error}") from error
+    obj = json_value(text, place, IntentError)
     if isinstance(obj, dict) and "QCLIMB" in obj:
         return SwitchIntent.from_config_db(obj)
     return SwitchIntent.from_gnmi(obj)

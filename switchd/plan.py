@@ -8,8 +8,8 @@ so that a restart keeps what it finds. Only fields of ours are touched in rows t
 PORT_QOS_MAP row, say, would clear the port's PFC).
 
 First transaction: remember previous references; create objects; refer from PORT_QOS_MAP, then BUFFER_QUEUE, then
-QUEUE; give references back; forget. Second: delete objects of ours that nothing refers to. Planning again after both
-gives none; after the first alone, the second.
+QUEUE; give references back; forget. Second: give references back that dangled before us; delete objects of ours that
+nothing refers to. Planning again after both gives none; after the first alone, the second.
 """
 
 import hashlib
@@ -21,8 +21,9 @@ from dataclasses import dataclass, field
 from qclimb.intent import SwitchIntent
 
 from switchd.ports import RowsNow, range_over
-from switchd.previous import FIELDS, PORT_FIELDS, PREVIOUS, WHOLE, before_us, is_own, may_be_emptied
+from switchd.previous import FIELDS, PORT_FIELDS, PREVIOUS, WHOLE, before_us, is_own, may_be_emptied, remembered
 from switchd.qosmap import Refused
+from switchd.references import DANGLING, as_it_was
 from switchd.rows import EMPTY, Change, Delete, Drop, Merge, Put, Row, Rows, applied
 from switchd.uplinks import UPLINK_TABLES
 from switchd.wanted import PathBackend, Thing, Wanted, ours, thing, wanted_of
@@ -110,7 +111,11 @@ def plan(
     names, fresh = _named(wanted, rows, bound, tag)
     changes = (*_remember(wanted, rows), *fresh, *_refer(names, rows, bound), *_give_back(wanted))
     after = applied(rows, changes)
-    first, second = (*changes, *_forget(after, bound)), tuple(_sweep(after, bound))
+    first = (*changes, *_forget(after, bound))
+    after = applied(after, first[len(changes) :])
+    late = tuple(_dangling_again(after, bound.held))
+    end = applied(after, late)
+    second = (*late, *_sweep(end, bound), *_forget(end, bound))
     written = tuple(one for one in (first, second) if one)
     told = wanted.refused, wanted.unshared, wanted.unlimited, wanted.warning
     return Plan(written, *told, wanted.is_partial)
@@ -189,7 +194,7 @@ def _fresh(one: Thing, taken: Collection[str], tag: str) -> str:
 def _remember(wanted: Wanted, rows: RowsNow) -> Iterator[Change]:
     records: dict[str, Row] = {}
     for (table, key), row in wanted.references.items():  # a key may be one of QUEUE and one of BUFFER_QUEUE
-        before = {name: before_us(table, key, name, rows) for name in row}
+        before = {name: remembered(table, key, name, rows) for name in row}
         records.setdefault(key, {}).update({name: value for name, value in before.items() if value})
     for key, record in records.items():
         if rows.get(PREVIOUS, {}).get(key) != (record or EMPTY):
@@ -231,9 +236,21 @@ def _sweep(rows: Rows, bound: Bound) -> Iterator[Change]:
                 yield Delete(table, name)
 
 
+def _dangling_again(rows: Rows, held: Collection[str] = ()) -> Iterator[Merge]:
+    """References that dangled before us, once the ASIC refers to nothing of ours there: orchagent lets a row wait as a
+    whole for what it names, and would keep ours."""
+    for table, fields in FIELDS.items():
+        for key, record in rows.get(PREVIOUS, {}).items():
+            row = rows.get(table, {}).get(key, {})
+            old = {f: as_it_was(record[f]) for f in fields if record.get(f, "").startswith(DANGLING) and f not in row}
+            is_there = key.partition("|")[0] in rows.get("PORT", {})
+            if old and is_there and not any(name in held for of in old for name in rows.get(fields[of], {})):
+                yield Merge(table, key, old)
+
+
 def _forget(rows: Rows, bound: Bound) -> Iterator[Change]:
-    """Memories of rows that refer to nothing of ours."""
-    kept = {*bound.leavers, *(key for _, key in ours(rows))}
+    """Memories of rows that refer to nothing of ours, and to which nothing is to be given back."""
+    kept = {*bound.leavers, *(key for _, key in ours(rows)), *(one.key for one in _dangling_again(rows))}
     for key in rows.get(PREVIOUS, {}):
         if key not in kept:
             yield Delete(PREVIOUS, key)

@@ -11,6 +11,8 @@ from functools import lru_cache
 
 from switchd.ports import RowsNow, range_over
 from switchd.qosmap import Refused
+from switchd.references import DANGLING, as_it_was, name_in, row_named
+from switchd.rows import Row
 
 PREVIOUS = "QCLIMB_PREVIOUS"
 PORT_FIELDS = {"dscp_to_tc_map": "DSCP_TO_TC_MAP", "tc_to_queue_map": "TC_TO_QUEUE_MAP"}
@@ -43,6 +45,11 @@ def may_be_emptied(name: str) -> bool:
     return _EARLIER.fullmatch(name) is not None
 
 
+def with_plain_pool(profile: Row) -> Row:
+    """A BUFFER_PROFILE whose pool is named by its key: orchagent refuses one in brackets."""
+    return {**profile, "pool": name_in(profile["pool"], "BUFFER_POOL")} if "pool" in profile else profile
+
+
 def before_us(table: str, key: str, field: str, rows: RowsNow) -> str | None:
     """What a field of a row refers to without us; None: nothing. Raises Refused where nobody can tell."""
     now = rows.get(table, {}).get(key, {}).get(field)
@@ -54,13 +61,24 @@ def before_us(table: str, key: str, field: str, rows: RowsNow) -> str | None:
     return _default(table, key, field, now, rows)
 
 
+def remembered(table: str, key: str, field: str, rows: RowsNow) -> str | None:
+    """What is kept of `before_us`: a name that dangles is marked. Raises Refused."""
+    value = before_us(table, key, field, rows)
+    stands = rows.get(table, {}).get(key, {}).get(field)
+    if value and value == stands and row_named(value, FIELDS[table][field], rows) is None:
+        return DANGLING + value
+    return value
+
+
 def _default(table: str, key: str, field: str, now: str, rows: RowsNow) -> str | None:
     objects = rows.get(FIELDS[table][field], {})
     foreign = {name for name in objects if not is_own(name)}
-    alike = {name for name in _elsewhere(table, key, field, rows) if name in foreign}
+    target = FIELDS[table][field]
+    alike = {value for value in _elsewhere(table, key, field, rows) if name_in(value, target) in foreign}
     shipped = [name for name in SHIPPED.get(field, ()) if name in foreign]
     ours = objects.get(now, {})
-    copied = {name for name in foreign if {**objects[name], "dynamic_th": ours.get("dynamic_th", "")} == ours}
+    th = {"dynamic_th": ours.get("dynamic_th", "")}
+    copied = {name for name in foreign if {**with_plain_pool(objects[name]), **th} == ours}
     if table == "BUFFER_QUEUE" and range_over(key, rows[table]) is not None:
         return None  # we wrote it over the range (`shares`)
     if table == "BUFFER_QUEUE" and len(copied) == 1:
@@ -83,4 +101,4 @@ def _elsewhere(table: str, key: str, field: str, rows: RowsNow) -> Iterator[str]
     for other, row in rows.get(table, {}).items():
         now = row.get(field, "")
         if other != key and other != "global" and other.partition("|")[2] == place:
-            yield now if not is_own(now) else rows.get(PREVIOUS, {}).get(other, {}).get(field, "")
+            yield now if not is_own(now) else as_it_was(rows.get(PREVIOUS, {}).get(other, {}).get(field, ""))

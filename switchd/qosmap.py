@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from qclimb.errors import QclimbError
 
 from switchd.ports import buffered
+from switchd.references import name_in, row_named
 from switchd.rows import Row
 
 DSCPS = range(64)
@@ -74,9 +75,9 @@ def base_of(
     """The base of `port`, whose PORT_QOS_MAP row without our references is `row`; `keys`: by table and port."""
 
     def referenced(field: str, table: str) -> dict[int, int] | None:
-        name = row.get(field)
-        found = rows.get(table, {}).get(name) if name else None
-        return None if found is None else numbers(table, name or "", found)
+        name = row.get(field, "")
+        found = row_named(name, table, rows)
+        return None if found is None else numbers(table, name_in(name, table), found)
 
     dscps = referenced("dscp_to_tc_map", "DSCP_TO_TC_MAP") or {}
     queues = referenced("tc_to_queue_map", "TC_TO_QUEUE_MAP") or {}

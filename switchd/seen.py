@@ -15,6 +15,7 @@ from qclimb import orchagent
 
 from switchd.ports import RowsNow, numbers_in
 from switchd.previous import FIELDS, is_own
+from switchd.references import name_in
 from switchd.rows import Row
 
 SEEN, PENDING, UNVERIFIED = "seen", "pending", "unverified"
@@ -254,7 +255,10 @@ class Causes:
         for other, target in orchagent.REFERENCES[table].items():
             value = row.get(other)
             if value and target in self._rows and value not in self._rows[target]:
-                told = f"{table}|{key} waits for {target}|{value}, which is not there"
+                if (name := name_in(value, target)) != value:
+                    told = f"{table}|{key} {other} is {value!r}: orchagent takes {name!r} alone, without brackets"
+                else:
+                    told = f"{table}|{key} waits for {target}|{value}, which is not there"
                 return Cause(told, other not in FIELDS[table])
         try:
             orchagent.check(table, key, row)

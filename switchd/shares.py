@@ -12,7 +12,8 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 
 from switchd.ports import RowsNow, numbers_in, range_over
-from switchd.previous import before_us, is_own
+from switchd.previous import before_us, is_own, with_plain_pool
+from switchd.references import row_named
 from switchd.rows import Row
 
 TABLE = "BUFFER_QUEUE"
@@ -34,7 +35,7 @@ def shared(port: str, th_of: Mapping[int, int], rows: RowsNow, keys: Iterable[st
         if not numbers & th_of.keys():
             continue
         before = before_us(TABLE, key, "profile", rows)
-        profile = rows.get("BUFFER_PROFILE", {}).get(before or "", {})
+        profile = with_plain_pool(row_named(before, "BUFFER_PROFILE", rows) or {})
         reason = _why_not(port, key, numbers, covering, before, profile)
         if reason:
             left |= dict.fromkeys(numbers & th_of.keys(), reason)
@@ -88,7 +89,7 @@ def bared(back: Collection[tuple[str, str]], references: Collection[tuple[str, s
         over = range_over(key, rows.get(TABLE, {})) if table == TABLE else None
         if over is None or (TABLE, over) in back or (TABLE, over) in references:
             continue
-        profile = rows.get("BUFFER_PROFILE", {}).get(rows[TABLE][over].get("profile", ""))
+        profile = row_named(rows[TABLE][over].get("profile"), "BUFFER_PROFILE", rows)
         if profile:
-            found[over] = profile
+            found[over] = with_plain_pool(profile)
     return found

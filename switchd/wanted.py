@@ -10,10 +10,11 @@ from typing import Literal
 
 from qclimb.intent import SwitchIntent
 
-from switchd.limits import limits_of, scheduled, starved
+from switchd.limits import limits_of, scheduled, starved, strict_queues
 from switchd.ports import RowsNow, buffered, keys_by_port, numbers_in, ports_meant, range_over
-from switchd.previous import FIELDS, PORT_FIELDS, before_us, is_own
+from switchd.previous import FIELDS, PORT_FIELDS, before_us, is_own, remembered
 from switchd.qosmap import Refused, base_of, classified, protected
+from switchd.references import DANGLING, as_it_was, name_in, row_named
 from switchd.rows import Row
 from switchd.shares import bared, shared
 from switchd.uplinks import check_paths
@@ -58,7 +59,7 @@ class Wanted:
     refused     ports on which nothing is changed, each with the reason
     unshared    ports some of whose queues keep the platform's share of the buffer, each with the reason
     unlimited   ports some of whose queues do not have the limit that is asked for, each with the reason
-    warning     whom the intent may starve; empty: nobody
+    warning     whom the intent may starve, and names of rows that are not there; empty: nothing
     is_partial  planning again, once this is in the ASIC, gives the rest
     """
 
@@ -99,9 +100,11 @@ def wanted_of(intent: SwitchIntent | None, rows: RowsNow, backend: PathBackend =
             first = next(iter(wanted.refused.values()))
             reason = first if len(wanted.refused) == 1 else f"every port refuses it, the first because {first}"
             raise Refused(reason, wanted.refused)
+        warnings = [_dangling(wanted.references, rows)]
         if hungry:
             port, told = next(iter(hungry.items()))
-            wanted.warning = f"{port}: {told}; give its classes a max_share ({len(hungry)} ports)"
+            warnings.append(f"{port}: {told}; give its classes a max_share ({len(hungry)} ports)")
+        wanted.warning = "; ".join(filter(None, warnings))
     for table, key in ours(rows):
         _give_back(table, key, wanted, rows)
     for key, profile in bared(wanted.back, wanted.references, rows).items():
@@ -110,6 +113,20 @@ def wanted_of(intent: SwitchIntent | None, rows: RowsNow, backend: PathBackend =
         for single in [one for _, one in wanted.back if range_over(one, rows["BUFFER_QUEUE"]) == key]:
             wanted.back.pop(("BUFFER_QUEUE", single), None)
     return wanted
+
+
+def _dangling(references: References, rows: RowsNow) -> str:
+    """The first row that named what is not there before us, and how many did; empty where none."""
+    found = {}
+    for (table, key), row in references.items():
+        for name in row:
+            if (old := remembered(table, key, name, rows) or "").startswith(DANGLING):
+                found[table, key, name] = as_it_was(old)
+    if not found:
+        return ""
+    (table, key, name), old = next(iter(found.items()))
+    target = FIELDS[table][name]
+    return f"{table}|{key} {name} was {old!r}, expected a row of {target}: read as none ({len(found)} fields)"
 
 
 @dataclass(frozen=True)
@@ -143,7 +160,8 @@ def _of_port(
         found["QUEUE", key] = {"scheduler": thing("SCHEDULER", scheduler), **queue_row}
         for name in found["QUEUE", key]:
             before_us("QUEUE", key, name, rows)  # refused where it could not be given back
-    return OfPort(found, why, starved(granted, {} if why else limits, guarded))
+    strict = strict_queues(port, keys["QUEUE"].get(port, ()), rows)
+    return OfPort(found, why, starved(granted, {} if why else limits, guarded, strict))
 
 
 def _maps_of(
@@ -185,7 +203,8 @@ def _give_back(table: str, key: str, wanted: Wanted, rows: RowsNow) -> None:
     """What becomes of references of ours that the intent does not want.
 
     A port that refuses keeps what it has; one that is gone from PORT loses them, for what stood there went with it. A
-    previous object that is gone meanwhile is not restored: the reference would dangle.
+    previous object that is gone meanwhile is not restored: the reference would dangle, and orchagent keep ours. One
+    that dangled before us is written when ours is gone from the ASIC (`plan`).
     """
     port = key.partition("|")[0]
     is_gone = port not in rows.get("PORT", {})
@@ -197,7 +216,7 @@ def _give_back(table: str, key: str, wanted: Wanted, rows: RowsNow) -> None:
         for name, target in FIELDS[table].items():
             if is_own(row.get(name, "")) and name not in keep:
                 old = None if is_gone else before_us(table, key, name, rows)
-                back[name] = old if old in rows.get(target, {}) else None
+                back[name] = None if row_named(old, target, rows) is None else as_it_was(old or "")
     except Refused as error:
         wanted.refused[port] = str(error)
         for found in (wanted.references, wanted.back):
@@ -217,8 +236,8 @@ def port_row_without_us(port: str, rows: RowsNow) -> Row:
     row = {name: value for name, value in ports.get(port, {}).items() if name not in PORT_FIELDS}
     for name, table in PORT_FIELDS.items():
         before = before_us("PORT_QOS_MAP", port, name, rows)
-        if before and before in rows.get(table, {}):
-            row[name] = before
+        if before and row_named(before, table, rows) is not None:
+            row[name] = name_in(before, table)
     switch_level = ports.get("global", {}).get("dscp_to_tc_map")
     if switch_level and not is_own(switch_level):
         row.setdefault("dscp_to_tc_map", switch_level)

@@ -4,9 +4,11 @@ Knows nothing of policies or intents; the caller says which error its readers ex
 """
 
 import json
+import math
 import re
 import reprlib
 from collections.abc import Collection, Mapping
+from decimal import Decimal, InvalidOperation
 from difflib import get_close_matches
 from typing import Any
 
@@ -37,6 +39,58 @@ def decimal(value: object, place: str, lowest: int, highest: int, error: ErrorTy
     if isinstance(value, str) and re.fullmatch(r"[+-]?0*[0-9]{1,20}", value):
         return integer(int(value), place, lowest, highest, error)
     return integer(value, place, lowest, highest, error)
+
+
+def fraction(value: object, place: str, digits: int, lowest: float, error: ErrorType) -> float:
+    """A decimal64 in [`lowest`, 1] (RFC 7950 section 9.3.1): decimal digits, or a number, as people write them.
+
+    Nothing is rounded: more than `digits` digits after the point are refused, but for zeros.
+    """
+    is_number = type(value) is int or (isinstance(value, float) and math.isfinite(value))
+    if not is_number and not (isinstance(value, str) and re.fullmatch(r"[+-]?[0-9]{1,40}(\.[0-9]{1,40})?", value)):
+        raise error(f"{place} is {shown(value)}, expected a decimal number of at most {digits} digits after the point")
+    exact = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)  # type: ignore[arg-type]
+    if (least := Decimal(repr(lowest))) > exact or exact > 1:
+        raise error(f"{place} is {shown(value)}, expected a number in [{f'{least:f}' if least else 0}, 1]")
+    if exact != round(exact, digits):
+        raise error(f"{place} is {shown(value)}, expected at most {digits} digits after the point")
+    return float(exact)
+
+
+def digits_of(value: float) -> str:
+    """All digits of a number, as a decimal64 has them: without an exponent."""
+    return f"{Decimal(repr(value)):f}"
+
+
+def json_value(text: str | bytes, place: str, error: ErrorType) -> Any:
+    """JSON without what readers understand differently: a member that is there twice, NaN, a number that a double
+    does not hold (RFC 8259, sections 4 and 6)."""
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            raise ValueError("a member is there twice")
+        return found
+
+    def no_constant(name: str) -> Any:
+        raise ValueError(f"{name} is no JSON")
+
+    try:
+        return json.loads(text, object_pairs_hook=once, parse_constant=no_constant, parse_float=_double)
+    except (ValueError, RecursionError) as wrong:
+        raise error(f"{place}: no JSON: {wrong}") from wrong
+
+
+def _double(text: str) -> float:
+    """Raises ValueError where the double is another number than the digits say."""
+    value = float(text)
+    try:
+        is_exact = Decimal(text) == Decimal(repr(value))
+    except InvalidOperation:  # an exponent of more than 18 digits
+        is_exact = False
+    if not is_exact:
+        raise ValueError(f"{shown(text)} has more digits, or a larger exponent, than a double holds")
+    return value
 
 
 def boolean(value: object, place: str, error: ErrorType) -> bool:

@@ -5,13 +5,12 @@ in their own words; the tests hold every leaf of both against the table. A leaf 
 `_` in qclimb.yang, as it stands in sonic-qclimb.yang.
 """
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Literal, get_args
 
-from .checks import UINT32_MAX, UINT64_MAX, ErrorType, decimal, integer, required, sequence, shown, text
+from .checks import UINT32_MAX, UINT64_MAX, ErrorType, decimal, fraction, integer, required, sequence, shown, text
 from .errors import IntentError
 from .policy import MAX_PRIORITIES
 
@@ -114,12 +113,8 @@ class Share(Kind):
         return share
 
     def from_json(self, value: Any, place: str) -> float:
-        """Of a decimal64, a string (RFC 7950 section 9.3.1), or a number."""
-        if isinstance(value, str) and re.fullmatch(rf"[+-]?[0-9]+(\.[0-9]{{1,{SHARE_DIGITS}}}0*)?", value):
-            return self.checked(float(value), place)
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            return self.checked(round(float(value), SHARE_DIGITS), place)
-        raise IntentError(f"{place} is {shown(value)}, expected a decimal number of at most {SHARE_DIGITS} digits")
+        """Of a decimal64, a string, or a number; not rounded."""
+        return fraction(value, place, SHARE_DIGITS, self.least, IntentError)
 
     from_text = from_json
 

@@ -8,13 +8,23 @@ from errno import EACCES
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
 from .leaves import LARGEST_TH, LEAST_TH
 from .text import printable
+
+if TYPE_CHECKING:
+    from click import ParamType as ParamType
+else:
+
+    class ParamType(click.ParamType):
+        """click's, which takes its value's type in brackets from 8.4 on; SONiC has 8.1 (sonic-utilities, setup.py)."""
+
+        def __class_getitem__(cls, _: object) -> type:
+            return cls
 
 
 class Refused(click.ClickException):
@@ -38,7 +48,7 @@ class Finite(click.FloatRange):
         return found
 
 
-class BufferShares(click.ParamType[tuple[int, ...]]):
+class BufferShares(ParamType[tuple[int, ...]]):
     """SONiC's dynamic_th of each queue, served first to last, with commas."""
 
     name = "TH,..."

@@ -16,10 +16,9 @@ from typing import Any
 
 import libyang
 
-from .checks import UINT64_MAX, mapping, shown
+from .checks import UINT64_MAX, digits_of, mapping, shown
 from .errors import IntentError
 from .gnmi import MODULE, unwrapped
-from .leaves import SHARE_DIGITS
 
 SONIC_MODULE = "sonic-qclimb"
 _WIDE = {"uint64", "int64", "decimal64"}  # strings in RFC 7951
@@ -114,10 +113,10 @@ def _retyped(value: Any, leaf: Any, name: str = "") -> Any:
 
 
 def _as_json_ietf(value: Any, base: str | None) -> Any:
-    """A number where RFC 7951 wants a string, as that string."""
+    """A number where RFC 7951 wants a string, as that string, with all its digits."""
     if isinstance(value, bool) or not isinstance(value, int | float) or base not in _WIDE:
         return value
-    return str(value) if isinstance(value, int) else f"{value:.{SHARE_DIGITS}f}"
+    return str(value) if isinstance(value, int) else digits_of(value)
 
 
 def _tables(rows: Mapping[str, Mapping[str, Mapping[str, object]]]) -> Iterator[tuple[str, dict[str, Any]]]:

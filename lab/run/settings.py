@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import click
-from qclimb.options import BufferShares, Finite, Output
+from qclimb.options import BufferShares, Finite, Output, ParamType
 
 from lab.scheduler import SCHEDULERS, Scheduler
 
@@ -28,7 +28,7 @@ SPINE_SCHEMES = ("mlfq-2", "mp-2", "mp-2-drain", "mlfq-5", "qclimb-2", "mp-qclim
 OPTAX_FIGURES = ("base", "bulk", "slow", "fig10", "fig11", "fig12", "fig13", "blocks")
 
 
-class Numbers(click.ParamType[Any]):
+class Numbers(ParamType[Any]):
     """A list of numbers with commas; when `ordinal`, one without a comma is how many (`3`: 1,2,3; `3,`: only 3)."""
 
     name = "NUMBERS"
@@ -53,7 +53,7 @@ class Numbers(click.ParamType[Any]):
         return found
 
 
-class Names(click.ParamType[Any]):
+class Names(ParamType[Any]):
     """Names with commas."""
 
     name = "NAMES"

@@ -5,12 +5,13 @@ from typing import Any
 import click
 from qclimb.errors import LengthError
 from qclimb.lengths import Service
+from qclimb.options import ParamType
 
 from .rest import Rest, asks
 from .show import example, table, tell
 
 
-class ServiceName(click.ParamType[Service]):
+class ServiceName(ParamType[Service]):
     """PROGRAM:accepts:PORT or PROGRAM:connects:PORT."""
 
     name = "SERVICE"

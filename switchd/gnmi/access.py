@@ -6,9 +6,13 @@ neither does a row with the role gnmi_noaccess or gnmi_config_db_noaccess, whate
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from urllib.parse import unquote
 
-from qclimb.text import replace_unprintable
+from cryptography import x509
+from cryptography.x509.oid import NameOID
+from qclimb.checks import shown
+from qclimb.text import EXPECTED, UNPRINTABLE, replace_unprintable
 
 from switchd.db import Database
 from switchd.gnmi.errors import PERMISSION_DENIED, UNAUTHENTICATED, RpcError
@@ -45,7 +49,18 @@ class Client:
             )
 
 
-def client_of(names: Sequence[bytes] | None, db: Database) -> Client:
+@lru_cache(256)
+def common_names(certificate: bytes) -> tuple[str, ...]:
+    """All common names of a certificate (PEM): gRPC tells the first of them, Go's library the last. None of what can't
+    be read."""
+    try:
+        found = x509.load_pem_x509_certificate(certificate).subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    except ValueError:
+        return ()
+    return tuple(str(one.value) for one in found)
+
+
+def client_of(names: Sequence[str] | None, db: Database) -> Client:
     """The caller of an RPC by the common names of its certificate; None: on a plain loopback, where everybody may all.
 
     Raises RpcError, or DatabaseLost.
@@ -54,7 +69,10 @@ def client_of(names: Sequence[bytes] | None, db: Database) -> Client:
         return Client("loopback", True, is_plain=True)
     if len(names) != 1:
         raise RpcError(UNAUTHENTICATED, f"the client certificate has {len(names)} common names, expected one")
-    return known(names[0].decode("utf-8", "replace"), db)
+    (name,) = names
+    if UNPRINTABLE.search(name) or not name:
+        raise RpcError(UNAUTHENTICATED, f"the client certificate's common name is {shown(name)}, expected {EXPECTED}")
+    return known(name, db)
 
 
 def known(name: str, db: Database) -> Client:

@@ -15,7 +15,7 @@ from switchd.apply import Switch
 from switchd.commits import CommitError, OtherCommit
 from switchd.db import DatabaseLost, RowsChanged
 from switchd.elections import NotMaster, TooManyRoles
-from switchd.gnmi.access import Client
+from switchd.gnmi.access import Client, common_names
 from switchd.gnmi.errors import (
     ABORTED,
     DEADLINE_EXCEEDED,
@@ -167,7 +167,7 @@ class Face:
     async def subscribe(self, _: object, wire: Wire) -> None:
         """Subscribe."""
         names = self._names(wire)
-        one = Open(None if names is None else b"".join(names).decode("utf-8", "replace"), wire)
+        one = Open(None if names is None else "".join(names), wire)
         self._own.add(one)
         try:
             await self._streams.serve(await self._client(names), one, wire)
@@ -186,7 +186,7 @@ class Face:
             one.end(RpcError(UNAVAILABLE, ENDS))
 
     def _names(self, wire: Wire) -> Names:
-        return None if self._plain else tuple(wire.auth_context().get("x509_common_name", ()))
+        return None if self._plain else common_names(b"".join(wire.auth_context().get("x509_pem_cert", ())))
 
     async def _client(self, names: Names) -> Client:
         if names is None:

@@ -8,7 +8,7 @@ the tree that they are given, so that a Set of many operations costs what they t
 from collections.abc import Iterator
 from typing import Any
 
-from qclimb.checks import shown
+from qclimb.checks import digits_of, shown
 
 from switchd.gnmi.errors import NOT_FOUND, RpcError, invalid
 from switchd.gnmi.paths import ANY, WHOLE, Place, Step, canonical_key, text_of
@@ -124,6 +124,8 @@ def entry_json(node: Node, tree: Tree, prefix: str = "", *, wide_as_text: bool =
 
 def _leaf_json(node: Node, value: Any, wide_as_text: bool) -> Any:
     if wide_as_text:
+        if node.base == "decimal64" and isinstance(value, float):
+            return digits_of(value)
         return str(value) if node.base in WIDE | {"decimal64"} and not isinstance(value, bool | None) else value
     return float(value) if node.base == "decimal64" and isinstance(value, str) else value
 

@@ -5,9 +5,12 @@ says how to read are INVALID_ARGUMENT, text for a command line is UNIMPLEMENTED.
 """
 
 import json
+from struct import pack
 from typing import Any
 
 from pygnmi.spec.v080 import gnmi_pb2 as pb
+from qclimb.checks import json_value
+from qclimb.errors import QclimbError
 
 from switchd.gnmi.errors import INVALID_ARGUMENT, UNIMPLEMENTED, RpcError, invalid
 from switchd.gnmi.schema import Node
@@ -23,7 +26,7 @@ def decoded(value: pb.TypedValue, node: Node, path: str) -> Any:
     if kind in JSON_FIELDS:
         return parsed(getattr(value, kind), path)
     if kind in SCALARS and node.is_leaf:
-        scalar = getattr(value, kind)
+        scalar = _shortest(value.float_val) if kind == "float_val" else getattr(value, kind)
         return [scalar] if node.kind == "leaf-list" else scalar
     if kind == "leaflist_val" and node.kind == "leaf-list":
         return [decoded(one, _single(node), path) for one in value.leaflist_val.element]
@@ -41,21 +44,17 @@ def _single(node: Node) -> Node:
 
 
 def parsed(text: bytes, path: str) -> Any:
-    """JSON, refusing members given twice and numbers that JSON has not (NaN)."""
-
-    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) < len(pairs):
-            raise ValueError("a member is there twice")
-        return found
-
-    def no_constant(name: str) -> Any:
-        raise ValueError(f"{name} is no JSON")
-
+    """JSON. Raises RpcError INVALID_ARGUMENT."""
     try:
-        return json.loads(text, object_pairs_hook=once, parse_constant=no_constant)
-    except (ValueError, RecursionError) as error:
-        raise invalid(f"{path}: no JSON: {error}") from error
+        return json_value(text, path, QclimbError)
+    except QclimbError as error:
+        raise invalid(str(error)) from error
+
+
+def _shortest(single: float) -> float:
+    """The number of the fewest digits that is this one in single precision: what its sender had, 0.1 for 0.1."""
+    texts = (f"{single:.{digits}g}" for digits in range(6, 10))
+    return next((found for text in texts if pack("f", found := float(text)) == pack("f", single)), single)
 
 
 def check_encoding(encoding: int) -> None:

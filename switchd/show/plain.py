@@ -51,5 +51,5 @@ def main() -> None:
     try:
         plain(prog_name="python -m switchd.show")
     except (redis.RedisError, ValueError) as error:
-        click.echo(f"Error: redis: {error}", err=True)
+        click.echo(qclimb.printable(f"Error: redis: {error}"), err=True)
         sys.exit(2)

@@ -36,6 +36,7 @@ STATUS_FIELDS = (
 )
 NAMESPACE = "qclimb.namespace"
 """where a command finds which namespace it is asked of, in the meta of its context"""
+RUNNING = "running"
 DEAD_AFTER_S = 20
 """the daemon tells that it lives every 5 s"""
 CLASS_FIELDS = (
@@ -95,7 +96,10 @@ def is_redis(error: Exception) -> bool:
 def status_row(db: Any) -> dict[str, str]:
     """QCLIMB_STATUS|global, and whether the daemon lives; {} when it never ran."""
     row = dict(db.get_all(db.STATE_DB, "QCLIMB_STATUS|global") or {})
-    return {**row, "daemon": daemon(row), "gnmi": row.get("gnmi", "open")} if row else {}
+    if not row:
+        return {}
+    lives = daemon(row)
+    return {**row, "daemon": lives, "gnmi": row.get("gnmi", "open") if lives == RUNNING else "closed: nobody serves it"}
 
 
 def daemon(row: dict[str, str]) -> str:
@@ -106,9 +110,7 @@ def daemon(row: dict[str, str]) -> str:
         return "not running (it never told that it lives)"
     if age_s < -DEAD_AFTER_S:  # the clock was set back since
         return f"not running (last seen {-age_s} s ahead of the clock; the switch keeps what it has)"
-    return (
-        "running" if age_s <= DEAD_AFTER_S else f"not running (last seen {age_s} s ago; the switch keeps what it has)"
-    )
+    return RUNNING if age_s <= DEAD_AFTER_S else f"not running (last seen {age_s} s ago; the switch keeps what it has)"
 
 
 def commit(row: dict[str, str]) -> str:
@@ -167,10 +169,13 @@ def table(rows: list[list[Any]], headers: list[str]) -> str:
 
 
 def printable(text: str) -> str:
-    """Text for a terminal: a database may hold any bytes, and what would steer it is escaped; lines stay."""
-    return "".join(
-        each if each.isprintable() or each == "\n" else each.encode("unicode_escape").decode() for each in text
-    )
+    """Text of a database as one line for a terminal: it may hold any bytes, and what would steer it is escaped."""
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+
+
+def printable_lines(text: str) -> str:
+    """The same for text of several lines, which stay."""
+    return "\n".join(map(printable, text.split("\n")))
 
 
 def answers(dbs: dict[str, Any], answer: Callable[..., Answer], words: dict[str, Any]) -> dict[str, Answer]:
@@ -200,7 +205,7 @@ def command(example: str) -> Callable[[Callable[..., Answer]], click.Command]:
                 click.echo(json.dumps(values if len(dbs) > 1 else next(iter(values.values())), indent=4))
                 return
             for name, (_, text) in found.items():
-                click.echo(printable(f"For namespace {name}:\n{text}\n" if len(dbs) > 1 else text))
+                click.echo(printable_lines(f"For namespace {name}:\n{text}\n" if len(dbs) > 1 else text))
 
         with_options = namespace_option(json_option(called))
         return qclimb.command(context_settings=help_names, epilog=f"Example: show qclimb {example}")(with_options)
@@ -261,7 +266,7 @@ def asic(db: Any) -> Answer:
     names = ("status", "wanted", "found", "reason")
     lines = [[place, *(row.get(name) for name in names)] for place, row in rows.items()]
     if not lines:
-        return rows, f"No difference: {status_row(db).get('verified', 'nothing was compared yet')}"
+        return rows, printable(f"No difference: {status_row(db).get('verified', 'nothing was compared yet')}")
     return rows, table(lines, ["Reference", *(name.capitalize() for name in names)])
 
 

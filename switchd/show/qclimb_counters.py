@@ -95,7 +95,7 @@ def rule_totals(db: Any, rules: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name in ("packets", "bytes"):
         texts = [row.get(f"SAI_ACL_COUNTER_ATTR_{name.upper()}", "") for row in rows]
-        numbers = [int(text) for text in texts if text.isdecimal()]
+        numbers = [count for text in texts if (count := first.number(text)) is not None]
         found[name] = sum(numbers) if numbers else None
     return found
 

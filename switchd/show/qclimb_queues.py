@@ -43,7 +43,8 @@ def queue_rows(db: Any, interface: str | None) -> list[dict[str, Any]]:
                 ("BUFFER_PROFILE", "profile", "BUFFER_QUEUE"),
             ):
                 one[name] = of[field].get(name)
-                content = first.config_row(db, f"{table}|{one[name]}") if one[name] else {}
+                key = str(one[name]).removeprefix(f"[{table}|").removesuffix("]")  # SONiC before 2021 had brackets
+                content = first.config_row(db, f"{table}|{key}") if one[name] else {}
                 one |= {key: content[key] for _, key in QUEUE_FIELDS if key in content}
             found.append(one)
     return found
@@ -89,9 +90,9 @@ def policy(db: Any) -> first.Answer:
         f"Generation {whole.get('generation', 'none')}, {whole.get('admin_state', 'disabled')}; ECN {ecn}",
         f"Ports: {whole.get('ports') or 'all'}",
         *(f"Share of {name}: {row.get('share', 'N/A')}" for name, row in shares.items()),
-        first.table(lines, ["Priority", *(title for title, _ in POLICY_FIELDS)]),
     ]
-    return {"global": whole, "classes": classes, "paths": shares}, "\n".join(text)
+    below = first.table(lines, ["Priority", *(title for title, _ in POLICY_FIELDS)])
+    return {"global": whole, "classes": classes, "paths": shares}, "\n".join([*map(first.printable, text), below])
 
 
 def register(cli: click.Group) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from qclimb.checks import json_value
 from qclimb.config_db import check_whole, with_digest
 from qclimb.errors import HalfIntent, IntentError
 from qclimb.intent import PathWeights, QueueClass, SwitchIntent
@@ -165,6 +166,33 @@ def test_limits_are_shares_and_one_a_queue() -> None:
     }
     with pytest.raises(IntentError, match=r"QCLIMB_CLASS\|0 max_share is 'half', expected a decimal number"):
         SwitchIntent.from_config_db(rows)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *("0.1234567891", 0.1234567891, 0.1 + 0.2, 1e-10, 1.0000000001, "1.0000000001", "-0.1", -0.1, 2, 10**400),
+        *("1e-3", ".5", "1.", " 0.5", "\u0660.5", "NaN", "0x1", "9" * 5000, True, None, [], float("nan"), float("inf")),
+    ],
+    ids=lambda value: repr(value)[:30],
+)
+def test_a_share_of_more_digits_or_out_of_range_is_refused_in_every_form(value: Any) -> None:
+    tree = {
+        "classes": {"class": [{"priority": 0, "config": {"priority": 0, "dscp": 1, "queue": 1, "max-share": value}}]}
+    }
+    rows = {"QCLIMB_CLASS": {"0": {"dscp": "1", "queue": "1", "max_share": value}}}
+    with pytest.raises(IntentError, match=r"^/qclimb/classes/class\[priority='0'\]/config/max-share is .*, expected"):
+        SwitchIntent.from_gnmi({"config": {"generation": "1"}, **tree})
+    with pytest.raises(IntentError, match=r"^QCLIMB_CLASS\|0 max_share is .*, expected"):
+        SwitchIntent.from_config_db({"QCLIMB": {"global": {"generation": "1"}}, **rows})
+    with pytest.raises(IntentError):
+        validate_gnmi({"config": {"generation": "1"}, **tree})
+
+
+@pytest.mark.parametrize("text", ["NaN", "1e400", "0.50000000000000000001", "1e99999999999999999999", '{"a":1,"a":1}'])
+def test_json_that_readers_understand_differently_is_refused(text: str) -> None:
+    with pytest.raises(IntentError, match=r"^here: no JSON"):
+        json_value(text, "here", IntentError)
 
 
 SMALL = st.integers(0, 3)

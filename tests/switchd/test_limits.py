@@ -9,7 +9,7 @@ from qclimb.intent import QueueClass, SwitchIntent
 from switchd import asic, guard
 from switchd.apply import Switch
 from switchd.plan import plan as whole_plan
-from switchd.rows import Merge, Rows, applied
+from switchd.rows import Delete, Merge, Rows, applied
 from tests.switchd.platforms import AZURE, BARE, intent, plan
 from tests.switchd.test_histories import BEFORE
 from tests.switchd.world import World
@@ -62,14 +62,31 @@ def test_a_limit_that_can_not_be_had_is_told_and_holds_up_nothing(rows: Rows, re
 def test_whoever_may_starve_routing_or_lossless_queues_is_named() -> None:
     for wanted, word in (
         (limited((7, None), (5, None)), "queue 7 may take all of a port, and leave nothing to queue 6 (DSCP 48"),
-        (limited((7, 0.5), (5, 0.5)), "queue 7, 5 may take all of a port, and leave nothing to queue 4 (lossless)"),
+        (limited((7, 0.5), (5, 0.5)), "queue 7, 5 may take all of a port, and leave nothing to queue 6 (DSCP 48"),
         (limited((7, 0.5), (5, 0.4)), ""),
-        (limited((2, None), (1, None)), ""),
+        (limited((2, None), (1, None)), "queue 2 may take all of a port, and leave nothing to queue 6 (DSCP 48"),
+        (limited((2, 0.5), (1, 0.4)), ""),
     ):
         warning = whole_plan(wanted, AZURE).warning
         assert (word in warning) if word else not warning, warning
     assert not whole_plan(intent(7, 6), BARE).warning, "nothing there is told to need protection"
     assert not whole_plan(replace(limited((7, None)), admin_state="disabled"), AZURE).warning
+
+
+def test_strict_queues_are_served_by_their_numbers_and_before_all_others() -> None:
+    strict = applied(AZURE, [Merge("SCHEDULER", "scheduler.1", {"type": "STRICT"})])
+    for keys, wanted, warned in (
+        (("6", "4", "3"), limited((2, None), (1, None)), ""),
+        (("6", "3"), limited((2, None)), "queue 2 may take all of a port, and leave nothing to queue 4 (lossless)"),
+        (("3-4", "6"), limited((2, None)), ""),
+        (("6",), limited((5, None)), "queue 5 may take all of a port, and leave nothing to queue 4 (lossless)"),
+        (("6", "4", "3"), limited((7, None)), "queue 7 may take all of a port, and leave nothing to queue 6"),
+    ):
+        of = (["3", "4"] if "3-4" in keys else [], [(port, key) for port in AZURE["PORT"] for key in keys])
+        rows = applied(strict, [Delete("QUEUE", f"{port}|{key}") for port in AZURE["PORT"] for key in of[0]])
+        rows = applied(rows, [Merge("QUEUE", f"{port}|{key}", {"scheduler": "scheduler.1"}) for port, key in of[1]])
+        warning = whole_plan(wanted, rows).warning
+        assert (warned in warning) if warned else not warning, warning
 
 
 def test_the_status_warns_and_the_alarm_comes_and_goes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 from qclimb.intent import SwitchIntent
+from qclimb.orchagent import REFERENCES
 
 from switchd.plan import LETTER, OBJECT_TABLES, Bound, Refused
 from switchd.plan import plan as whole_plan
@@ -21,6 +22,7 @@ from tests.switchd.platforms import (
     narrow,
     plan,
     queue_of,
+    with_,
 )
 
 
@@ -193,7 +195,7 @@ def test_a_range_of_granted_queues_is_used_as_it_stands() -> None:
     rows = {**BARE, "QUEUE": {"Ethernet0|5-7": {"scheduler": "scheduler.0"}}}
     after = applied(rows, plan(intent(7, 6, 5), rows))
     assert set(after["QUEUE"]) == {"Ethernet0|5-7", "Ethernet4|5", "Ethernet4|6", "Ethernet4|7"}
-    assert "scheduler" not in applied(after, plan(None, after)).get("QUEUE", {}).get("Ethernet0|5-7", {})
+    assert applied(after, plan(None, after))["QUEUE"] == rows["QUEUE"]
 
 
 def test_ecn_limits_mark_all_three_colours() -> None:
@@ -263,6 +265,60 @@ def test_what_nobody_can_tell_is_said_and_left(wanted: SwitchIntent | None) -> N
         found = dict(error.value.ports)
     assert set(found) == {"Ethernet0", "Ethernet4"}
     assert "nobody remembers" in found["Ethernet0"] and "ONE, TWO" in found["Ethernet0"]
+
+
+def bracketed(rows: Rows) -> Rows:
+    """The rows with references as SONiC had them before 2021."""
+
+    def one(table: str, row: dict[str, str]) -> dict[str, str]:
+        return {f: f"[{t}|{v}]" if (t := REFERENCES[table].get(f)) else v for f, v in row.items()}
+
+    return {t: {k: one(t, row) if t in REFERENCES else row for k, row in of.items()} for t, of in rows.items()}
+
+
+@pytest.mark.parametrize("plain", [AZURE, BUFFERED], ids=["AZURE", "BUFFERED"])
+def test_references_in_brackets_mean_what_plain_ones_do_and_are_given_back_as_they_were(plain: Rows) -> None:
+    rows, wanted = bracketed(plain), narrow(intent(*FREE))
+    first, second = whole_plan(wanted, plain), whole_plan(wanted, rows)
+    of_plain, after = applied(plain, first.changes), applied(rows, second.changes)
+    assert (first.warning, first.unshared) == (second.warning, second.unshared)
+    for port in BARE["PORT"]:
+        assert [queue_of(after, port, dscp) for dscp in range(64)] == [queue_of(of_plain, port, d) for d in range(64)]
+    assert {n: row for n, row in after.get("BUFFER_PROFILE", {}).items() if is_own(n)} == {
+        n: row for n, row in of_plain.get("BUFFER_PROFILE", {}).items() if is_own(n)
+    }
+    assert plan(wanted, after) == ()
+    assert applied(after, plan(None, after)) == rows
+
+
+@pytest.mark.parametrize("name", ["GONE", "[DSCP_TO_TC_MAP|GONE]", "[TC_TO_QUEUE_MAP|AZURE]", "a:b"])
+def test_a_name_that_dangles_is_told_and_given_back_when_ours_is_gone_from_the_asic(name: str) -> None:
+    rows = with_(AZURE, "PORT_QOS_MAP", "Ethernet0", dscp_to_tc_map=name)
+    planned = whole_plan(intent(7, 5), rows)
+    assert f"PORT_QOS_MAP|Ethernet0 dscp_to_tc_map was {name!r}" in planned.warning
+    after = applied(rows, planned.changes)
+    assert not whole_plan(intent(7, 5), after).changes
+    assert name in whole_plan(intent(7, 5), after).warning, "the memory has it, too"
+    first, second = whole_plan(None, after).transactions
+    between = applied(after, first)
+    assert "dscp_to_tc_map" not in between["PORT_QOS_MAP"]["Ethernet0"], "orchagent would keep ours"
+    maps = {one for one in after["DSCP_TO_TC_MAP"] if is_own(one)}
+    assert not whole_plan(None, between, Bound(held=maps)).transactions[0][0].table.startswith("PORT_QOS_MAP")
+    assert applied(between, second) == rows
+
+
+def test_a_name_that_dangled_and_has_a_row_meanwhile_is_given_back_at_once() -> None:
+    rows = with_(AZURE, "PORT_QOS_MAP", "Ethernet0", dscp_to_tc_map="LATE")
+    after = applied(rows, [*plan(intent(7, 5), rows), Put("DSCP_TO_TC_MAP", "LATE", {"0": "1"})])
+    after = applied(after, plan(intent(7, 5), after))
+    assert queue_of(after, "Ethernet0", 0) == "1"
+    (first, _) = whole_plan(None, after).transactions
+    assert applied(after, first)["PORT_QOS_MAP"]["Ethernet0"]["dscp_to_tc_map"] == "LATE"
+
+
+def test_a_row_that_went_while_ours_stood_is_not_referred_to_again() -> None:
+    after = applied(AZURE, [*plan(intent(7, 5), AZURE), Delete("DSCP_TO_TC_MAP", "AZURE")])
+    assert "dscp_to_tc_map" not in applied(after, plan(None, after))["PORT_QOS_MAP"]["Ethernet0"]
 
 
 # names

@@ -155,6 +155,9 @@ def test_log_lines_go_to_syslog_where_sonic_is(tmp_path: Path) -> None:
         done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": path}, capture_output=True)
         assert done.returncode == 0 and not done.stderr
         line = listener.recv(1000).decode()
+    lost = subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": path}, capture_output=True)
+    assert lost.returncode == 0 and lost.stderr.count(b"\n") == 1, "nobody listens: the line goes to stderr"
+    assert lost.stderr.endswith(b" INFO switchd x=1\n")
     assert line.startswith("<14>qclimb-switchd[") and line.rstrip("\0").endswith("]: INFO switchd x=1")
 
 

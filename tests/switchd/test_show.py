@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 from switchd.show import clear_qclimb, plain, qclimb_counters, qclimb_queues
 from switchd.show import qclimb as plugin
-from tests.switchd.stand import COUNTERS, STATE, Redis, running_redis
+from tests.switchd.stand import CONFIG, COUNTERS, STATE, Redis, running_redis
 
 
 def shown(server: Redis, *words: str) -> str:
@@ -54,15 +54,19 @@ def test_a_switch_where_it_never_ran_says_so_in_one_line(server: Redis) -> None:
 
 def test_no_bytes_of_a_database_steer_a_terminal(server: Redis) -> None:
     ran(server)
-    state, evil = server.db(STATE), b"a\x1b[2J\xc2\x9b\xe2\x80\xae\xff\r"
+    state, evil = server.db(STATE), b"a\x1b[2J\xc2\x9b\xe2\x80\xae\xff\r\nforged"
     state.hset("QCLIMB_STATUS|global", mapping={"last_error": evil, "commit": evil, "warning": evil})
     for table in ("QCLIMB_PORT_STATE", "QCLIMB_ASIC_STATE", "QCLIMB_SPINE_STATE", "QCLIMB_PATH_STATE"):
         row = {"status": evil, "reason": evil, "frr": evil, "share": evil}
         state.hset(f"{table}|".encode() + evil, mapping=row)
+    config = server.db(CONFIG)
+    config.hset("QCLIMB|global", mapping={"generation": evil, "ports": evil, "admin_state": evil})
+    config.hset(b"QCLIMB_PATH|" + evil, "share", evil)
     state.hset("QCLIMB_CLASS_STATE|0", mapping={"alarm": evil, "path": evil})
     for word in ("status", "ports", "asic", "classes", "paths", "frr", "counters", "queues", "policy"):
         for line in shown(server, word).split("\n"):
             assert line.isprintable(), word
+            assert not line.startswith("forged") or word == "frr", word
 
 
 def test_status_tells_of_a_commit_that_waits_to_be_confirmed_and_until_when(server: Redis) -> None:
@@ -104,7 +108,9 @@ def test_a_dead_daemon_is_told_by_its_heartbeat(server: Redis) -> None:
         (-900, "not running (last"),
     ):
         server.db(STATE).hset("QCLIMB_STATUS|global", "heartbeat", str(now - age_s))
-        assert json.loads(shown(server, "status", "-j"))["daemon"].startswith(word)
+        found = json.loads(shown(server, "status", "-j"))
+        assert found["daemon"].startswith(word)
+        assert found["gnmi"].startswith("open" if word == "running" else "closed")
 
 
 def test_ports_tell_why_they_are_left_out(server: Redis) -> None:

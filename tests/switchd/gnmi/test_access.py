@@ -1,10 +1,19 @@
 """Who may do what: certificates, rows of GNMI_CLIENT_CERT, TLS; by pygnmi and a raw stub."""
 
+from datetime import datetime, timedelta
+
 import grpc
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 from pygnmi.create_gnmi_path import gnmi_path_generator as path
 from pygnmi.spec.v080 import gnmi_pb2 as pb
 from pygnmi.spec.v080 import gnmi_pb2_grpc
 
+from switchd.gnmi.access import client_of, common_names
+from switchd.gnmi.errors import RpcError
 from tests.switchd.gnmi.client import (
     channel,
     failure,
@@ -37,6 +46,37 @@ def test_a_reader_may_not_write(daemon: Daemon, server: Redis) -> None:
         code, text = failure(lambda: gnmi_pb2_grpc.gNMIStub(found).Set(pb.SetRequest(delete=[path("/qclimb")])))
     assert code == "PERMISSION_DENIED"
     assert "gnmi_config_db_readwrite" in text
+
+
+class NoRows:
+    def get_whole_entry(self, table: str, key: str) -> dict[str, str]:
+        return {"role@": "gnmi_config_db_readwrite"}
+
+
+def certificate(*names: str) -> bytes:
+    key, day = ec.generate_private_key(ec.SECP256R1()), datetime(2026, 1, 1)
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name) for name in names])
+    builder = x509.CertificateBuilder(subject, subject, key.public_key(), 1, day, day + timedelta(1))
+    return builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [(), ("a", "b"), ("a", "a"), ("a\nwarning x",), ("a\x1b[2J",), ("a\u202eb",), ("a\0b",)],
+    ids=repr,
+)
+def test_a_certificate_with_no_two_or_unprintable_common_names_is_nobodys(names: tuple[str, ...]) -> None:
+    found = common_names(certificate(*names))
+    assert found == names
+    with pytest.raises(RpcError) as error:
+        client_of(found, NoRows())
+    assert error.value.code.name == "UNAUTHENTICATED"
+    assert "\n" not in error.value.text and "\x1b" not in error.value.text
+
+
+def test_a_certificate_with_one_common_name_is_its_rows() -> None:
+    assert client_of(common_names(certificate("orchestrator")), NoRows()).may_write
+    assert common_names(b"no PEM") == ()
 
 
 def test_a_certificate_of_another_ca_gets_no_connection(daemon: Daemon) -> None:

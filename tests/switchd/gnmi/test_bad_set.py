@@ -29,6 +29,8 @@ from tests.switchd.stand import Daemon, Redis
 # pygnmi's subscription thread raises when its channel is closed
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 
+SHARE = f"{CLASS_0}/config/max-share"
+
 BAD: dict[str, tuple[pb.SetRequest, str, str]] = {
     "bytes": (one(GENERATION, pb.TypedValue(bytes_val=b"9")), "INVALID_ARGUMENT", f"{GENERATION}: encoding bytes_val is not supported"),
     "proto": (one("/qclimb", pb.TypedValue(proto_bytes=b"9")), "INVALID_ARGUMENT", "/qclimb: encoding proto_bytes is not supported"),
@@ -59,6 +61,14 @@ BAD: dict[str, tuple[pb.SetRequest, str, str]] = {
     "1 MB that are repeated in the message": (one("/qclimb/config", ietf({"admin-state": "x" * 1_000_000})), "INVALID_ARGUMENT", "admin-state"),
     "true for a number": (one(GENERATION, ietf(True)), "INVALID_ARGUMENT", f"{GENERATION} is true, expected an integer"),
     "a fraction for a number": (one(GENERATION, ietf(1.5)), "INVALID_ARGUMENT", "generation"),
+    "ten digits after the point": (one(SHARE, ietf("0.1234567891")), "INVALID_ARGUMENT", f"{SHARE} is '0.1234567891', expected at most 9 digits"),
+    "ten digits of a number": (one(SHARE, ietf(0.1234567891)), "INVALID_ARGUMENT", f"{SHARE} is '0.1234567891', expected at most 9 digits"),
+    "ten digits of a double": (one(SHARE, pb.TypedValue(double_val=0.1234567891)), "INVALID_ARGUMENT", f"{SHARE} is '0.1234567891', expected at most 9 digits"),
+    "just above the range": (one(SHARE, pb.TypedValue(json_ietf_val=b"1.0000000001")), "INVALID_ARGUMENT", f"{SHARE} is '1.0000000001', expected a number in"),
+    "more digits than a double": (one(SHARE, pb.TypedValue(json_ietf_val=b"0.50000000000000000001")), "INVALID_ARGUMENT", f"{SHARE}: no JSON"),
+    "an exponent beyond a double": (one(SHARE, pb.TypedValue(json_ietf_val=b"1e99999999999999999999")), "INVALID_ARGUMENT", f"{SHARE}: no JSON"),
+    "not a number": (one(SHARE, pb.TypedValue(double_val=float("nan"))), "INVALID_ARGUMENT", f"{SHARE} is 'NaN', expected a decimal number"),
+    "infinity": (one(SHARE, pb.TypedValue(float_val=float("inf"))), "INVALID_ARGUMENT", f"{SHARE} is 'Infinity', expected a decimal number"),
     "a must that fails": (one(f"{CLASS_0}/config/threshold-bytes", ietf("7")), "INVALID_ARGUMENT", "the first priority begins at 0 bytes"),
     "a mandatory leaf gone": (pb.SetRequest(delete=[path(f"{CLASS_0}/config/dscp")]), "INVALID_ARGUMENT", f"{CLASS_0}/config lacks 'dscp'"),
     "a priority left out": (pb.SetRequest(delete=[path(CLASS_0)]), "INVALID_ARGUMENT", "priorities start at 0"),

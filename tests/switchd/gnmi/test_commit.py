@@ -233,6 +233,27 @@ def test_a_clock_that_is_set_makes_no_commit_wait_longer_than_it_asked() -> None
     assert not fresh.is_due
 
 
+def test_a_clock_that_is_set_while_a_daemon_runs_undoes_no_commit_before_its_time() -> None:
+    now = [1000.0004]
+    clock = Clock(lambda: now[0])
+    pending = Pending("a", rollback_s=600.0, until_s=1600.0004, digest="", previous={})
+    clock.start(pending)
+    assert not clock.is_due, "it is not written yet"
+    clock.watch(pending)
+    now[0] += 10.0**9
+    for read in (Pending.from_row(pending.to_row()), None, Pending.from_row(pending.to_row())):
+        clock.watch(read)
+        assert not clock.is_due
+    later = Pending("a", rollback_s=1200.0, until_s=now[0] + 1200.0, digest="", previous={})
+    clock.start(later)
+    now[0] += 10.0**9
+    clock.watch(Pending.from_row(later.to_row()))
+    assert not clock.is_due
+    fresh = Clock(lambda: now[0])
+    fresh.watch(later)
+    assert fresh.is_due, "over a restart nothing but the wall clock is left"
+
+
 @pytest.mark.parametrize("previous", ["", "[]", "null", '{"QCLIMB": 3}', '{"QCLIMB": {"global": 3}}', "[" * 10**5])
 def test_previous_rows_that_are_none_are_an_error(previous: str) -> None:
     row = {"id": "a", "rollback_s": "1", "until": "2", "digest": "", "previous": previous}

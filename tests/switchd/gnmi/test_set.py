@@ -38,6 +38,23 @@ GOOD: dict[str, tuple[pb.SetRequest, Callable[[SwitchIntent], Any], Any]] = {
         lambda i: i.generation,
         2**64 - 1,
     ),
+    "a share in single precision": (
+        pb.SetRequest(
+            update=[update("/qclimb/classes/class[priority=0]/config/max-share", pb.TypedValue(float_val=0.1))]
+        ),
+        lambda i: i.classes[0].max_share,
+        0.1,
+    ),
+    "a share of a hundred-thousandth": (
+        pb.SetRequest(update=[update("/qclimb/classes/class[priority=0]/config/max-share", ietf(0.00001))]),
+        lambda i: i.classes[0].max_share,
+        0.00001,
+    ),
+    "a share in nine digits": (
+        pb.SetRequest(update=[update("/qclimb/classes/class[priority=0]/config/max-share", ietf("0.1234567890"))]),
+        lambda i: i.classes[0].max_share,
+        0.123456789,
+    ),
     "a leaf-list of scalars": (
         pb.SetRequest(
             update=[
