@@ -37,6 +37,8 @@ REPLACE = 1 << 0
 """BPF_TC_F_REPLACE"""
 BEFORE = 1 << 3
 """BPF_F_BEFORE: ahead of whatever is attached there, which could end the packet's way."""
+PROGRAM_NAME = slice(64, 80)
+"""Of `struct bpf_prog_info`."""
 NAME_BYTES = 64
 SAID_BYTES = 1 << 16
 
@@ -265,11 +267,12 @@ def join_device(program: Path, index: int, direction: str, link: Path) -> None:
 
 
 def join_clsact(program: Path, index: int, direction: str, preference: int, handle: int) -> None:
-    """Runs a program as a filter at a device's clsact, which is made where there is none, or replaces the filter that
-    has this preference and handle.
+    """Runs a program as a filter at a device's clsact, which is made where there is none, or replaces the filter of
+    this preference and handle whose program has the direction's name, as ours have.
 
     Raises:
-        BpfError: errno EINVAL and others where another kind of filter has the preference, ENODEV: no such device.
+        BpfError: errno EINVAL and others where another kind of filter has the preference, EEXIST: another's has the
+            handle, too; ENODEV: no such device.
     """
     lib = _libbpf()
     both = _Hook(ctypes.sizeof(_Hook), index, CLSACT["ingress"] | CLSACT["egress"], 0)
@@ -278,18 +281,39 @@ def join_clsact(program: Path, index: int, direction: str, preference: int, hand
         if made and made != -errno.EEXIST:
             raise _failed(f"clsact of device {index}")
         at = _Hook(ctypes.sizeof(_Hook), index, CLSACT[direction], 0)
+        if (name := _program_at(at, preference, handle)) not in (None, direction):
+            sentence = f"filter of preference {preference} at device {index}: the program {name} has its handle"
+            raise BpfError(sentence, errno.EEXIST)
         options = _Filter(ctypes.sizeof(_Filter), fd, REPLACE, 0, handle, preference)
         if lib.bpf_tc_attach(ctypes.byref(at), ctypes.byref(options)):
             raise _failed(f"filter of preference {preference} at device {index}")
 
 
 def leave_clsact(index: int, direction: str, preference: int, handle: int) -> None:
-    """Takes a filter from a device's clsact, where it is there."""
-    _said.clear()
+    """Takes a filter from a device's clsact, where it is there and its program has the direction's name."""
     at = _Hook(ctypes.sizeof(_Hook), index, CLSACT[direction], 0)
-    _libbpf().bpf_tc_detach(
-        ctypes.byref(at), ctypes.byref(_Filter(ctypes.sizeof(_Filter), 0, 0, 0, handle, preference))
-    )
+    if _program_at(at, preference, handle) == direction:
+        _libbpf().bpf_tc_detach(
+            ctypes.byref(at), ctypes.byref(_Filter(ctypes.sizeof(_Filter), 0, 0, 0, handle, preference))
+        )
+
+
+def _program_at(at: _Hook, preference: int, handle: int) -> str | None:
+    """The name of the program that a filter runs; "" where it may not be asked for, None: there is no such filter."""
+    lib, options = _libbpf(), _Filter(ctypes.sizeof(_Filter), 0, 0, 0, handle, preference)
+    refused = lib.bpf_tc_query(ctypes.byref(at), ctypes.byref(options))
+    _said.clear()  # a filter that is not there is no failure
+    if refused:
+        return None
+    fd = lib.bpf_prog_get_fd_by_id(options.program_id)
+    if fd < 0:
+        return ""
+    info, size = ctypes.create_string_buffer(PROGRAM_NAME.stop), ctypes.c_uint32(PROGRAM_NAME.stop)
+    try:
+        is_known = not lib.bpf_obj_get_info_by_fd(fd, info, ctypes.byref(size))
+    finally:
+        os.close(fd)
+    return info.raw[PROGRAM_NAME].rstrip(b"\0").decode(errors="replace") if is_known else ""
 
 
 def device_of(link: Path) -> int:

@@ -24,6 +24,12 @@ Example:
 """
 
 
+def _is_no_more(_: click.Context, option: click.Parameter, value: object) -> None:
+    """Settings of an older version must not keep this one from its start after an upgrade."""
+    if value:
+        click.echo(f"Warning: {option.opts[0]} is ignored, expected no such setting: hostd changes no route", err=True)
+
+
 @click.group(
     invoke_without_command=True,
     epilog=EXAMPLE,
@@ -55,7 +61,7 @@ Example:
     help="Seconds from one delivery to the orchestrator to the next, a tenth more or less; its answer names the "
     "policy in force, which is then asked for where it is another one.",
 )
-@click.option("--quickack-dev", metavar="DEV", multiple=True, help="Set `quickack 1` on this device's routes (root).")
+@click.option("--quickack-dev", multiple=True, hidden=True, expose_value=False, callback=_is_no_more)
 @click.option(
     "--tagger-dev",
     metavar="DEV",
@@ -92,7 +98,6 @@ def main(
     token_file: Path | None,
     run_dir: Path,
     poll_interval_s: float,
-    quickack_dev: tuple[str, ...],
     tagger_dev: tuple[str, ...],
     kernel: tuple[Path, ...],
     kernel_port: tuple[int, ...],
@@ -115,7 +120,7 @@ def main(
     try:
         serve(
             *(name, orchestrator, ca, token_file, run_dir, poll_interval_s),
-            *(quickack_dev, tagger_dev, Scope(kernel, kernel_port), networks),
+            *(tagger_dev, Scope(kernel, kernel_port), networks),
         )
     except QclimbError as error:
         raise Refused(str(error)) from None
@@ -128,7 +133,6 @@ def serve(
     token_file: Path,
     run_dir: Path,
     poll_interval_s: float,
-    quickack_devices: tuple[str, ...],
     tagger_devices: tuple[str, ...],
     scope: Scope,
     networks: tuple[IPv4Network | IPv6Network, ...] = (),
@@ -147,7 +151,6 @@ def serve(
     place.prepare()
     lock = place.take()
     state = State(name=name, orchestrator=url, pid=os.getpid(), started_at=time.time(), poll_interval_s=poll_interval_s)
-    state.quickack = "; ".join(_quickack(device) for device in quickack_devices)
     try:
         tagger = Tagger(place, tagger_devices, cgroups=scope.cgroups)
         Daemon(place, door, state, tagger, KernelMode(place, scope, tagger), networks).run()
@@ -160,17 +163,6 @@ def _network(prefix: str) -> IPv4Network | IPv6Network:
         return ip_network(prefix)
     except ValueError as error:
         raise click.BadParameter(f"{error}, expected a prefix as 198.18.0.0/15", param_hint="--fabric-net") from None
-
-
-def _quickack(device: str) -> str:
-    from hostlib.hostd.routes import RouteError, set_quickack
-
-    try:
-        outcome = f"{device}: set on {set_quickack(device)} routes"
-    except RouteError as error:
-        outcome = f"{device}: not set, {error}"
-    logging.getLogger("qclimb-hostd").info("quickack %s", outcome)
-    return outcome
 
 
 @main.command(epilog="Example: qclimb-hostd status --run-dir /run/qclimb --json")

@@ -53,7 +53,6 @@ class State:
     error: str = ""
     last_error: str = ""
     last_error_at: float = 0.0
-    quickack: str = ""
     #: what marks packets at this host's devices, or why it is the library alone.
     tagger: str = ""
     #: whose flows are found without the library, or why none are.
@@ -115,7 +114,6 @@ def as_table(found: dict[str, Any], now: float) -> str:
         "waiting": f"{found['waiting']} records",
         "drops": f"{found['dropped_by_shims']} by shims, {found['left_out']} left out, {found['refused']} refused",
         "malformed": f"{found['malformed']} datagrams; last: {found['last_malformed'] or 'none'}",
-        "quick ACKs": found["quickack"] or "not asked for",
         "tagger": found["tagger"] or "not asked for",
         "kernel mode": found["kernel"] or "not asked for",
         **({"not marked": "; ".join(found["kernel_unmarked"])} if found["kernel_unmarked"] else {}),

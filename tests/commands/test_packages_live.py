@@ -12,50 +12,20 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.commands import debian
+from tests.commands.debian import ROOT, run
+
 GUIDE = (ROOT / "docs/guide/deploy.md").read_text(encoding="utf-8")
 BLOCKS = dict(re.findall(r"^```((?:sh|toml) [\w-]+)\n(.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL))
-TOOLS = ("mmdebstrap", "systemd-nspawn", "dh", "lintian", "dpkg-buildpackage", "apt-config")
-SOURCES = [
-    path
-    for path in (Path("/etc/apt/sources.list"), *Path("/etc/apt/sources.list.d").glob("*"))
-    if path.suffix in (".list", ".sources") and path.is_file() and "debian" in path.read_text()
-]
-WITHIN = "systemd,systemd-sysv,dbus,python3,libstdc++6,libyang2,curl,ca-certificates"
+TOOLS = (*debian.TOOLS, "systemd-nspawn", "lintian")
 
 pytestmark = [
     pytest.mark.system,
     pytest.mark.timeout(1800),
     pytest.mark.skipif(os.geteuid() != 0, reason="makes a root file system: needs root"),
     pytest.mark.skipif(None in map(shutil.which, TOOLS), reason=f"needs all of {', '.join(TOOLS)}"),
-    pytest.mark.skipif(not SOURCES, reason="the machine has no apt sources of Debian"),
+    pytest.mark.skipif(not debian.SOURCES, reason="the machine has no apt sources of Debian"),
 ]
-
-
-def run(*words: object, **options: object) -> str:
-    done = subprocess.run(  # type: ignore[call-overload]
-        [str(word) for word in words], capture_output=True, text=True, check=False, timeout=900, **options
-    )
-    assert done.returncode == 0, f"{words}\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
-    return str(done.stdout) + str(done.stderr)
-
-
-@pytest.fixture(scope="module")
-def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("deb")
-    run(ROOT / "packaging/build-deb", place)
-    return place
-
-
-@pytest.fixture(scope="module")
-def clean(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A Debian with systemd and what the packages need of it, which nobody changes."""
-    place = tmp_path_factory.mktemp("clean") / "root"
-    told = run("apt-config", "dump", "--format", '%f "%v";%n', "Acquire")
-    options = [line for line in told.splitlines() if re.match(r"Acquire::(Check|http|https)[\w:-]* \"[^\"]+\";$", line)]
-    words = [word for line in options for word in ("--aptopt", line)]
-    run("mmdebstrap", "--variant=minbase", f"--include={WITHIN}", *words, "bookworm", place, *SOURCES)
-    return place
 
 
 @pytest.fixture

@@ -1,7 +1,8 @@
 """A kernel of Debian's, booted under qemu without hardware help (TCG), with this machine's files below it.
 
 `package` has apt bring a kernel; `Guest.run` boots it with an initramfs made of its own modules and of `init.c`, and
-runs a command as root there. The guest sees the host's root directory through a layer of memory: it changes nothing.
+runs a command as root there. The guest sees the host's root directory, or another tree of files, through a layer of
+memory: it changes nothing.
 """
 
 import lzma
@@ -29,6 +30,18 @@ MODULES = (
     *("tcp_bbr", "tcp_dctcp", "nf_tables", "nft_ct", "nft_numgen"),
 )
 """What the tests use, by name; those that a kernel has built in, or has not at all, are left out."""
+COMMAND = "command.service"
+COMMAND_UNIT = """[Unit]
+Wants=basic.target
+SuccessAction=poweroff-immediate
+FailureAction=poweroff-immediate
+[Service]
+Type=oneshot
+StandardOutput=append:/run/out/output
+StandardError=append:/run/out/output
+ExecStart=/bin/sh /run/command
+ExecStopPost=/bin/sh -c 'echo "$EXIT_STATUS" >/run/out/status; journalctl -b -o cat --no-pager >/run/out/journal'
+"""
 
 
 class GuestError(Exception):
@@ -149,29 +162,33 @@ class Guest:
     def release(self) -> str:
         return next((self.kernel / "lib" / "modules").iterdir()).name
 
-    def initramfs(self, command: str, work: Path) -> Path:
+    def initramfs(self, command: str, work: Path, by_systemd: bool) -> Path:
         init = work / "init"
         subprocess.run(["cc", "-static", "-O1", "-Wall", "-Werror", "-o", init, HERE / "init.c"], check=True)
         files = {"init": (0o100755, init.read_bytes()), "command": (0o100644, command.encode())}
         files |= {"dev": (0o040755, b""), "modules": (0o040755, b"")}
+        if by_systemd:
+            files["systemd"] = (0o100644, b"")
         for number, (name, data) in enumerate(in_order(self.kernel, MODULES)):
             files[f"modules/{number:03}-{name}.ko"] = (0o100644, data)
         made = work / "initramfs"
         made.write_bytes(archive(files))
         return made
 
-    def run(self, command: str, timeout_s: float) -> Run:
-        """Boots, runs the shell's `command` as root, powers off."""
+    def run(self, command: str, timeout_s: float, root: Path = Path("/"), by_systemd: bool = False) -> Run:
+        """Boots, runs the shell's `command` as root, powers off. By systemd: the first process is that of `root`, and
+        the command its unit COMMAND."""
         with tempfile.TemporaryDirectory() as name:
             work = Path(name)
             out = work / "out"
             out.mkdir()
             argv = [QEMU, "-accel", "tcg", "-cpu", CPU, "-m", str(MEMORY_MB), "-nodefaults", "-display", "none"]
-            argv += ["-no-reboot", "-serial", f"file:{work / 'console'}", "-initrd", str(self.initramfs(command, work))]
+            argv += ["-no-reboot", "-serial", f"file:{work / 'console'}", "-initrd"]
+            argv.append(str(self.initramfs(command, work, by_systemd)))
             argv += ["-kernel", str(next((self.kernel / "boot").glob("vmlinuz-*")))]
             words = f"console=ttyS0 quiet loglevel=4 panic=-1 mitigations=off random.trust_cpu=on {LEAN}"
-            argv += ["-append", words]
-            for tag, path, words in (("root", "/", ",readonly=on"), ("out", str(out), "")):
+            argv += ["-append", f"{words} systemd.unit={COMMAND}" if by_systemd else words]
+            for tag, path, words in (("root", str(root), ",readonly=on"), ("out", str(out), "")):
                 argv += ["-virtfs", f"local,path={path},mount_tag={tag},security_model=none,multidevs=remap{words}"]
             guest = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
             try:

@@ -1,6 +1,7 @@
 /*
  * The first process of the virtual machine (guest.py): loads the modules that lie in the initramfs, mounts the host's
- * root below a layer of memory, and runs there what /command says. Its output goes to the shared directory.
+ * root below a layer of memory, and runs there what /command says. Its output goes to the shared directory. With
+ * /systemd there, that root's systemd takes its place and does so.
  * Invariant: the host's files are read only; the machine always powers off.
  */
 #define _GNU_SOURCE
@@ -66,6 +67,15 @@ static void mount_root(void)
 	mounted("out", OUT, "9p", 0, "trans=virtio,version=9p2000.L,cache=none");
 }
 
+/* The root's own first process, as this one; returns where it can't be. */
+static void become_systemd(void)
+{
+	if (chdir("/machine") || mount(".", "/", NULL, MS_MOVE, NULL) || chroot("."))
+		printf("guest: root: %s\n", strerror(errno));
+	execl("/lib/systemd/systemd", "systemd", (char *)NULL);
+	printf("guest: systemd: %s\n", strerror(errno));
+}
+
 static int run_command(void)
 {
 	int status = 1;
@@ -115,6 +125,10 @@ int main(void)
 	load_modules();
 	mount_root();
 	copy("/command", "/machine/run/command");
+	if (!access("/systemd", F_OK)) {
+		become_systemd();
+		reboot(RB_POWER_OFF);
+	}
 	status = run_command();
 	fd = open(OUT "/status", O_WRONLY | O_CREAT | O_TRUNC, 0644);
 	snprintf(said, sizeof(said), "%d\n", status);

@@ -252,6 +252,14 @@ def test_bad_input_is_refused_in_a_sentence(
     assert TOKEN not in done.stderr
 
 
+def test_a_setting_that_an_older_version_had_is_named_and_keeps_nothing_from_its_start(tmp_path: Path) -> None:
+    settings = tmp_path / "hostd.toml"
+    settings.write_text('name = "h1"\norchestrator = "198.51.100.1"\ntoken_file = "token"\nquickack_dev = ["eth0"]\n')
+    done = started("--config", settings)
+    assert "Warning: --quickack-dev " in done.stderr
+    assert "expected https://ADDRESS:PORT" in done.stderr, "as far as it comes with these"
+
+
 def test_an_orchestrator_with_a_certificate_of_others_gets_no_token(
     standin: StandIn, token_file: Path, tmp_path: Path
 ) -> None:

@@ -197,15 +197,22 @@ def test_a_classifier_at_clsact_goes_on_beside_it(pair, passes, static_c, monkey
     subprocess.run([*tc, "qdisc", "add", "dev", "e0", "clsact"], check=True)
     theirs = ["dev", "e0", "egress", "protocol", kind, "pref", "1"]
     subprocess.run([*tc, "filter", "add", *theirs, "bpf", "da", "obj", passes, "sec", "tc"], check=True)
-    ours = ["dev", "e0", "egress", "pref", "4747"]
-    subprocess.run([*tc, "filter", "add", *ours, "handle", "1", "bpf", "da", "obj", passes, "sec", "tc"], check=True)
+    late = [["dev", "e0", direction, "pref", "4747"] for direction in ("egress", "ingress")]
+    subprocess.run([*tc, "filter", "add", *late[0], "handle", "1", "bpf", "da", "obj", passes, "sec", "tc"], check=True)
     with kernel_mode(host, policy()) as a:
         comes_late = not has_tcx and kind != "all"
         assert is_marked(a, b, static_c) != comes_late
         assert ("by clsact behind another's filter of preference 1" in a.tagger.status) == comes_late
+        (program,) = (host.run_dir / "bpf").glob("programs-*/ingress")
+        before = ["handle", "1", "bpf", "da", "object-pinned", program]
+        subprocess.run(
+            ["nsenter", f"--net=/run/netns/{host.netns}", "tc", "filter", "add", *late[1], *before], check=True
+        )
     left = subprocess.check_output([*tc, "filter", "show", *theirs], text=True)
     assert "passes" in left and "egress" not in left
-    assert not subprocess.check_output([*tc, "filter", "show", *ours], text=True), "an older hostd's goes, too"
+    left = [subprocess.check_output([*tc, "filter", "show", *each], text=True) for each in late]
+    assert "passes" in left[0], "another's, though it is where an older hostd's were"
+    assert not left[1], "an older hostd's"
 
 
 def test_ten_thousand_sockets_are_served(pair):

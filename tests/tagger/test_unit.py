@@ -22,10 +22,12 @@ def settings(name: str) -> list[str]:
 
 
 def started_as_the_unit_does(host, tmp_path, group, leave_out: str = "") -> subprocess.Popen:
-    """Its ExecStartPre in this mount namespace, hostd in one that hands nothing back, as ProtectSystem= makes it."""
+    """Its ExecStartPre in this mount namespace instead of the first process's, hostd in one that hands nothing back, as
+    ProtectSystem= makes it."""
     [before], [capabilities] = settings("ExecStartPre"), settings("CapabilityBoundingSet")
-    assert before.startswith("+-/bin/sh -c '")
-    script = before.removeprefix("+-/bin/sh -c '").removesuffix("'").replace("/run/qclimb", str(host.run_dir))
+    first = "+-/usr/bin/nsenter --mount=/proc/1/ns/mnt /bin/sh -c '"
+    assert before.startswith(first)
+    script = before.removeprefix(first).removesuffix("'").replace("/run/qclimb", str(host.run_dir))
     subprocess.run(["/bin/sh", "-c", script], check=True)
     token = tmp_path / "token"
     token.touch(0o600)

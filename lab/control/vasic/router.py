@@ -19,6 +19,8 @@ from lab.fabric.topology import FabricError
 TABLE, FIRST_MARKED = 1000, 2000
 REDIRECTS_FIRST, PASSING_THROUGH = 50, 100
 """preferences of `ip rule`, after the switch's own addresses (0), before its own routes (32766)"""
+OURS = "protocol 71"
+"""who made a rule, by a number that no routing daemon has (rt_protos): others may have ours' preferences"""
 ALL_BITS = 0x3F
 
 
@@ -64,7 +66,7 @@ def ip_lines(now: RouterState, before: RouterState) -> Iterator[str]:
         if before.marks.get(members) != mark:
             yield f"route replace {_route('default', FIRST_MARKED + mark, members)}"
             if mark not in before.marks.values():
-                yield f"rule add pref {REDIRECTS_FIRST} fwmark {mark} lookup {FIRST_MARKED + mark}"
+                yield f"rule add pref {REDIRECTS_FIRST} fwmark {mark} lookup {FIRST_MARKED + mark} {OURS}"
     for to, members in now.routes.items():
         if before.routes.get(to) != members:
             yield f"route replace {_route(to, TABLE, members)}"
@@ -75,7 +77,7 @@ def ip_lines(now: RouterState, before: RouterState) -> Iterator[str]:
 def gone_lines(now: RouterState, before: RouterState) -> Iterator[str]:
     """What goes once no rule marks by it any more."""
     for mark in set(before.marks.values()) - set(now.marks.values()):
-        yield f"rule del pref {REDIRECTS_FIRST} fwmark {mark}"
+        yield f"rule del pref {REDIRECTS_FIRST} fwmark {mark} {OURS}"
         yield f"route flush table {FIRST_MARKED + mark}"
 
 
@@ -135,7 +137,7 @@ class Router:
         self._has_rules = self._passes = False
         for pref in (REDIRECTS_FIRST, PASSING_THROUGH):  # what an earlier ASIC left
             while not subprocess.run(
-                ["ip", "rule", "del", "pref", str(pref)], capture_output=True, check=False
+                ["ip", "rule", "del", "pref", str(pref), *OURS.split()], capture_output=True, check=False
             ).returncode:
                 pass
         subprocess.run(["nft", "delete", "table", "ip", "vasic"], capture_output=True, check=False)
@@ -157,7 +159,7 @@ class Router:
             self._has_rules = True
         run_all([Ip("", line) for line in gone_lines(now, before)])
         if not self._passes and any(now.routes.values()):
-            run_all([Ip("", f"rule add pref {PASSING_THROUGH} not iif lo lookup {TABLE}")])
+            run_all([Ip("", f"rule add pref {PASSING_THROUGH} not iif lo lookup {TABLE} {OURS}")])
             self._passes = True
         self._now = now
         return True

@@ -31,7 +31,7 @@ def test_routes_have_their_weights_and_rules_their_marks() -> None:
     now = wanted(found, UP, RouterState())
     lines = list(ip_lines(now, RouterState()))
     assert "route replace default table 2001 via 10.0.0.1 dev Ethernet16 onlink" in lines
-    assert "rule add pref 50 fwmark 1 lookup 2001" in lines
+    assert "rule add pref 50 fwmark 1 lookup 2001 protocol 71" in lines
     assert "route replace blackhole 0.0.0.0/0 table 1000" in lines
     ecmp = "nexthop via 10.0.0.1 dev Ethernet16 onlink weight 1 nexthop via 10.0.1.1 dev Ethernet20 onlink weight 3"
     assert f"route replace 198.19.2.0/24 table 1000 {ecmp}" in lines
@@ -50,7 +50,7 @@ def test_a_link_that_is_down_loses_what_is_sent_there() -> None:
     lines = list(ip_lines(now, before))
     assert "route replace blackhole default table 2002" in lines
     assert "route replace 198.19.2.0/24 table 1000 via 10.0.1.1 dev Ethernet20 onlink" in lines
-    assert list(gone_lines(now, before)) == ["rule del pref 50 fwmark 1", "route flush table 2001"]
+    assert list(gone_lines(now, before)) == ["rule del pref 50 fwmark 1 protocol 71", "route flush table 2001"]
     again = wanted(found, UP, now)
     assert again.routes == before.routes
 
@@ -121,9 +121,11 @@ def test_the_kernel_takes_what_is_written_and_gives_it_back(inside: str) -> None
             assert not subprocess.run(["ip", *words], capture_output=True, text=True, check=False).stdout
         with pytest.raises(FabricError):
             router.apply(Forwarding((), {"198.19.2.0/24": (Member("10.9.9.9", "Ethernet99"),)}), UP | {"Ethernet99"})
+        run_all([Ip("", f"rule add pref {pref} to 192.0.2.0/24 lookup 77") for pref in (50, 100)])
         Router()
         rules = subprocess.run(["ip", "rule"], capture_output=True, text=True, check=True).stdout
         assert "lookup 1000" not in rules
+        assert rules.count("lookup 77") == 2, "others' of the same preferences"
 
 
 ROUTES = [
