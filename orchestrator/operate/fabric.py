@@ -83,7 +83,7 @@ def show_felt(rest: Rest, last: int, as_json: bool) -> None:
 
     The latest last: how much longer their packets travel than they could.
     """
-    found = rest.ask("GET", "/v1/felt")[-last:]
+    found = rest.ask("GET", "felt")[-last:]
     if as_json:
         tell(found, True)
         return

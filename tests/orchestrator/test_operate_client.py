@@ -1,6 +1,7 @@
 """How the operator's command line reaches an orchestrator, whatever is typed, set, or answered."""
 
 import os
+import re
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -11,6 +12,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
+from orchestrator.rest.app import make_app
 from tests.commands.test_help import COMMANDS
 
 TOKEN = "qct_secret-of-the-operator"
@@ -122,6 +124,22 @@ NAMING = [name for name in ASKING if "plain-name" in " ".join(words_of(name, "pl
 
 def test_commands_that_take_names_are_many():
     assert len(NAMING) > 10 and {"qclimb.cli.main host remove", "qclimb.cli.main length forget"} <= set(NAMING)
+
+
+def test_every_command_asks_for_a_path_that_there_is(server, service):
+    server.status, server.body = 422, b'{"detail": "refused"}'
+    known = {
+        (method.upper(), re.sub("{.*?}", "[^/]+", path))
+        for path, methods in make_app(service).openapi()["paths"].items()
+        for method in methods
+    }
+    for name in ASKING:
+        server.asked.clear()
+        found = run(words_of(name, "plain-name"), QCLIMB_URL=server.url)
+        assert len(server.asked) == 1, (name, found.output)
+        ((method, target, _),) = server.asked
+        path = target.partition("?")[0]
+        assert any(method == of and re.fullmatch(at, path) for of, at in known), (name, method, target)
 
 
 @pytest.mark.parametrize("name", NAMING)
