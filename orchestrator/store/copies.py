@@ -9,10 +9,11 @@ import secrets
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from qclimb.text import printable
 from sqlalchemy import Connection, Engine, create_engine, func, insert, inspect, select, text, update
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import QueuePool
@@ -105,13 +106,18 @@ def _copy(source: Connection, target: Connection) -> dict[str, int]:
             wanted = wanted.where(table.c.key.not_in(OWN))
         found = source.execution_options(yield_per=ROWS_AT_ONCE).execute(wanted)
         for part in found.mappings().partitions():
-            target.execute(insert(table), [dict(row) for row in part])
+            target.execute(insert(table), [_storable(row) for row in part])
             counts[table.name] += len(part)
     term = (source.scalar(select(tables.settings.c.value).where(tables.settings.c.key == "leader")) or {}).get(
         "term", 0
     )
     _raise_term(target, int(term))
     return counts
+
+
+def _storable(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The row for any database: SQLite of earlier versions took a NUL, PostgreSQL does not."""
+    return {name: printable(value) if isinstance(value, str) else value for name, value in row.items()}
 
 
 def _raise_term(target: Connection, term: int) -> None:

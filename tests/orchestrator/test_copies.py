@@ -128,3 +128,16 @@ def test_a_line_of_the_json_log_has_the_names_of_its_message_as_fields():
     }
     plain = json.loads(JsonLines().format(logging.LogRecord("uvicorn", 30, "", 0, "no names: %s", ("a=b",), None)))
     assert plain["message"] == "no names: a=b" and "a" not in plain
+
+
+@pytest.mark.sqlite_only("PostgreSQL never held such text")
+def test_text_of_an_older_version_that_postgresql_cannot_hold_moves_there_as_its_escape(store, tmp_path, postgres):
+    filled(store)
+    store.put_switch("l2", "192.0.2.2:9339", "leaf", "a\0b")
+    store.note("me", "did", "c\0d")
+    backup(f"sqlite:///{store.path}", tmp_path / "b")
+    url = postgres.new()
+    restore(url, tmp_path / "b")
+    found = Store(url)
+    assert found.switches()["l2"].server_name == r"a\x00b" and found.notes(1)[0].subject == r"c\x00d"
+    found.close()
