@@ -117,7 +117,7 @@ def _copy(source: Connection, target: Connection) -> dict[str, int]:
     return counts
 
 
-def _storable(row: Mapping[str, Any]) -> dict[str, Any]:
+def _storable(row: Mapping[Any, Any]) -> dict[str, Any]:
     """The row for any database: SQLite of earlier versions took a NUL, PostgreSQL does not."""
     return {name: printable(value) if isinstance(value, str) else value for name, value in row.items()}
 
