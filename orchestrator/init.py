@@ -31,10 +31,12 @@ def settings(folder: Path, state: Path, address: str, port: int, options: Mappin
 
     `options`: what each says, and its default.
     """
+    from .store.sqlite_file import url_of  # SQLAlchemy takes a tenth of a second, and the command line lists this
+
     listen = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
     values = {
         "listen": listen,
-        "database": f"sqlite:///{state / 'store.db'}",
+        "database": url_of(state / "store.db"),
         "bootstrap_token_file": str(state / "admin.token"),
         "tls_cert": str(folder / f"{SERVER}.pem"),
         "tls_key": str(folder / f"{SERVER}.key"),

@@ -8,12 +8,9 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from qclimb.switch_state import SwitchState
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from .fabric.door import Told
+from .fabric.door import PORT_STATUSES, Told
 from .fabric.rollout import Phase
 from .store.store import Store
-
-PORT_STATUSES = ("applied", "pending", "unverified", "refused")
-"""of qclimb.yang: told of each switch, so that a 0 can be seen"""
 
 
 class Metrics:
@@ -141,7 +138,7 @@ class Metrics:
                 self._seen.labels(name).set(told.verification == "seen")
                 self._warning.labels(name).set(bool(told.warning))
                 self._alarms.labels(name).set(len(told.alarms))
-                for status in {*PORT_STATUSES, *told.ports}:
+                for status in {*PORT_STATUSES, *told.ports}:  # so that a 0 can be seen
                     self._ports.labels(name, status).set(told.ports.get(status, 0))
         for phase in Phase:
             self._rollout.labels(phase).set(last is not None and last.phase == phase)

@@ -15,6 +15,8 @@ from .errors import EndpointError
 from .lengths import Service
 
 HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,252})")
+NETLOC = re.compile(r"(\[[^\[\]]+\]|[^\[\]]*)(:[0-9]*)?")
+"""Nothing stands beside an address in brackets: parsers differ on what that would mean."""
 DEFAULT_PORT = {"http": 80, "https": 443}
 TOKEN_BYTES_MAX = 4096
 TOKEN_READ_BYTES = TOKEN_BYTES_MAX + 3
@@ -62,6 +64,7 @@ def parse_address(url: str, schemes: tuple[str, ...]) -> Origin:
     except ValueError as error:
         raise EndpointError(f"{shown}: {error}, {example}") from None
     is_plain = url.isascii() and url.isprintable() and " " not in url
+    is_plain = is_plain and NETLOC.fullmatch(parts.netloc) is not None
     if not is_plain or parts.scheme not in schemes or parts.path.strip("/") or "?" in url or "#" in url:
         raise EndpointError(f"{shown}: {example}")
     if "%" in host:

@@ -11,7 +11,7 @@ import httpx
 from qclimb.lengths import Announced
 from qclimb.rest import build_path
 
-from lab.control.rest import Rest, RestError
+from lab.control.rest import NetnsRest, RestError
 from lab.fabric.topology import FabricError
 
 ROLLOUT_DEADLINE_S = 300.0
@@ -23,7 +23,7 @@ RECORDS_QUIET_S = 2.5
 class Control:
     """An orchestrator, as its operator uses it."""
 
-    def __init__(self, rest: Rest) -> None:
+    def __init__(self, rest: NetnsRest) -> None:
         self._rest = rest
 
     def _ask(self, method: str, path: str, body: Mapping[str, Any] | None = None, **params: str) -> Any:

@@ -19,7 +19,7 @@ from qclimb.pki import Authority
 from qclimb.rest import build_path
 
 from lab.control.platform_rows import rows_of
-from lab.control.rest import Rest, client
+from lab.control.rest import NetnsRest, client
 from lab.control.vasic.rows import CONFIG_DB, STATE_DB, Fields, connect, fingerprint, read
 from lab.fabric.daemons import Daemon, command, start, wait_for
 from lab.fabric.topology import FabricError
@@ -204,7 +204,7 @@ def _await_token(fabric: Fabric, orchestrator: Daemon) -> None:
     wait_for("the orchestrator wrote its first token", lambda: path.exists() and bool(path.read_text()), [orchestrator])
 
 
-def _serves(rest: Rest) -> bool:
+def _serves(rest: NetnsRest) -> bool:
     try:
         rest.get("/v1/state")
     except httpx.TransportError:
@@ -212,7 +212,7 @@ def _serves(rest: Rest) -> bool:
     return True
 
 
-def _register(fabric: Fabric, rest: Rest) -> dict[str, str]:
+def _register(fabric: Fabric, rest: NetnsRest) -> dict[str, str]:
     """Switches and hosts at the orchestrator; answers each host's token."""
     for switch in fabric.topology.switches:
         node = fabric.topology.nodes[switch]

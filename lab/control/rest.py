@@ -41,7 +41,7 @@ class NetnsTransport(httpx.HTTPTransport):
             return super().handle_request(request)
 
 
-class Rest:
+class NetnsRest:
     """JSON in, JSON out; a status of 400 or above raises RestError."""
 
     def __init__(self, base_url: str, ca: Path, token: str, namespace: str, timeout_s: float = 900) -> None:
@@ -84,14 +84,14 @@ class Rest:
         """Closes its connections."""
         self.http.close()
 
-    def __enter__(self) -> Rest:
+    def __enter__(self) -> NetnsRest:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
 
-def client(fabric: Fabric) -> Rest:
+def client(fabric: Fabric) -> NetnsRest:
     """The orchestrator of a fabric that has a control plane, as its administrator.
 
     Raises:
@@ -101,4 +101,4 @@ def client(fabric: Fabric) -> Rest:
     if not control:
         raise FabricError(f"the fabric {fabric.prefix} is up without a control plane")
     token = parse_token(Path(control["token_file"]).read_bytes())
-    return Rest(control["rest"], Path(control["ca"]), token, fabric.netns("mgmt"))
+    return NetnsRest(control["rest"], Path(control["ca"]), token, fabric.netns("mgmt"))

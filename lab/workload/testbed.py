@@ -12,7 +12,7 @@ from typing import Any
 
 from lab.control.operator import Control
 from lab.control.plane import AS_ROLLED_OUT, asics_follow, start_control
-from lab.control.rest import Rest
+from lab.control.rest import NetnsRest
 from lab.control.rest import client as operator_client
 from lab.experiment.flows import Limits
 from lab.experiment.terminal import Progress
@@ -159,7 +159,7 @@ def up(
     serve: Sequence[str] = AS_ROLLED_OUT,
     congestion_control: str = "cubic",
     by: Scheduler = "library",
-) -> Iterator[tuple[Testbed, Fabric, Rest]]:
+) -> Iterator[tuple[Testbed, Fabric, NetnsRest]]:
     """A fabric with its control plane while the block runs, unless it is told to `keep`; and its operator's client.
     With "dctcp" its queues mark from DCTCP_MARK_BYTES on. `by` what its programs' flows are scheduled. Flows alone are
     measured before anything else (calibration.py).

@@ -13,14 +13,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from qclimb.checks import UINT64_MAX
 from qclimb.errors import IntentError
 from qclimb.gnmi_ext import Commit, Election, written
 from qclimb.intent import SwitchIntent
+from qclimb.policy import MAX_PRIORITIES
 from qclimb.switch_state import SwitchState
 
 from ..errors import FleetError
 from ..store.store import Switch
-from .session import CALL_TIMEOUT_S, Session, Update, code_of, reason_of
+from .session import CALL_TIMEOUT_S, Session, Update, code_of, reason_of, short
 
 MODEL = "qclimb"
 TOP = "qclimb:qclimb"
@@ -31,6 +33,10 @@ UNSURE = ("DEADLINE_EXCEEDED", "UNAVAILABLE", "CANCELLED", "INTERNAL", "UNKNOWN"
 """codes after which nobody knows whether a Set was done"""
 ROLE = "qclimb-orchestrator"
 COUNTED = ("bytes", "packets", "dropped-packets")
+PORT_STATUSES = ("applied", "pending", "unverified", "refused")
+"""of qclimb.yang"""
+OTHER_STATUS = "other"
+"""what a port with none of these counts as: a label is nothing that a switch may choose"""
 Found = TypeVar("Found")
 
 
@@ -143,15 +149,16 @@ class Door:
         """How far the switch's ASIC has come with what it was last told. Raises FleetError."""
         found = self._get("/state", "STATE")
         top = local(found) if isinstance(found, dict) else {}
-        statuses = Counter(str(state.get("status", "")) for _, state in self._states("ports"))
-        classes = {
-            int(one["priority"]): state
-            for one, state in self._states("classes")
-            if str(one.get("priority", "")).isdecimal()
+        told = (str(state.get("status", "")) for _, state in self._states("ports"))
+        statuses = Counter(each if each in PORT_STATUSES else OTHER_STATUS for each in told)
+        numbered = ((_number(one.get("priority"), MAX_PRIORITIES - 1), state) for one, state in self._states("classes"))
+        classes = {priority: state for priority, state in numbered if priority is not None}
+        counted = {
+            each: ClassCount(*(_number(state.get(leaf), UINT64_MAX) for leaf in COUNTED))
+            for each, state in classes.items()
         }
-        counted = {each: ClassCount(*(_count(state.get(leaf)) for leaf in COUNTED)) for each, state in classes.items()}
-        alarms = {each: str(state["alarm"]) for each, state in classes.items() if state.get("alarm")}
-        verification, warning = (str(top.get(leaf, "")) for leaf in ("verification", "warning"))
+        alarms = {each: short(state["alarm"]) for each, state in classes.items() if state.get("alarm")}
+        verification, warning = (short(top.get(leaf, "")) for leaf in ("verification", "warning"))
         return Told(verification, dict(statuses), counted, alarms, warning)
 
     def _states(self, of: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
@@ -164,7 +171,7 @@ class Door:
     def unwell(self, generation: int) -> str | None:
         """Why the switch does not follow that generation, None where it does."""
         found = self._get("/state/applied-generation", "STATE")
-        return None if str(found) == str(generation) else self._differs(f"is {found or 'not there'}", generation)
+        return None if str(found) == str(generation) else self._differs(f"is {short(found or 'not there')}", generation)
 
     def _pending(self) -> str | None:
         """The id of the commit that waits to be confirmed."""
@@ -207,7 +214,7 @@ class Door:
             said = self._get("/state/last-error", "STATE")
         except FleetError:
             said = None
-        because = f"; it says: {said}" if said else ""
+        because = f"; it says: {short(said)}" if said else ""
         return f"switch {self.switch.name}: {APPLIED} {seen}, expected {generation}{because}"
 
 
@@ -229,12 +236,13 @@ def awaited(found: Iterable[Any], generation: int, deadline_s: float, differs: C
                 return generation
     except FleetError as error:
         raise FleetError(str(error), changed=True) from error
-    raise FleetError(differs(f"is {last or 'not there'} after {deadline_s:g} s", generation), changed=True)
+    raise FleetError(differs(f"is {short(last or 'not there')} after {deadline_s:g} s", generation), changed=True)
 
 
-def _count(value: Any) -> int | None:
-    """A counter as JSON_IETF has it, decimal text."""
-    return int(value) if str(value).isdecimal() else None
+def _number(value: object, highest: int) -> int | None:
+    """A number from 0 on as JSON_IETF has it, decimal text or not; None for what is none, or more than `highest`."""
+    text = str(value)
+    return int(text) if len(text) <= len(str(highest)) and text.isdecimal() and int(text) <= highest else None
 
 
 def local(members: Mapping[str, Any]) -> dict[str, Any]:

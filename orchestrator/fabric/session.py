@@ -142,9 +142,14 @@ def code_of(error: Exception) -> str:
     return str(code().name) if callable(code) and code() is not None else ""
 
 
+def short(said: object) -> str:
+    """What a switch says, as one line that is not too long to be kept and shown."""
+    text = " ".join(str(said).split())
+    return printable(text if len(text) <= SAID_MOST else text[:SAID_MOST] + "...")
+
+
 def reason_of(error: Exception) -> str:
     """What an exception has to say, in one line that can be printed."""
     code = code_of(error)
-    said = " ".join(str(error.details() if code else error).split())  # type: ignore[attr-defined]
-    said = printable(said if len(said) <= SAID_MOST else said[:SAID_MOST] + "...")
+    said = short(error.details() if code else error)  # type: ignore[attr-defined]
     return f"{code}: {said}" if code else said or type(error).__name__

@@ -22,7 +22,7 @@ from qclimb.switch_state import SwitchState
 from ..errors import FleetError
 from ..store.store import Switch
 from .door import Told, awaited, got, polled
-from .session import Session, Update, reason_of
+from .session import Session, Update, reason_of, short
 
 log = logging.getLogger(__name__)
 
@@ -93,13 +93,13 @@ class SonicDoor:
     def told(self) -> Told:
         """How far the switch's ASIC has come with what it was last told. Raises FleetError."""
         status = self._status()
-        verified, warning = (str(status.get(name, "")) for name in ("verified", "warning"))
+        verified, warning = (short(status.get(name, "")) for name in ("verified", "warning"))
         return Told("unverified" if verified.startswith("written") else verified, {}, warning=warning)
 
     def unwell(self, generation: int) -> str | None:
         """Why the switch does not follow that generation, None where it does."""
         found = self._status().get("applied_generation")
-        return None if str(found) == str(generation) else self._differs(f"is {found or 'not there'}", generation)
+        return None if str(found) == str(generation) else self._differs(f"is {short(found or 'not there')}", generation)
 
     def _rows(self) -> dict[str, dict[str, dict[str, str]]]:
         found = {}
@@ -126,7 +126,9 @@ class SonicDoor:
     def _applied(self, status: Mapping[str, Any], wanted: int) -> Any:
         """The generation that holds. Raises FleetError where the switch refuses the wanted one."""
         if refusal(status, wanted):
-            raise FleetError(self._differs(f"is {status.get('applied_generation', 'not there')}", wanted), changed=True)
+            raise FleetError(
+                self._differs(f"is {short(status.get('applied_generation', 'not there'))}", wanted), changed=True
+            )
         return status.get("applied_generation")
 
     def _differs(self, seen: str, generation: int) -> str:
@@ -134,7 +136,7 @@ class SonicDoor:
             said = self._status().get("last_error")
         except FleetError:
             said = None
-        because = f"; it says: {said}" if said else ""
+        because = f"; it says: {short(said)}" if said else ""
         return (
             f"switch {self.switch.name}: {'|'.join(STATUS)} applied_generation {seen}, expected {generation}{because}"
         )

@@ -14,7 +14,7 @@ from ..errors import FleetError
 from ..store.store import Switch
 from . import door, sonic_door
 from .door import Door
-from .session import Session, reason_of
+from .session import Session, reason_of, short
 from .sonic_door import SonicDoor
 
 ALERT_S = 0.5
@@ -96,7 +96,7 @@ class Fleet:
         if sonic_door.MODEL in session.models:
             self._doors[switch.name] = SonicDoor
             return SonicDoor(switch, session)
-        models = ", ".join(sorted(session.models)) or "none"
+        models = short(", ".join(sorted(session.models))) or "none"
         said = f"serves the models {models}, expected {door.MODEL} or {sonic_door.MODEL}"
         raise FleetError(f"switch {switch.name} at {switch.address}: {said}", changed=False)
 

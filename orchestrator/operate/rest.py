@@ -22,6 +22,10 @@ from qclimb.rest import TOKEN_READ_BYTES, Origin, build_path, client_tls, parse_
 TIMEOUT_S = 30.0
 TRAINING_S = 900.0
 """A model takes minutes."""
+ANSWER_BYTES_MOST = 64 << 20
+"""of one answer, unpacked: 20,000 hosts are some 2 MiB"""
+EVENT_BYTES_MOST = 8 << 20
+PAGES_MOST = 10_000
 REASON_MOST = 1000
 """characters of a refusal that are shown"""
 NOT_AS_EXPECTED = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, OSError)
@@ -65,14 +69,16 @@ class Rest:
         asked = build_path(*segments)
         with self._refused(method, asked):
             timeout = TRAINING_S if (method, segments) == ("POST", ("models",)) else TIMEOUT_S
-            answer = self._http.request(method, asked, json=body, params=given, headers=headers, timeout=timeout)
+            answer = self._send(method, asked, json=body, params=given, headers=headers, timeout=timeout)
             found, read = self._read(answer), {asked}
             while "next" in answer.links:
                 following = self._following(answer, asked)
                 if following in read:
                     raise Refused(f"{self.url}: {method} {asked}: its pages go in a circle, expected a last one")
+                if len(read) >= PAGES_MOST:
+                    raise Refused(f"{self.url}: {method} {asked}: has more than {PAGES_MOST} pages, expected fewer")
                 read.add(following)
-                answer = self._http.get(following)
+                answer = self._send("GET", following)
                 found += self._read(answer)
             return found
 
@@ -86,12 +92,21 @@ class Rest:
             self._http.stream("GET", asked, timeout=httpx.Timeout(TIMEOUT_S, read=60)) as answer,
         ):
             if not answer.is_success:
-                answer.read()
-                self._read(answer)
+                self._read(_whole(answer))
             self.has_answered = True
-            for line in answer.iter_lines():
-                if line.startswith("data: "):
-                    yield json.loads(line.removeprefix("data: "))
+            rest = b""
+            for part in answer.iter_bytes():
+                *lines, rest = (rest + part).split(b"\n")
+                if len(rest) > EVENT_BYTES_MOST:
+                    raise ValueError(f"an event has more than {EVENT_BYTES_MOST} bytes, expected fewer")
+                for line in lines:
+                    if line.startswith(b"data: "):
+                        yield json.loads(line.removeprefix(b"data: "))
+
+    def _send(self, method: str, path: str, **of: Any) -> Any:
+        """A whole answer."""
+        with self._http.stream(method, path, **of) as answer:
+            return _whole(answer)
 
     def _read(self, answer: Any) -> Any:
         self.has_answered = True
@@ -116,6 +131,19 @@ class Rest:
             yield
         except self._errors as error:
             raise Refused(f"{self.url}: {method} {asked}: {error or type(error).__name__}") from None
+
+
+def _whole(answer: Any) -> Any:
+    """The same answer, of which all is read, unpacked; ValueError where that is too much."""
+    import httpx
+
+    content = bytearray()
+    for part in answer.iter_bytes():
+        content += part
+        if len(content) > ANSWER_BYTES_MOST:
+            raise ValueError(f"the answer has more than {ANSWER_BYTES_MOST} bytes, expected fewer")
+    links = [(name, value) for name, value in answer.headers.multi_items() if name == "link"]
+    return httpx.Response(answer.status_code, headers=links, content=bytes(content), request=answer.request)
 
 
 def _token(file: Path | None) -> str:

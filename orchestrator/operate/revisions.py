@@ -12,6 +12,8 @@ from .policies import policy_names
 from .rest import Json, Rest, asks
 from .show import bytes_of, counted, day, example, fields, follow, table, tell, warn
 
+BODY_BYTES_MOST = 1 << 20
+"""as the orchestrator takes"""
 NUMBER = click.argument("number", type=click.IntRange(1))
 UNMARKED = ("off", "observe")
 """Modes in which no flow meets a threshold."""
@@ -194,7 +196,11 @@ def make_revision(
         wanted["thresholds"] = list(thresholds)
     if body is not None:
         try:
-            more = json.loads(body.read_text(encoding="utf-8"))
+            with body.open("rb") as opened:
+                content = opened.read(BODY_BYTES_MOST + 1)
+            if len(content) > BODY_BYTES_MOST:
+                raise ValueError(f"more than {BODY_BYTES_MOST} bytes")
+            more = json.loads(content.decode())
             if not isinstance(more, dict):
                 raise TypeError(f"it is a {type(more).__name__}")
             wanted |= more

@@ -107,7 +107,7 @@ def day(seconds: float | None) -> str:
 
 def counted(phases: Mapping[str, int]) -> str:
     """`3 applied, 1 absent`."""
-    return ", ".join(f"{count} {phase}" for phase, count in phases.items() if count) or "-"
+    return printable(", ".join(f"{count} {phase}" for phase, count in phases.items() if count)) or "-"
 
 
 def follow(events: Iterable[Json], as_json: bool) -> Json:
@@ -121,7 +121,7 @@ def follow(events: Iterable[Json], as_json: bool) -> Json:
         for last in events:
             tell(last, as_json, _line(last))
         return last
-    columns = (TextColumn("{task.description:9}"), BarColumn(), TextColumn("{task.fields[counts]}"))
+    columns = (TextColumn("{task.description:9}"), BarColumn(), TextColumn("{task.fields[counts]}", markup=False))
     with Progress(*columns, console=console) as progress:
         bars = {kind: progress.add_task(kind, total=None, counts="") for kind in ("switches", "hosts")}
         for last in events:

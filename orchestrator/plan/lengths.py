@@ -4,15 +4,19 @@ A host tells where the number stands and how often it was right, no byte of a me
 says is its own: others get a rule once a second host found the same.
 """
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from operator import itemgetter
+from typing import Any, TypeVar
 
 from qclimb.lengths import Announced, LengthRule, Score, Service, Use, by_service
 
+Kept = TypeVar("Kept")
+
 SERVICES_MOST = 1_024
 RULES_MOST = 4
-"""Of a service; the least used give way."""
+"""Of a service; what one host alone found gives way first, then the least used."""
 TOLD_MOST_FLOWS = 1_000_000
 """A host can't have seen more between two of its words."""
 HOSTS_NEEDED = 2
@@ -25,6 +29,24 @@ class Found:
     rule: LengthRule | None
     score: Score = field(default_factory=Score)
     hosts: tuple[str, ...] = ()
+
+
+def _weight(one: Found) -> tuple[int, int]:
+    return len(one.hosts), one.score.exact
+
+
+def fair_share(each: Iterable[Kept], found: Callable[[Kept], Found], most: int) -> list[Kept]:
+    """Which of them are kept where there is room for so many, so that no one host takes it all.
+
+    First what hosts agree on; then, of what one host alone found, each host's heaviest, each one's second, and so on.
+    """
+    heaviest = sorted(((one, found(one)) for one in each), key=lambda both: _weight(both[1]), reverse=True)
+    of_host, turns = Counter[tuple[str, ...]](), list[tuple[int, Kept]]()
+    for one, best in heaviest:
+        alone = len(best.hosts) < HOSTS_NEEDED
+        of_host[best.hosts] += alone
+        turns.append((of_host[best.hosts] if alone else 0, one))
+    return [one for _, one in sorted(turns, key=itemgetter(0))[:most]]
 
 
 @dataclass(frozen=True)
@@ -44,11 +66,10 @@ class Fabric:
             before = rules.get(each.rule, Found(each.rule))
             hosts = before.hosts if host in before.hosts else (*before.hosts, host)[:HOSTS_NEEDED]
             rules[each.rule] = Found(each.rule, before.score.plus(each.score).aged(), hosts)
-            kept = sorted(rules.values(), key=lambda one: -one.score.exact)[:RULES_MOST]
-            found[each.service] = tuple(kept)
+            found[each.service] = tuple(fair_share(rules.values(), lambda one: one, RULES_MOST))
         if len(found) > SERVICES_MOST:
-            most = sorted(found, key=lambda service: -max(one.score.flows for one in found[service]))
-            found = {service: found[service] for service in most[:SERVICES_MOST]}
+            kept = fair_share(found, lambda service: max(found[service], key=_weight), SERVICES_MOST)
+            found = {service: found[service] for service in kept}
         return replace(self, found=found)
 
     def pin(self, each: Announced) -> "Fabric":

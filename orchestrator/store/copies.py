@@ -9,11 +9,13 @@ import secrets
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from qclimb.text import printable
 from sqlalchemy import Connection, Engine, create_engine, func, insert, inspect, select, text, update
+from sqlalchemy.engine import URL
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import QueuePool
 
@@ -22,6 +24,7 @@ from . import tables
 from .database import Database
 from .postgres import ENCODING, checked, refuse_encodings
 from .schema import newest, version_of
+from .sqlite_file import path_of, url_of
 from .upsert import upsert
 
 ROWS_AT_ONCE = 64
@@ -73,7 +76,7 @@ def restore(url: str, file: Path) -> dict[str, int]:
         copy = Path(folder) / "backup.db"
         shutil.copyfile(file, copy)
         try:
-            held = Database(f"sqlite:///{copy}")  # checks every page, and migrates the copy
+            held = Database(url_of(copy))  # checks every page, and migrates the copy
         except StoreError as error:
             raise StoreError(f"{file}: {str(error).partition(': ')[2]}") from error
         into = None
@@ -105,13 +108,18 @@ def _copy(source: Connection, target: Connection) -> dict[str, int]:
             wanted = wanted.where(table.c.key.not_in(OWN))
         found = source.execution_options(yield_per=ROWS_AT_ONCE).execute(wanted)
         for part in found.mappings().partitions():
-            target.execute(insert(table), [dict(row) for row in part])
+            target.execute(insert(table), [_storable(row) for row in part])
             counts[table.name] += len(part)
     term = (source.scalar(select(tables.settings.c.value).where(tables.settings.c.key == "leader")) or {}).get(
         "term", 0
     )
     _raise_term(target, int(term))
     return counts
+
+
+def _storable(row: Mapping[Any, Any]) -> dict[str, Any]:
+    """The row for any database: SQLite of earlier versions took a NUL, PostgreSQL does not."""
+    return {name: printable(value) if isinstance(value, str) else value for name, value in row.items()}
 
 
 def _raise_term(target: Connection, term: int) -> None:
@@ -151,12 +159,12 @@ def _count_on(target: Connection) -> None:
 def read_only_engine(url: str) -> tuple[Engine, str]:
     """Of a database that others may be using, and its name in sentences. Raises StoreError."""
     if url.startswith("sqlite:///"):
-        path = Path(url.removeprefix("sqlite:///"))
+        path = path_of(url)
         if not path.is_file():
             raise StoreError(f"database {path}: no such file, expected one to read")
 
         def connect() -> sqlite3.Connection:
-            return sqlite3.connect(f"file:{path}?mode=ro", uri=True, check_same_thread=False)
+            return sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, check_same_thread=False)
 
         return create_engine("sqlite://", creator=connect, poolclass=QueuePool), str(path)
     if url.startswith(("postgresql://", "postgres://")):
@@ -183,7 +191,7 @@ def _reading(url: str) -> Iterator[Connection]:
 
 @contextlib.contextmanager
 def _file(path: Path) -> Iterator[Connection]:
-    engine = create_engine(f"sqlite:///{path}")
+    engine = create_engine(URL.create("sqlite", database=str(path)))
     with _disposed(engine), engine.begin() as connection:
         yield connection
 

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from sqlalchemy import Connection, Engine, create_engine, event
-from sqlalchemy.engine import make_url
+from sqlalchemy.engine import URL, make_url
 
 from ..errors import StoreError
 
@@ -25,13 +26,16 @@ class SqliteFile:
 
     def __init__(self, url: str, wait_s: float) -> None:
         """`wait_s`: for another process that writes, such as an operator's sqlite3."""
-        path = _path(url)
+        path = path_of(url)
         self.path: Path | None = path
         self.place = str(path)
         self._lock = _locked(path)
         self._wait_s = wait_s
         self.engine: Engine = create_engine(
-            f"sqlite:///{path}", connect_args={"timeout": wait_s}, pool_size=10, max_overflow=CONNECTIONS - 10
+            URL.create("sqlite", database=str(path)),  # the very file that is locked: a URL as text is unquoted again
+            connect_args={"timeout": wait_s},
+            pool_size=10,
+            max_overflow=CONNECTIONS - 10,
         )
         event.listen(self.engine, "connect", self._set_up)
 
@@ -73,7 +77,12 @@ class SqliteFile:
         cursor.close()
 
 
-def _path(url: str) -> Path:
+def url_of(path: Path) -> str:
+    """`sqlite:///PATH`, in which %, ? and # of a name are quoted."""
+    return f"sqlite:///{quote(str(path), safe=' /')}"
+
+
+def path_of(url: str) -> Path:
     """The file of `sqlite:///PATH`; a database in memory would forget the fabric at its end."""
     named = make_url(url).database
     if not named or named == ":memory:":
@@ -90,6 +99,8 @@ def _locked(path: Path) -> int:
     A second orchestrator would turn back rollouts, by whatever name it knows the file. flock(2) locks are not those of
     SQLite, but these go when any descriptor of the file is closed: it stays open for as long as the engine.
     """
+    if path.exists() and not path.is_file():  # a device's mode is no one's to change, and a FIFO is never opened
+        raise StoreError(f"database {path}: is no regular file, expected a file to read and write")
     try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:

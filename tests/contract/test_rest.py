@@ -23,7 +23,8 @@ def test_an_address_is_a_scheme_a_host_and_a_port(url, canonical):
 
 
 @pytest.mark.parametrize(
-    "url", ["http://192.0.2.1", "http://h", "https://a:secret@h", "https://h/v1", "h", "https://h:0"]
+    "url",
+    ["http://192.0.2.1", "http://h", "https://a:secret@h", "https://h/v1", "h", "https://h:0", "https://[::1]h:1"],
 )
 def test_any_other_address_is_refused_and_no_password_repeated(url):
     with pytest.raises(EndpointError, match="expected") as refused:

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 import sqlite3
 import stat
 from pathlib import Path
@@ -16,6 +17,7 @@ from orchestrator.logs import JsonLines
 from orchestrator.rest import tokens
 from orchestrator.rest.tokens import Role
 from orchestrator.store.copies import WHY_ENDED, backup, restore
+from orchestrator.store.sqlite_file import url_of
 from orchestrator.store.store import Store
 from tests.orchestrator.conftest import service_records
 
@@ -128,3 +130,39 @@ def test_a_line_of_the_json_log_has_the_names_of_its_message_as_fields():
     }
     plain = json.loads(JsonLines().format(logging.LogRecord("uvicorn", 30, "", 0, "no names: %s", ("a=b",), None)))
     assert plain["message"] == "no names: a=b" and "a" not in plain
+
+
+@pytest.mark.parametrize("name", ["a#b", "a%20b", "a b%", "-c", "a?mode=ro", "\u00fc"])
+def test_a_database_of_any_name_is_locked_and_backed_up(tmp_path, name):
+    (tmp_path / name).mkdir()
+    file, copy = tmp_path / name / name, tmp_path / name / "b"
+    store = Store(url_of(file))
+    store.put_host("h1")
+    with pytest.raises(StoreError, match="in use"):
+        Store(url_of(file))
+    assert backup(url_of(file), copy)["hosts"] == 1
+    store.close()
+    assert restore(url_of(file.with_name(f"{name}2")), copy)["hosts"] == 1
+    assert {f"{name}", f"{name}2"} <= {each.name for each in (tmp_path / name).iterdir()}
+    assert file.stat().st_size and len(list(tmp_path.iterdir())) == 1, "nothing lies elsewhere"
+
+
+def test_what_is_no_file_is_refused_and_keeps_its_mode(tmp_path):
+    os.mkfifo(tmp_path / "fifo", 0o644)
+    before = (tmp_path / "fifo").stat().st_mode
+    with pytest.raises(StoreError, match="no regular file"):
+        Store(url_of(tmp_path / "fifo"))
+    assert (tmp_path / "fifo").stat().st_mode == before
+
+
+@pytest.mark.sqlite_only("PostgreSQL never held such text")
+def test_text_of_an_older_version_that_postgresql_cannot_hold_moves_there_as_its_escape(store, tmp_path, postgres):
+    filled(store)
+    store.put_switch("l2", "192.0.2.2:9339", "leaf", "a\0b")
+    store.note("me", "did", "c\0d")
+    backup(f"sqlite:///{store.path}", tmp_path / "b")
+    url = postgres.new()
+    restore(url, tmp_path / "b")
+    found = Store(url)
+    assert found.switches()["l2"].server_name == r"a\x00b" and found.notes(1)[0].subject == r"c\x00d"
+    found.close()

@@ -16,6 +16,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from orchestrator.cli import main
+from orchestrator.store.sqlite_file import path_of
 from tests.waiting import wait_until
 
 WORDS = ("--address", "127.0.0.1", "--switch", "leaf=192.0.2.11", "--switch", "spine=2001:db8::1")
@@ -41,6 +42,13 @@ def test_it_makes_certificates_and_settings_of_which_no_key_is_anybody_elses(tmp
     settings = tomllib.loads((tmp_path / "c/orchestrator.toml").read_text())
     assert settings["listen"] == "127.0.0.1:8443"
     assert settings["bootstrap_token_file"] == str(tmp_path / "c/admin.token")
+
+
+def test_a_folder_of_any_name_is_where_the_database_will_lie(tmp_path: Path) -> None:
+    folder = tmp_path / "50%20 #?"
+    assert init(folder).exit_code == 0
+    settings = tomllib.loads((folder / "orchestrator.toml").read_text())
+    assert path_of(settings["database"]) == folder / "store.db"
 
 
 def test_what_is_there_stays_until_it_is_renewed_and_the_ca_always(tmp_path: Path) -> None:

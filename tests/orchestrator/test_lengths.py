@@ -1,7 +1,5 @@
 """Announced lengths over the fabric: hosts' words are added up, an operator's counts, and a restart forgets neither."""
 
-import random
-
 import pytest
 from qclimb.errors import LengthError
 from qclimb.lengths import Announced, LengthRule, Score, Service, Use
@@ -41,16 +39,26 @@ def test_an_upper_bound_takes_a_thousand_flows_of_the_fabric() -> None:
 
 
 def test_what_a_host_says_is_bounded() -> None:
-    chance = random.Random(1)
-    fabric = Fabric()
-    for number in range(2 * SERVICES_MOST):
-        fabric = fabric.heard("h1", [told(service=Service("p", 0, number))])
-        rule = LengthRule(chance.randrange(60), 4, True, chance.randrange(4096))
-        fabric = fabric.heard("h1", [told(rule)])
+    services = [told(service=Service("p", 0, number)) for number in range(2 * SERVICES_MOST)]
+    rules = [told(LengthRule(offset, 4), exact=200) for offset in range(50)]
+    fabric = Fabric().heard("h1", [*services, *rules])
     assert len(fabric.found) <= SERVICES_MOST
     assert max(map(len, fabric.found.values())) == RULES_MOST
     assert fabric.heard("h2", [told(exact=10**9)]) == fabric
     assert fabric.heard("h2", [Announced(KAFKA, RULE, Use.TRIAL, Score(5))]) == fabric
+
+
+def test_one_host_takes_neither_all_services_nor_all_rules_of_one() -> None:
+    def lies(fabric: Fabric) -> Fabric:
+        many = (told(service=Service("p", 0, number), exact=1_000_000) for number in range(SERVICES_MOST))
+        rules = (told(LengthRule(offset, 2), exact=1_000_000) for offset in range(RULES_MOST + 2))
+        return fabric.heard("liar", [*many, *rules])
+
+    agreed = lies(lies(Fabric().heard("h1", [told()]).heard("h2", [told()])))
+    assert agreed.given == [told(exact=200)]
+    alone = lies(lies(Fabric()).heard("h1", [told()]))
+    assert lies(alone.heard("h2", [told()])).given == [told(exact=200)]
+    assert len(alone.found) == SERVICES_MOST and len(alone.found[KAFKA]) == RULES_MOST
 
 
 def test_an_operators_word_counts_until_it_is_taken_back() -> None:

@@ -1,6 +1,8 @@
 """How the operator's command line reaches an orchestrator, whatever is typed, set, or answered."""
 
+import gzip
 import os
+import re
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -11,6 +13,9 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
+from orchestrator.operate.rest import ANSWER_BYTES_MOST, EVENT_BYTES_MOST
+from orchestrator.operate.revisions import BODY_BYTES_MOST
+from orchestrator.rest.app import make_app
 from tests.commands.test_help import COMMANDS
 
 TOKEN = "qct_secret-of-the-operator"
@@ -122,6 +127,22 @@ NAMING = [name for name in ASKING if "plain-name" in " ".join(words_of(name, "pl
 
 def test_commands_that_take_names_are_many():
     assert len(NAMING) > 10 and {"qclimb.cli.main host remove", "qclimb.cli.main length forget"} <= set(NAMING)
+
+
+def test_every_command_asks_for_a_path_that_there_is(server, service):
+    server.status, server.body = 422, b'{"detail": "refused"}'
+    known = {
+        (method.upper(), re.sub("{.*?}", "[^/]+", path))
+        for path, methods in make_app(service).openapi()["paths"].items()
+        for method in methods
+    }
+    for name in ASKING:
+        server.asked.clear()
+        found = run(words_of(name, "plain-name"), QCLIMB_URL=server.url)
+        assert len(server.asked) == 1, (name, found.output)
+        ((method, target, _),) = server.asked
+        path = target.partition("?")[0]
+        assert any(method == of and re.fullmatch(at, path) for of, at in known), (name, method, target)
 
 
 @pytest.mark.parametrize("name", NAMING)
@@ -246,6 +267,22 @@ def test_no_answer_of_a_server_is_a_traceback(server, status, headers, body):
         assert run(["host", "list"], QCLIMB_URL=server.url).exit_code == 2
 
 
+@pytest.mark.parametrize("status", [200, 500])
+def test_an_answer_that_unpacks_to_too_much_is_read_in_part(server, status):
+    server.status, server.headers = status, [("Content-Encoding", "gzip")]
+    server.body = gzip.compress(b" " * (ANSWER_BYTES_MOST + 1), 1)
+    for words in ("host list", "rollout show 1 --watch"):
+        found = run(words.split(), QCLIMB_URL=server.url)
+        limit = ANSWER_BYTES_MOST if status == 500 or "--watch" not in words else EVENT_BYTES_MOST
+        assert is_refused(found) and str(limit) in found.output, found.output
+
+
+def test_an_event_that_does_not_end_is_refused(server):
+    server.body = b"data: " + b"x" * (EVENT_BYTES_MOST + 65_536)
+    found = run(["rollout", "show", "1", "--watch"], QCLIMB_URL=server.url)
+    assert is_refused(found) and str(EVENT_BYTES_MOST) in found.output
+
+
 def test_the_environment_names_no_proxy_and_no_ca(server, tmp_path):
     (tmp_path / "netrc").write_text("machine 127.0.0.1 login adam password secret")
     server.body = b"[]"
@@ -281,7 +318,18 @@ def test_a_key_that_no_header_can_carry_is_refused(server, key):
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"[]", b"[1]", b"7", b'{"load": NaN}', b'{"label": "\\udcff"}', b"\xff", b"[" * 100_000]
+    "content",
+    [
+        b"",
+        b"[]",
+        b"[1]",
+        b"7",
+        b'{"load": NaN}',
+        b'{"label": "\\udcff"}',
+        b"\xff",
+        b"[" * 100_000,
+        b" " * BODY_BYTES_MOST + b"{}",
+    ],
 )
 def test_a_body_that_no_request_can_carry_is_refused(server, tmp_path, content):
     (tmp_path / "body").write_bytes(content)

@@ -20,7 +20,7 @@ from qclimb.histogram import SizeHistogram
 from rich.console import Console
 
 from lab.control.operator import Control
-from lab.control.rest import Rest
+from lab.control.rest import NetnsRest
 from lab.experiment.store import replace_text
 from lab.experiment.terminal import Teller
 from lab.fabric import Topology
@@ -115,7 +115,7 @@ def difference(one: SizeHistogram, other: SizeHistogram) -> float:
 class Operator:
     """What an operator's program does beside the traffic, in a thread of its own."""
 
-    def __init__(self, control: Control, rest: Rest, settings: Settings, seen: Seen, say: Teller) -> None:
+    def __init__(self, control: Control, rest: NetnsRest, settings: Settings, seen: Seen, say: Teller) -> None:
         self.control, self.rest, self.settings, self.seen, self._say = control, rest, settings, seen, say
         self.failed: BaseException | None = None
         self._ends = threading.Event()

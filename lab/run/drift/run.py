@@ -17,7 +17,7 @@ from typing import Any
 from rich.console import Console
 
 from lab.control.operator import Control
-from lab.control.rest import Rest
+from lab.control.rest import NetnsRest
 from lab.experiment.store import replace_text
 from lab.experiment.terminal import Teller
 from lab.fabric import Topology
@@ -61,7 +61,7 @@ class Seen:
 class Watcher:
     """Asks the orchestrator once a second what it sees, and notes what is new."""
 
-    def __init__(self, rest: Rest, seen: Seen, say: Teller, accept: bool) -> None:
+    def __init__(self, rest: NetnsRest, seen: Seen, say: Teller, accept: bool) -> None:
         self._rest, self._seen, self._say, self._accept = rest, seen, say, accept
         self._begun_ns = 0
         self._next_s = 0.0
@@ -124,7 +124,7 @@ class Watcher:
             self.note("in force" if in_force else rollout["phase"], words)
 
 
-def learn(control: Control, rest: Rest, settings: Drift, watcher: Watcher, failed: list[BaseException]) -> None:
+def learn(control: Control, rest: NetnsRest, settings: Drift, watcher: Watcher, failed: list[BaseException]) -> None:
     """What an operator does once, beside the traffic: the recording ends, a model is trained and rolled out."""
     try:
         while watcher.now_s < settings.observe_s:
