@@ -417,3 +417,96 @@ def test_a_threads_write_comes_after_anothers_that_a_bare_kernel_takes_whole(run
     """However long the policy lets that one wait at a boundary."""
     put_policy(run_dir, policy(mode, threshold_bytes=(10_000, 30_000, 50_000), promote_wait_us=10_000_000))
     assert says(run_dir, PAIR + THREADS) == says(run_dir, PAIR + THREADS, bare=True) == [100, 60_100, 60_000]
+
+
+CANCELLED = """
+#include <arpa/inet.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+static int ours;
+static char bytes[8000000];
+static void *write_all(void *none)
+{
+	while (write(ours, bytes, sizeof(bytes)) > 0) ;
+	return none;
+}
+int main(void)
+{
+	struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t len = sizeof(at);
+	const int server = socket(AF_INET, SOCK_STREAM, 0), few = 4096;
+	int now = 1, before = 0;
+	pthread_t thread;
+	setsockopt(server, SOL_SOCKET, SO_RCVBUF, &few, sizeof(few));
+	if (bind(server, (void *)&at, len) || listen(server, 1) || getsockname(server, (void *)&at, &len)) return 1;
+	ours = socket(AF_INET, SOCK_STREAM, 0);
+	if (connect(ours, (void *)&at, len) || accept(server, 0, 0) < 0) return 1;
+	pthread_create(&thread, 0, write_all, 0);
+	while (now != before || poll(&(struct pollfd){ ours, POLLOUT, 0 }, 1, 0)) {
+		before = now;
+		usleep(50000);
+		ioctl(ours, TIOCOUTQ, &now);
+	}
+	pthread_cancel(thread);
+	pthread_join(thread, 0);
+	return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_thread_whose_write_waits_for_room_can_be_cancelled(run_dir, tmp_path, mode):
+    source, program = tmp_path / "cancelled.c", tmp_path / "cancelled"
+    source.write_text(CANCELLED)
+    subprocess.run(["cc", "-pthread", "-o", program, source], check=True)
+    put_policy(run_dir, policy(mode, threshold_bytes=(20_000, 60_000, 150_000), promote_wait_us=100_000))
+    env = {"LD_PRELOAD": str(LIBRARY), "QCLIMB_RUN": str(run_dir)}
+    subprocess.run([program], env=env, check=True, timeout=60)
+
+
+SLOW = """
+ours, peer = pair()
+ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 20_000)
+ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", 0, 300_000))
+def drain():
+    while peer.recv(4096): time.sleep(0.002)
+threading.Thread(target=drain, daemon=True).start()
+print(json.dumps(ours.send(bytes(4_000_000)) < 4_000_000))
+"""
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_longest_wait_that_an_application_sets_is_of_the_whole_call(run_dir, mode):
+    put_policy(run_dir, policy(mode, threshold_bytes=(20_000, 60_000, 150_000), promote_wait_us=1_000))
+    assert says(run_dir, PAIR + SLOW, bare=True) is True
+    assert says(run_dir, PAIR + SLOW) is True
+
+
+FILE_RESET = """
+import os, tempfile
+file = tempfile.TemporaryFile(); file.truncate(8_000_000)
+hits = []
+signal.signal(signal.SIGPIPE, lambda *_: hits.append(1))
+ours, peer = pair()
+def reset():
+    poll = select.poll(); poll.register(ours, select.POLLOUT)
+    while poll.poll(0): time.sleep(0.01)
+    time.sleep(0.05)
+    peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    peer.close()
+thread = threading.Thread(target=reset)
+thread.start()
+sent = os.sendfile(ours.fileno(), file.fileno(), 0, 8_000_000)
+thread.join()
+print(json.dumps([0 < sent < 8_000_000, hits]))
+"""
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_sendfile_that_a_reset_ends_raises_no_sigpipe(run_dir, mode):
+    put_policy(run_dir, policy(mode, threshold_bytes=(20_000, 60_000, 150_000), promote_wait_us=1_000))
+    assert says(run_dir, PAIR + FILE_RESET, bare=True) == [True, []]
+    assert says(run_dir, PAIR + FILE_RESET) == [True, []]

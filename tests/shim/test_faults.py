@@ -50,6 +50,20 @@ def test_a_log_on_a_full_disk_is_no_failure(plain, run_dir):
     assert int(plain.run("streams", run_dir, QCLIMB_LOG="/dev/full").split()[0]) > 0
 
 
+def test_a_log_stays_within_the_programs_limit_of_a_files_size(run_dir):
+    put_policy(run_dir, policy(Mode.QCLIMB, **LOW))
+    log = run_dir / "log"
+    code = (
+        "import resource, signal, socket; resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_DFL)\n"
+        "server = socket.create_server(('127.0.0.1', 0))\n"
+        "for _ in range(100): socket.create_connection(server.getsockname()).send(b'x'); server.accept()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], env=environment(run_dir, QCLIMB_LOG=str(log)), timeout=60)
+    assert done.returncode == 0
+    assert 3000 < log.stat().st_size <= 4096
+
+
 @pytest.mark.parametrize("reader", ["none", "comes and goes"])
 def test_a_log_in_a_fifo_holds_nobody_and_ends_nobody(plain, run_dir, reader):
     put_policy(run_dir, policy(Mode.QCLIMB, **LOW))

@@ -106,3 +106,74 @@ def test_a_call_beyond_the_kernels_room_is_demoted_though_a_fork_shares_the_sock
     marks = [(int(at), int(dscp)) for dscp, at in re.findall(r" dscp=(\d+) at=(\d+)", done.stderr)]
     assert_demoted([(0, DSCP[0]), *(mark for mark in marks if mark[0])])
     assert marks[-1][1] == DSCP[-1]
+
+
+HANDED_ON = """
+import os, socket, sys
+SAYS = 'import socket, sys; print(socket.socket(fileno=int(sys.argv[1])).getsockopt(socket.IPPROTO_IP, socket.IP_TOS))'
+TAKES = '''import socket, sys
+_, (number,), _, _ = socket.recv_fds(socket.socket(fileno=int(sys.argv[1])), 1, 1)
+print(socket.socket(fileno=number).getsockopt(socket.IPPROTO_IP, socket.IP_TOS))'''
+def run(code, number):
+    os.execve(sys.executable, [sys.executable, "-c", code, str(number)], {})
+server = socket.create_server(("127.0.0.1", 0))
+client = socket.create_connection(server.getsockname())
+ours, _ = server.accept()
+if sys.argv[2] == "used":
+    ours.send(bytes(100_000))
+way = sys.argv[1]
+if way == "inetd":
+    if not os.fork():
+        os.dup2(ours.fileno(), 0)
+        run(SAYS, 0)
+elif way == "exec":
+    ours.set_inheritable(True)
+    run(SAYS, ours.fileno())
+else:
+    here, there = socket.socketpair()
+    if not os.fork():
+        there.set_inheritable(True)
+        run(TAKES, there.fileno())
+    socket.send_fds(here, [b"x"], [ours.fileno()])
+os.wait()
+"""
+
+
+@pytest.mark.parametrize("use", ["fresh", "used"])
+@pytest.mark.parametrize("way", ["inetd", "exec", "passed"])
+def test_a_connection_that_another_program_gets_has_no_mark_of_ours(run_dir, way, use):
+    put_policy(run_dir, policy())
+    words = [sys.executable, "-c", HANDED_ON, way, use]
+    done = subprocess.run(words, env=environment(run_dir), capture_output=True, text=True, timeout=60)
+    assert (done.stdout.strip(), done.stderr) == ("0", "")
+
+
+MULTIPATH = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+int socket(int family, int type, int protocol)
+{
+	return ((int (*)(int, int, int))dlsym(RTLD_NEXT, "socket"))(family, type, protocol ? protocol : 262);
+}
+"""
+
+
+@pytest.mark.parametrize("order", ["before", "after"])
+def test_a_socket_that_another_library_makes_multipath_is_not_ours(run_dir, tmp_path, order):
+    source, inner = tmp_path / "inner.c", tmp_path / "inner.so"
+    source.write_text(MULTIPATH)
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", inner, source, "-ldl"], check=True)
+    put_policy(run_dir, policy())
+    env = environment(run_dir, QCLIMB_LOG="stderr")
+    libraries = env["LD_PRELOAD"].split()
+    env["LD_PRELOAD"] = " ".join([inner.as_posix(), *libraries] if order == "before" else [*libraries, str(inner)])
+    code = (
+        "import socket; client = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 0)\n"
+        "assert client.getsockopt(socket.SOL_SOCKET, socket.SO_PROTOCOL) == 262\n"
+        "server = socket.create_server(('127.0.0.1', 0)); client.connect(server.getsockname()); client.send(bytes(10))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=60)
+    if "not supported" in done.stderr or "not available" in done.stderr:
+        pytest.skip("this kernel has no MPTCP")
+    assert done.returncode == 0, done.stderr
+    assert " dscp=" not in done.stderr

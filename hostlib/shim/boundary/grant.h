@@ -11,6 +11,7 @@
 struct cut {
 	uint64_t
 		patience_ns; /* left for waits in which the kernel has room: other threads wait for the gate meanwhile */
+	uint64_t waited_ns; /* for room: SO_SNDTIMEO is the whole call's */
 	uint64_t signals; /* held before the call was cut, if is_held */
 	bool is_held;
 };

@@ -57,6 +57,10 @@ static ssize_t write_piece(const struct connection *connection, const struct wri
 	size_t room;
 
 	if (call->is_cut && call->shows == SHOWS_NOTHING && is_blocking(call->fd, call->flags)) {
+		if (call->is_started && has_hung_up(call->fd)) {
+			errno = EPIPE; /* past the kernel, which would raise SIGPIPE */
+			return -1;
+		}
 		room = room_bytes(connection, call->fd);
 		if (!room && !has_hung_up(call->fd)) {
 			errno = EAGAIN;
@@ -77,11 +81,16 @@ static void release(struct cut *cut)
 /* Whether a piece for which there was no room is tried again; else errno: as the kernel's own wait for room ends. */
 static bool wait_for_room(struct write_call *call, struct cut *cut)
 {
+	uint64_t began, timeout_ns;
 	enum waited waited;
 
 	if (!call->is_cut || errno != EAGAIN || !is_blocking(call->fd, call->flags))
 		return false;
-	waited = wait_writable(call->fd, send_timeout_ns(call->fd), cut->is_held ? &cut->signals : NULL);
+	began = now_ns();
+	timeout_ns = send_timeout_ns(call->fd);
+	timeout_ns = cut->waited_ns < timeout_ns ? timeout_ns - cut->waited_ns : 0;
+	waited = wait_writable(call->fd, timeout_ns, cut->is_held ? &cut->signals : NULL);
+	cut->waited_ns += now_ns() - began;
 	if (waited == WAITED_ERROR) {
 		if (call->is_started && has_hung_up(call->fd))
 			return false; /* its error is the kernel's to tell, to a read as well */

@@ -1,20 +1,34 @@
 /*
- * execve and what leads to it. Descriptors live on in the next program, which knows of nothing that was lent: what a
- * non-blocking writer left so is given back before. A vfork child's memory is its parent's, whose sockets go on:
+ * execve and what leads to it. Descriptors live on in the next program, which knows of nothing that was lent or marked:
+ * what a non-blocking writer left so is given back before, and the DSCP of what is handed on. A vfork child's memory is its parent's, whose sockets go on:
  * nothing is touched there.
  */
 #include "calls/real.h"
 #include "base/process.h"
 #include "boundary/gate.h"
 #include "socket/loans.h"
+#include "socket/mark.h"
 
+#include <fcntl.h>
 #include <stdarg.h>
 
 /* musl has no such function. */
 int execveat(int directory, const char *path, char *const arguments[], char *const environment[], int flags);
 
+/*
+ * Whether the next program works with this socket, not its parent: it is its standard input or output (inetd), or no
+ * other process has it by a fork.
+ */
+static bool is_handed_on(const struct connection *connection, int fd)
+{
+	return (fd <= STDERR_FILENO || !connection->is_foreign) &&
+	       !(qclimb_syscall(SYS_fcntl, fd, F_GETFD) & FD_CLOEXEC);
+}
+
 static void give(struct connection *connection, int fd)
 {
+	if (is_handed_on(connection, fd))
+		mark_nothing(connection, fd);
 	if (take_gate(connection, 0)) {
 		loans_give(connection, fd);
 		give_gate(connection);

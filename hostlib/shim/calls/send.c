@@ -1,6 +1,8 @@
 /* send, sendto, sendmsg, sendmmsg, write, writev: a piece of each, and the call itself. */
 #include "calls/real.h"
 #include "boundary/flow.h"
+#include "socket/loans.h"
+#include "socket/mark.h"
 
 #define PARTS 64 /* of a split writev or sendmsg, handed to libc at once */
 
@@ -172,11 +174,39 @@ QCLIMB_EXPORT ssize_t writev(int fd, const struct iovec *parts, int count)
 	return flow_write(connection, &call);
 }
 
+/* A connection that is passed to another process is that one's to write to: it has nothing of ours. */
+static __attribute__((cold, noinline)) void hand_on(const struct msghdr *message)
+{
+	const int saved = errno;
+	struct msghdr own = *message;
+	struct connection *connection;
+
+	for (struct cmsghdr *control = CMSG_FIRSTHDR(&own); control; control = CMSG_NXTHDR(&own, control)) {
+		if (control->cmsg_len > own.msg_controllen - (size_t)((char *)control - (char *)own.msg_control))
+			return; /* the kernel's to refuse */
+		if (control->cmsg_level != SOL_SOCKET || control->cmsg_type != SCM_RIGHTS)
+			continue;
+		for (size_t at = 0; CMSG_LEN(at + sizeof(int)) <= control->cmsg_len; at += sizeof(int)) {
+			int fd;
+
+			__builtin_memcpy(&fd, CMSG_DATA(control) + at, sizeof(fd));
+			if (!(connection = connection_of(fd)))
+				continue;
+			connection_is_foreign(connection);
+			loans_give(connection, fd);
+			mark_nothing(connection, fd);
+		}
+	}
+	errno = saved;
+}
+
 QCLIMB_EXPORT ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 {
 	struct connection *connection = connection_of(fd);
 	struct write_call call = { .piece = piece_of_parts, .fd = fd, .flags = flags, .message = message };
 
+	if (!connection && !is_no_memory(message) && message->msg_controllen && !is_no_memory(message->msg_control))
+		hand_on(message);
 	if (!connection || is_no_memory(message))
 		return real()->sendmsg(fd, message, flags);
 	call.is_whole = is_whole(flags, message->msg_name) || message->msg_controllen;

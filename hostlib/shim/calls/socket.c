@@ -3,6 +3,7 @@
  * first packet.
  */
 #include "calls/real.h"
+#include "base/process.h"
 #include "boundary/flow.h"
 #include "life/life.h"
 #include "optax/optax.h"
@@ -24,13 +25,23 @@ static void prepared(struct connection *connection, int fd)
 		optax_prepare(connection, fd);
 }
 
+/* Another library or a program of the kernel's may have made it MPTCP, whose bytes go by several connections. */
+static bool is_made_tcp(int fd)
+{
+	const int saved = errno;
+	const bool is_so = !qclimb_process.is_passive && sys_option(fd, SOL_SOCKET, SO_PROTOCOL) == IPPROTO_TCP;
+
+	errno = saved;
+	return is_so;
+}
+
 QCLIMB_EXPORT int socket(int family, int type, int protocol)
 {
 	const int fd = real()->socket(family, type, protocol);
 
 	if (fd < 0)
 		return fd;
-	if (is_tcp(family, type, protocol))
+	if (is_tcp(family, type, protocol) && is_made_tcp(fd))
 		begun(connection_new(fd, family == AF_INET6, 0));
 	else
 		connection_set(fd, NULL, FD_LOST);

@@ -9,6 +9,8 @@
 #include <sys/ioctl.h>
 #include <sys/time.h>
 
+#include "base/real.h"
+
 #define NAP_LEAST_NS 50000
 
 int unacked_bytes(int fd)
@@ -95,12 +97,22 @@ static uint64_t end_of(uint64_t timeout_ns)
 	return timeout_ns > UINT64_MAX - now ? UINT64_MAX : now + timeout_ns;
 }
 
+/* With `signals` in place of the application's own wait: as that one it can be cancelled (pthread_cancel). */
 static enum waited poll_once(int fd, uint64_t timeout_ns, const uint64_t *signals, short *found)
 {
 	struct pollfd poll = { fd, POLLOUT, 0 };
-	struct timespec time = { (time_t)(timeout_ns / 1000000000), (long)(timeout_ns % 1000000000) };
-	const long got =
-		qclimb_syscall(SYS_ppoll, &poll, 1, timeout_ns == UINT64_MAX ? NULL : &time, signals, sizeof(*signals));
+	const struct timespec time = { (time_t)(timeout_ns / 1000000000), (long)(timeout_ns % 1000000000) };
+	const struct timespec *most = timeout_ns == UINT64_MAX ? NULL : &time;
+	sigset_t set;
+	long got;
+
+	if (signals) {
+		sigemptyset(&set);
+		__builtin_memcpy(&set, signals, sizeof(*signals));
+		got = qclimb_real.ppoll(&poll, 1, most, &set);
+	} else {
+		got = qclimb_syscall(SYS_ppoll, &poll, 1, most, NULL, 0);
+	}
 
 	*found = poll.revents;
 	if (got < 0)

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "base/own_fd.h"
@@ -43,13 +44,22 @@ static bool takes_a_line(int fd)
 	return qclimb_syscall(SYS_ppoll, &poll, 1, &now, NULL, 0) == 1 && poll.revents == POLLOUT;
 }
 
+/* Beyond the process's own limit of a file's size the kernel sends SIGXFSZ. */
+static bool is_within_limit(off_t size)
+{
+	struct rlimit limit;
+
+	return !getrlimit(RLIMIT_FSIZE, &limit) &&
+	       (limit.rlim_cur == RLIM_INFINITY || (rlim_t)size + LINE_BYTES <= limit.rlim_cur);
+}
+
 static bool log_takes_a_line(void)
 {
 	struct stat now;
 
 	return qclimb_log_fd == STDERR_FILENO ||
 	       (!sys_fstat(qclimb_log_fd, &now) && now.st_dev == log_file.st_dev && now.st_ino == log_file.st_ino &&
-		(S_ISREG(now.st_mode) || takes_a_line(qclimb_log_fd)));
+		(S_ISREG(now.st_mode) ? is_within_limit(now.st_size) : takes_a_line(qclimb_log_fd)));
 }
 
 void log_line(const char *format, ...)
