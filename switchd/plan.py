@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 
 from qclimb.intent import SwitchIntent
 
+from switchd import fields
 from switchd.ports import RowsNow, range_over
 from switchd.previous import FIELDS, PORT_FIELDS, PREVIOUS, WHOLE, before_us, is_own, may_be_emptied
 from switchd.qosmap import Refused
@@ -36,9 +37,10 @@ READ_TABLES = (
     *("PORT", "PORT_QOS_MAP", "QUEUE", "BUFFER_QUEUE", "BUFFER_PG", PREVIOUS, *OBJECT_TABLES),
     *("TC_TO_PRIORITY_GROUP_MAP", "MAP_PFC_PRIORITY_TO_QUEUE", "DOT1P_TO_TC_MAP", "MPLS_TC_TO_TC_MAP"),
     *("PFC_PRIORITY_TO_PRIORITY_GROUP_MAP", "TC_TO_DOT1P_MAP", "TC_TO_DSCP_MAP", "BUFFER_POOL"),
+    *fields.READ_TABLES,
     *UPLINK_TABLES,
 )
-"""the line before the last only because a row of ours waits for all that it refers to"""
+"""the line before those of others only because a row of ours waits for all that it refers to"""
 
 
 IDLE_PROFILE: Row = {"ecn": "ecn_none"}
