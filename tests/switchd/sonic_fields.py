@@ -70,9 +70,22 @@ def models() -> libyang.Context | None:
     if place is None:
         return None
     context = libyang.Context(place)
-    for module in MODULES.values():
+    for module in ("sonic-device_metadata", "sonic-macsec", *MODULES.values()):
         context.load_module(module)
     return context
+
+
+def of_models(context: libyang.Context) -> dict[str, dict[str, str | None]]:
+    """Each field of the tables of MODULES, and its range."""
+    found: dict[str, dict[str, str | None]] = {}
+    for module in MODULES.values():
+        for top in context.get_module(module).children():
+            for table in top.children():
+                leaves = [leaf for one in table.children() for leaf in one.children()]
+                found[table.name()] = {
+                    leaf.name(): leaf.type().range() for leaf in leaves if isinstance(leaf, libyang.SLeaf)
+                }
+    return found
 
 
 def complaint(rows: Rows, context: libyang.Context | None) -> str:
@@ -119,5 +132,11 @@ def _entry(table: str, key: str, row: Mapping[str, str]) -> dict[str, Any]:
         left, right = MEMBERS[table]
         typed = {left: str if left == "dscp" else int, right: str if right == "qindex" else int}
         return {**names, table: [{left: typed[left](one), right: typed[right](two)} for one, two in row.items()]}
-    narrow = {"dynamic_th", "weight", "speed"}
-    return {**names, **{name: int(text) if name in narrow else text for name, text in row.items() if name != "NULL"}}
+    return {**names, **{name: _typed(name, text) for name, text in row.items() if name != "NULL"}}
+
+
+def _typed(name: str, text: str) -> Any:
+    """A leaf's value in JSON_IETF."""
+    if name.startswith("wred_") and name.endswith("_enable"):
+        return text == "true"
+    return int(text) if name in ("dynamic_th", "weight", "speed") else text

@@ -10,10 +10,13 @@ from qclimb.leaves import LARGEST_ECN, LARGEST_TH, LEAST_ECN, LEAST_TH, NOT_OURS
 from qclimb.sonic_ranges import FIELDS, INT32_MAX
 
 from switchd.apply import Switch
+from switchd.intents import intent_of
 from switchd.plan import OBJECT_TABLES, plan
+from switchd.previous import is_own
 from switchd.rows import Rows, applied
-from tests.switchd.platforms import BUFFERED, LOSSY, intent
-from tests.switchd.sonic_fields import complaint, models
+from tests.switchd.platforms import BUFFERED, LOSSY, intent, narrow
+from tests.switchd.sonic_fields import FIELDS as FIELD_NAMES
+from tests.switchd.sonic_fields import complaint, models, of_models
 from tests.switchd.test_histories import BEFORE
 from tests.switchd.world import World
 from tests.tiers import quick_first
@@ -45,7 +48,6 @@ def any_intent(chance: random.Random) -> SwitchIntent:
             priority,
             dscp,
             queue,
-            threshold_bytes=priority * chance.choice([1, 2**60]),
             dynamic_th=chance.choice([None, LEAST_TH, LARGEST_TH, chance.randint(LEAST_TH, LARGEST_TH)]),
             max_share=chance.choice([None, 1e-9, 1.0, chance.uniform(0.01, 1.0)]),
         )
@@ -91,6 +93,34 @@ def test_orchagents_rules_take_both_ends_of_each_range_and_no_more() -> None:
                 else []
             )
             assert value in attributes or not is_taken, (table, field)
+
+
+def test_where_sonics_models_are_the_lists_of_fields_and_ranges_are_theirs() -> None:
+    context = models()
+    if context is None:
+        pytest.skip("SONiC's YANG models are not here (QCLIMB_SONIC_YANG)")
+    for table, found in of_models(context).items():
+        assert found.keys() <= set(FIELD_NAMES.get(table, "").split()) or table not in FIELD_NAMES
+        for field, text in found.items():
+            if text and ".." in text and (table, field) in FIELDS:
+                assert tuple(map(int, text.split(".."))) == FIELDS[table, field].yang
+
+
+def test_a_profile_of_an_earlier_version_that_blocks_all_patches_goes_without_one() -> None:
+    """It is out of the range of SONiC's models: so is each target of a patch, also of the one that takes it away."""
+    wanted = narrow(intent(7, 5))
+    old = {**wanted.to_config_db(), **applied(BUFFERED, plan(wanted, BUFFERED).changes)}
+    ours = [name for name in old["BUFFER_PROFILE"] if is_own(name)]
+    assert ours
+    for name in ours:
+        old["BUFFER_PROFILE"][name] = {**old["BUFFER_PROFILE"][name], "dynamic_th": "8"}
+    old["QCLIMB_CLASS"]["0"]["dynamic_th"] = "8"
+    assert "dynamic_th is 8" in complaint(old, None)
+    planned = plan(intent_of(old), old)
+    after = applied(old, planned.changes)
+    assert complaint(after, None) == ""
+    assert {row["dynamic_th"] for name, row in after["BUFFER_PROFILE"].items() if is_own(name)} == {"7"}
+    assert "QCLIMB_CLASS|0 dynamic_th" in planned.warning
 
 
 def stored(**fields: str) -> Rows:
