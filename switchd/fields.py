@@ -11,6 +11,7 @@ from enum import Enum
 from functools import cached_property
 
 from switchd.ports import RowsNow, numbers_in
+from switchd.previous import before_us
 from switchd.rows import Row
 
 
@@ -161,7 +162,8 @@ def why_refused_switch(rows: RowsNow) -> str:
 
 
 def _by_dot1p(port: PortInPlan) -> str:
-    if not port.row.get("dot1p_to_tc_map") or port.row.get("dscp_to_tc_map"):
+    """The switch-level DSCP map counts for nothing here: SKUs have one on storage back ends, too."""
+    if not port.row.get("dot1p_to_tc_map") or before_us("PORT_QOS_MAP", port.port, "dscp_to_tc_map", port.rows):
         return ""
     return (
         f"PORT_QOS_MAP|{port.port} has dot1p_to_tc_map and no dscp_to_tc_map, expected both or the latter: "

@@ -19,6 +19,11 @@ ONE_MAP: Rows = {
     "TC_TO_QUEUE_MAP": {"AZURE": {str(n): str(n) for n in range(8)}},
     "PORT_QOS_MAP": {"Ethernet0": {"dot1p_to_tc_map": "AZURE", "tc_to_queue_map": "AZURE"}},
 }
+WITH_GLOBAL: Rows = {
+    **AZURE,
+    "DOT1P_TO_TC_MAP": ONE_MAP["DOT1P_TO_TC_MAP"],
+    "PORT_QOS_MAP": {**AZURE["PORT_QOS_MAP"], **ONE_MAP["PORT_QOS_MAP"], "global": {"dscp_to_tc_map": "AZURE"}},
+}
 TRIMS: Rows = {
     **BUFFERED,
     "BUFFER_PROFILE": {**BUFFERED["BUFFER_PROFILE"], "trims": {**LOSSY, "packet_discard_action": "trim"}},
@@ -36,6 +41,7 @@ def to_map(field: str, table: str, row: dict[str, str]) -> Rows:
 
 REFUSED: list[tuple[str, str, Rows]] = [
     ("PORT_QOS_MAP", "dot1p_to_tc_map", ONE_MAP),
+    ("PORT_QOS_MAP", "dot1p_to_tc_map", WITH_GLOBAL),
     ("PORT_QOS_MAP", "tc_to_dscp_map", to_map("tc_to_dscp_map", "TC_TO_DSCP_MAP", {str(n): "8" for n in range(8)})),
     ("PORT_QOS_MAP", "tc_to_dscp_map", to_map("tc_to_dscp_map", "TC_TO_DSCP_MAP", {"0": "0"})),
     ("SWITCH_TRIMMING", "queue_index", trims(queue_index="5", dscp_value="10")),
@@ -58,7 +64,7 @@ WARNED: list[tuple[str, str, Rows, SwitchIntent]] = [
     ),
 ]
 HARMLESS: list[Rows] = [
-    with_(ONE_MAP | {"DSCP_TO_TC_MAP": AZURE["DSCP_TO_TC_MAP"]}, "PORT_QOS_MAP", "Ethernet0", dscp_to_tc_map="AZURE"),
+    with_(WITH_GLOBAL, "PORT_QOS_MAP", "Ethernet0", dscp_to_tc_map="AZURE"),
     to_map("tc_to_dscp_map", "TC_TO_DSCP_MAP", {"7": str(DSCPS[0]), "5": str(DSCPS[1])}),
     with_(AZURE, "PORT_QOS_MAP", "Ethernet0", tc_to_dscp_map="not there"),
     to_map("tc_to_dot1p_map", "TC_TO_DOT1P_MAP", {"2": "1"}),
