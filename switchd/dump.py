@@ -20,7 +20,7 @@ with named():
     from switchd.plan import READ_TABLES
     from switchd.status import TABLES as STATE_TABLES
 
-OTHERS = ("DEVICE_METADATA", "FEATURE", "FLEX_COUNTER_TABLE", "GNMI")
+OTHERS = ("FEATURE", "FLEX_COUNTER_TABLE", "GNMI")
 """what decides with whom and how it runs: no rows of users or keys"""
 ACL_KEYS = ("ACL_TABLE_TYPE_TABLE:QCLIMB*", "ACL_TABLE_TABLE:QCLIMB*", "ACL_RULE_TABLE:QCLIMB*")
 QUEUE_FIELDS = ("SAI_QUEUE_STAT_PACKETS", "SAI_QUEUE_STAT_BYTES", "SAI_QUEUE_STAT_DROPPED_PACKETS")

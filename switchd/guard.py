@@ -63,9 +63,9 @@ def exceeding(
     found: dict[int, list[Excess]] = {}
     for name, count in now.items():
         port, _, number = name.rpartition(":")
-        queue, speed = int(number), speed_of(port, rows)
+        queue, (speed, _) = int(number), speed_of(port, rows)
         carried = count - before.get(name, count)
-        if speed is None or queue not in most or carried < 0:
+        if not speed or queue not in most or carried < 0:
             continue
         if (share := carried / seconds / speed) > most[queue]:
             found.setdefault(queue, []).append(Excess(port, share, most[queue]))

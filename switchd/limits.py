@@ -23,16 +23,28 @@ def limits_of(intent: SwitchIntent) -> dict[int, float]:
     return {one.queue: one.max_share for one in intent.classes if one.max_share is not None}
 
 
-def speed_of(port: str, rows: RowsNow) -> int | None:
-    """A port's speed, bytes/s; None where PORT does not tell."""
-    text = rows.get("PORT", {}).get(port, {}).get("speed", "")
-    return int(text) * BYTES_PER_S if text.isascii() and text.isdecimal() and 0 < int(text) < 10**9 else None
+def speed_of(port: str, rows: RowsNow) -> tuple[int, str]:
+    """A port's speed, bytes/s, or that to which its own scheduler shapes it; 0 where no row tells, and why."""
+    mbps = _number(rows.get("PORT", {}).get(port, {}).get("speed", ""))
+    if not 0 < mbps < 10**9:
+        return 0, f"PORT|{port} has no speed, of which the limit is a share"
+    name = rows.get("PORT_QOS_MAP", {}).get(port, {}).get("scheduler", "")
+    shaper = rows.get("SCHEDULER", {}).get(name, {})
+    rate = _number(shaper.get("pir", ""))
+    if rate and shaper.get("meter_type", "bytes") != "bytes":
+        return 0, f"SCHEDULER|{name} shapes {port} in packets, and the limit is a share of bytes"
+    return min(mbps * BYTES_PER_S, rate or mbps * BYTES_PER_S), ""
+
+
+def _number(text: str) -> int:
+    """Decimal digits of at most 20; else 0."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= 20 else 0
 
 
 def scheduled(port: str, keys: Iterable[str], limits: Mapping[int, float], rows: RowsNow) -> tuple[dict[str, Row], str]:
     """The scheduler of each QUEUE row of a port, by key; and why some queue has no limit though it is to have one."""
     found, why = dict[str, Row](), ""
-    speed = speed_of(port, rows)
+    speed, untold = speed_of(port, rows)
     for key in keys:
         shares = {limits.get(queue) for queue in numbers_in(key.partition("|")[2]) or ()}
         found[key] = STRICT
@@ -41,8 +53,8 @@ def scheduled(port: str, keys: Iterable[str], limits: Mapping[int, float], rows:
         (share, *others) = shares
         if others:
             why = why or f"QUEUE|{key} covers queues with different limits; split it into single queues first"
-        elif speed is None:
-            why = why or f"PORT|{port} has no speed, of which the limit is a share"
+        elif untold:
+            why = why or untold
         elif share is not None:
             rate = max(1, round(share * speed))
             found[key] = {**STRICT, "meter_type": "bytes", "cir": "1", "pir": str(rate)}

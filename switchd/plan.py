@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 
 from qclimb.intent import SwitchIntent
 
+from switchd import fields
 from switchd.ports import RowsNow, range_over
 from switchd.previous import FIELDS, PORT_FIELDS, PREVIOUS, WHOLE, before_us, is_own, may_be_emptied, remembered
 from switchd.qosmap import Refused
@@ -37,9 +38,10 @@ READ_TABLES = (
     *("PORT", "PORT_QOS_MAP", "QUEUE", "BUFFER_QUEUE", "BUFFER_PG", PREVIOUS, *OBJECT_TABLES),
     *("TC_TO_PRIORITY_GROUP_MAP", "MAP_PFC_PRIORITY_TO_QUEUE", "DOT1P_TO_TC_MAP", "MPLS_TC_TO_TC_MAP"),
     *("PFC_PRIORITY_TO_PRIORITY_GROUP_MAP", "TC_TO_DOT1P_MAP", "TC_TO_DSCP_MAP", "BUFFER_POOL"),
+    *fields.READ_TABLES,
     *UPLINK_TABLES,
 )
-"""the line before the last only because a row of ours waits for all that it refers to"""
+"""the line before those of others only because a row of ours waits for all that it refers to"""
 
 
 IDLE_PROFILE: Row = {"ecn": "ecn_none"}
@@ -239,12 +241,12 @@ def _sweep(rows: Rows, bound: Bound) -> Iterator[Change]:
 def _dangling_again(rows: Rows, held: Collection[str] = ()) -> Iterator[Merge]:
     """References that dangled before us, once the ASIC refers to nothing of ours there: orchagent lets a row wait as a
     whole for what it names, and would keep ours."""
-    for table, fields in FIELDS.items():
+    for table, targets in FIELDS.items():
         for key, record in rows.get(PREVIOUS, {}).items():
             row = rows.get(table, {}).get(key, {})
-            old = {f: as_it_was(record[f]) for f in fields if record.get(f, "").startswith(DANGLING) and f not in row}
+            old = {f: as_it_was(record[f]) for f in targets if record.get(f, "").startswith(DANGLING) and f not in row}
             is_there = key.partition("|")[0] in rows.get("PORT", {})
-            if old and is_there and not any(name in held for of in old for name in rows.get(fields[of], {})):
+            if old and is_there and not any(name in held for of in old for name in rows.get(targets[of], {})):
                 yield Merge(table, key, old)
 
 

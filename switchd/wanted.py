@@ -8,8 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from qclimb.config_db import narrowings
 from qclimb.intent import SwitchIntent
 
+from switchd.fields import PortInPlan, caution, why_refused, why_refused_switch
 from switchd.limits import limits_of, scheduled, starved, strict_queues
 from switchd.ports import RowsNow, buffered, keys_by_port, numbers_in, ports_meant, range_over
 from switchd.previous import FIELDS, PORT_FIELDS, before_us, is_own, remembered
@@ -59,7 +61,7 @@ class Wanted:
     refused     ports on which nothing is changed, each with the reason
     unshared    ports some of whose queues keep the platform's share of the buffer, each with the reason
     unlimited   ports some of whose queues do not have the limit that is asked for, each with the reason
-    warning     whom the intent may starve, and names of rows that are not there; empty: nothing
+    warning     whom the intent may starve, names of rows that are not there, what else changes its meaning; or empty
     is_partial  planning again, once this is in the ASIC, gives the rest
     """
 
@@ -78,11 +80,15 @@ def wanted_of(intent: SwitchIntent | None, rows: RowsNow, backend: PathBackend =
     backend  what pins classes to spines; none: an intent with paths is refused
     """
     wanted = Wanted()
-    if intent is not None and intent.admin_state == "enabled" and intent.classes:
+    why_not, is_enabled = why_refused_switch(rows), intent is not None and intent.admin_state == "enabled"
+    if why_not and is_enabled and not any(ours(rows)):
+        raise Refused(why_not)
+    if not why_not and intent is not None and is_enabled and intent.classes:
         queue_of = _queues(intent, rows, backend)
         keys = {table: keys_by_port(rows.get(table, {})) for table in KEYED_BY_PORT}
         memo: Memo = {}
         hungry: dict[str, str] = {}
+        cautions: dict[str, str] = {}
         th_of = {one.queue: one.dynamic_th for one in intent.classes if one.dynamic_th is not None}
         for port in ports_meant(intent.ports, rows):
             try:
@@ -94,6 +100,7 @@ def wanted_of(intent: SwitchIntent | None, rows: RowsNow, backend: PathBackend =
                 wanted.unshared |= {port: reason} if reason else {}
                 wanted.unlimited |= {port: of_port.unlimited} if of_port.unlimited else {}
                 hungry |= {port: of_port.starved} if of_port.starved else {}
+                cautions |= {port: of_port.caution} if of_port.caution else {}
             except Refused as error:
                 wanted.refused[port] = str(error)
         if wanted.refused and not wanted.references:
@@ -104,9 +111,12 @@ def wanted_of(intent: SwitchIntent | None, rows: RowsNow, backend: PathBackend =
         if hungry:
             port, told = next(iter(hungry.items()))
             warnings.append(f"{port}: {told}; give its classes a max_share ({len(hungry)} ports)")
-        wanted.warning = "; ".join(filter(None, warnings))
+        warnings += [f"{port}: {said} ({len(cautions)} ports)" for port, said in list(cautions.items())[:1]]
+        wanted.warning = "; ".join(filter(None, (*warnings, *narrowings(rows)[:1])))
     for table, key in ours(rows):
         _give_back(table, key, wanted, rows)
+    if why_not and intent is not None and is_enabled:  # what an earlier version wrote there goes all the same
+        wanted.refused |= dict.fromkeys(ports_meant(intent.ports, rows), why_not)
     for key, profile in bared(wanted.back, wanted.references, rows).items():
         wanted.references["BUFFER_QUEUE", key] = {"profile": thing("BUFFER_PROFILE", profile)}
         wanted.is_partial = True
@@ -131,11 +141,12 @@ def _dangling(references: References, rows: RowsNow) -> str:
 
 @dataclass(frozen=True)
 class OfPort:
-    """What one port gets; why a queue has no limit, whom it may starve."""
+    """What one port gets; why a queue has no limit, whom it may starve, what else changes its classes."""
 
     references: References
     unlimited: str
     starved: str
+    caution: str
 
 
 def _of_port(
@@ -153,6 +164,15 @@ def _of_port(
     if intent.ecn_min_bytes is not None and intent.ecn_max_bytes is not None:
         queue_row["wred_profile"] = thing("WRED_PROFILE", _wred(intent.ecn_min_bytes, intent.ecn_max_bytes))
     granted, limits = frozenset(queue_of.values()), limits_of(intent)
+
+    def classify() -> tuple[Row, Row]:
+        maps, _ = _maps_of(port, queue_of, rows, keys, memo)
+        return maps["dscp_to_tc_map"].row, maps["tc_to_queue_map"].row
+
+    row, buffer_keys = port_row_without_us(port, rows), keys["BUFFER_QUEUE"].get(port, ())
+    judged = PortInPlan(port, row, rows, queue_of, limits, classify, buffer_keys)
+    if said := why_refused(judged):
+        raise Refused(said)
     maps, guarded = _maps_of(port, queue_of, rows, keys, memo)
     found: References = {("PORT_QOS_MAP", port): maps}
     schedulers, why = scheduled(port, _queue_keys(port, granted, keys["QUEUE"].get(port, ())), limits, rows)
@@ -161,7 +181,7 @@ def _of_port(
         for name in found["QUEUE", key]:
             before_us("QUEUE", key, name, rows)  # refused where it could not be given back
     strict = strict_queues(port, keys["QUEUE"].get(port, ()), rows)
-    return OfPort(found, why, starved(granted, {} if why else limits, guarded, strict))
+    return OfPort(found, why, starved(granted, {} if why else limits, guarded, strict), caution(judged))
 
 
 def _maps_of(

@@ -150,5 +150,5 @@ def shown(value: object) -> str:
 
 def span(lowest: int, highest: int) -> str:
     """The range for a message, the widest bounds by their names."""
-    names = {UINT32_MAX: "2^32-1", UINT64_MAX: "2^64-1", UINT64_MAX - 1: "2^64-2"}
+    names = {UINT32_MAX: "2^32-1", UINT64_MAX: "2^64-1", UINT64_MAX - 1: "2^64-2", 2**31 - 1: "2^31-1"}
     return f"an integer in {lowest}..{names.get(highest, highest)}"

@@ -17,7 +17,7 @@ from typing import Any
 
 from .checks import decimal, mapping, only_known, required, shown
 from .errors import HalfIntent, IntentError, NewerRows
-from .leaves import CLASS, INTENT, PATH, PRIORITY, Leaf, from_row, to_row
+from .leaves import CLASS, INTENT, PATH, PRIORITY, Leaf, Narrowed, from_row, to_row
 from .switch import IntentFields, PathWeights, QueueClass
 
 GLOBAL_TABLE, GLOBAL_KEY = "QCLIMB", "global"
@@ -103,6 +103,16 @@ def fields_of_rows(rows: Mapping[str, Mapping[str, Mapping[str, object]]]) -> di
         "classes": tuple(sorted(classes, key=lambda each: each.priority)),
         "path_weights": PathWeights(share) if share else None,
     }
+
+
+def narrowings(rows: Mapping[str, Mapping[str, Mapping[str, object]]]) -> list[str]:
+    """Numbers of an earlier version's rows that are read as the nearest of today, one sentence each."""
+    found = []
+    for table, leaves in ((GLOBAL_TABLE, INTENT), (CLASS_TABLE, CLASS)):
+        kinds = [(leaf.field, leaf.kind) for leaf in leaves if isinstance(leaf.kind, Narrowed)]
+        for key, row in rows.get(table, {}).items():
+            found += [kind.narrowing(row[name], f"{table}|{key} {name}") for name, kind in kinds if name in row]
+    return [said for said in found if said]
 
 
 def _priority(key: str) -> int:

@@ -5,10 +5,12 @@ from typing import Any
 
 from .checks import mapping, only_known, required, sequence, shown
 from .errors import IntentError
-from .leaves import CLASS, INTENT, PATH, PRIORITY, SPINE, Leaf, from_json, to_json
+from .leaves import CLASS, INTENT, PATH, PRIORITY, SPINE, Leaf, Narrowed, from_json, to_json
 from .switch import IntentFields, PathWeights, QueueClass
 
 MODULE = "qclimb"
+NARROWED = {leaf.name: leaf.kind for leaf in (*INTENT, *CLASS) if isinstance(leaf.kind, Narrowed)}
+"""by name, which stands for one type throughout the module"""
 
 
 def tree_of(intent: IntentFields) -> dict[str, Any]:
@@ -41,6 +43,16 @@ def fields_of_tree(obj: object) -> dict[str, Any]:
         "classes": tuple(sorted(classes, key=lambda each: each.priority)),
         "path_weights": _paths(tree.get("paths", {})),
     }
+
+
+def of_today(obj: object, depth: int = 8) -> object:
+    """What an earlier version stored, its numbers in the ranges of today; nothing is read deeper than the model."""
+    if depth and isinstance(obj, Mapping):
+        return {
+            name: NARROWED[_local(name)].from_stored(value) if _local(name) in NARROWED else of_today(value, depth - 1)
+            for name, value in obj.items()
+        }
+    return [of_today(one, depth - 1) for one in obj] if depth and isinstance(obj, list | tuple) else obj
 
 
 def unwrapped(obj: object) -> Mapping[str, Any]:

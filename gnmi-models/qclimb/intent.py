@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from .config_db import Rows, fields_of_rows, rows_of
-from .gnmi import fields_of_tree, tree_of
+from .gnmi import fields_of_tree, of_today, tree_of
 from .leaves import BALANCED, AdminState, Tier
 from .switch import IntentFields, PathWeights, QueueClass
 
@@ -31,6 +31,12 @@ class SwitchIntent(IntentFields):
     def to_config_db(self) -> Rows:
         """Rows by table and key: QCLIMB, QCLIMB_CLASS, QCLIMB_PATH; no empty table."""
         return rows_of(self)
+
+    @classmethod
+    def from_stored(cls, obj: object) -> Self:
+        """The intent in JSON_IETF as an earlier version may have stored it: a number that was valid then and is not
+        now is taken as the nearest that is."""
+        return cls.from_gnmi(of_today(obj))
 
     @classmethod
     def from_config_db(cls, rows: Mapping[str, Mapping[str, Mapping[str, object]]]) -> Self:

@@ -6,21 +6,25 @@ in their own words; the tests hold every leaf of both against the table. A leaf 
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Literal, get_args
 
-from .checks import UINT32_MAX, UINT64_MAX, ErrorType, decimal, fraction, integer, required, sequence, shown, text
+from .checks import UINT32_MAX, UINT64_MAX, ErrorType, decimal, fraction, integer, required, sequence, shown, span, text
 from .errors import IntentError
 from .policy import MAX_PRIORITIES
+from .sonic_ranges import DYNAMIC_TH, THRESHOLD
 
 AdminState = Literal["enabled", "disabled"]
 Tier = Literal["leaf", "spine"]
 BALANCED = "balanced"
 NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}"
 PORT = r"[A-Za-z0-9][A-Za-z0-9._/-]{0,127}"
-LEAST_TH, LARGEST_TH = -8, 8
-"""of a BUFFER_PROFILE's dynamic_th (sonic-buffer-profile.yang)"""
+LEAST_TH, LARGEST_TH = DYNAMIC_TH.lowest, DYNAMIC_TH.highest
+"""of a BUFFER_PROFILE's dynamic_th"""
+LEAST_ECN, LARGEST_ECN = 1, THRESHOLD.highest
+"""of a WRED_PROFILE's thresholds, bytes"""
 SHARE_DIGITS = 9
 """of a share on the wire (decimal64)"""
 
@@ -81,6 +85,55 @@ class Whole(Kind):
     def to_json(self, value: Any) -> Any:
         """Decimal digits where it is wide."""
         return str(value) if self.is_wide else value
+
+
+@dataclass(frozen=True)
+class Narrowed(Whole):
+    """An integer of which earlier versions took, and stored, more.
+
+    A stored one above the range is read as the largest in it (`from_text`, `from_stored`), so that what stands can be
+    read, replaced and taken away; a new one is refused. sonic-qclimb.yang takes both, as SONiC checks all of CONFIG_DB
+    at each patch.
+    """
+
+    stored_highest: int
+
+    @property
+    def is_wide(self) -> bool:
+        """As its leaf is in YANG."""
+        return self.stored_highest > UINT32_MAX
+
+    def from_json(self, value: Any, place: str) -> int:
+        """Of today's range."""
+        if not self.is_wide:
+            return self.checked(value, place)
+        return decimal(value, place, self.lowest, self.highest, IntentError)
+
+    def from_text(self, value: Any, place: str) -> int:
+        """Of the range that was ever stored."""
+        with suppress(IntentError):
+            if decimal(value, place, self.highest + 1, self.stored_highest, IntentError):
+                return self.highest
+        return decimal(value, place, self.lowest, self.highest, IntentError)
+
+    def from_stored(self, value: Any) -> Any:
+        """JSON_IETF of today for that of an earlier version; what no version took is left as it is."""
+        try:
+            return self.to_json(self.from_text(value, ""))
+        except IntentError:
+            return value
+
+    def narrowing(self, value: Any, place: str) -> str:
+        """What is said where a stored value is read as another; else empty."""
+        try:
+            return (
+                ""
+                if self.from_text(value, place) == int(value)
+                else f"{place} is {shown(value)}, expected "
+                + (f"{span(self.lowest, self.highest)}: taken as {self.highest}")
+            )
+        except IntentError:
+            return ""
 
 
 class Dscp(Whole):
@@ -213,8 +266,8 @@ INTENT = (
     Leaf("generation", Whole(0, UINT64_MAX), is_mandatory=True),
     Leaf("admin_state", Choice(get_args(AdminState)), "disabled", is_told=True),
     Leaf("ports", Ports(), ()),
-    Leaf("ecn_min_bytes", Whole(1, UINT64_MAX)),
-    Leaf("ecn_max_bytes", Whole(1, UINT64_MAX)),
+    Leaf("ecn_min_bytes", Narrowed(LEAST_ECN, LARGEST_ECN, UINT64_MAX)),
+    Leaf("ecn_max_bytes", Narrowed(LEAST_ECN, LARGEST_ECN, UINT64_MAX)),
     Leaf("unpinned_dscp", Dscp(0, 63)),
     Leaf("tier", Choice(get_args(Tier)), "leaf"),  # switches of before know no other
 )
@@ -225,7 +278,7 @@ CLASS = (
     Leaf("queue", Whole(0, 7), is_mandatory=True),
     Leaf("path", Text(NAME), BALANCED, is_told=True),
     Leaf("threshold_bytes", Whole(0, UINT64_MAX - 1), 0, is_told=True),
-    Leaf("dynamic_th", Whole(LEAST_TH, LARGEST_TH)),
+    Leaf("dynamic_th", Narrowed(LEAST_TH, LARGEST_TH, 8)),
     Leaf("max_share", Share(10**-SHARE_DIGITS)),
     Leaf("foretold_share", Share()),
 )

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
+from qclimb.leaves import LARGEST_TH, LEAST_TH
+
 Role = Literal["host", "leaf", "spine", "mgmt"]
 
 QUEUES = 8
@@ -123,8 +125,8 @@ class Topology:
             )
         if not 0 <= self.host_clock_skew <= 0.1:
             raise FabricError(f"topology: host_clock_skew is {self.host_clock_skew}, expected 0 to 0.1")
-        if not -8 <= self.dynamic_th <= 8:
-            raise FabricError(f"topology: dynamic_th is {self.dynamic_th}, expected -8 to 8")
+        if not LEAST_TH <= self.dynamic_th <= LARGEST_TH:  # a row of the switches' BUFFER_PROFILE
+            raise FabricError(f"topology: dynamic_th is {self.dynamic_th}, expected {LEAST_TH} to {LARGEST_TH}")
 
     @cached_property
     def nodes(self) -> dict[str, Node]:

@@ -84,7 +84,7 @@ class Door:
         if not found:
             return None
         try:
-            return SwitchIntent.from_gnmi(found)
+            return SwitchIntent.from_stored(found)
         except IntentError as error:
             if isinstance(found, dict) and not local(local(found).get("config", {})).get("generation"):
                 return None  # never configured

@@ -130,7 +130,7 @@ class Pushes:
             if not self._ledger.take(wanted, lambda rollout: rollout.restoring(name)):
                 return
             previous = self._rollout.switches[name].previous
-            intent = None if previous is None else SwitchIntent.from_gnmi(previous)
+            intent = None if previous is None else SwitchIntent.from_stored(previous)
             generation = self._give_back(switch, intent, wanted)
         except Exception as error:
             if self._ends.is_set():

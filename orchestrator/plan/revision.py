@@ -53,7 +53,7 @@ class Revision:
     @classmethod
     def from_json(cls, found: dict[str, Any]) -> Self:
         """The revision of `to_json`."""
-        return cls(Policy.from_json(found["policy"]), SwitchIntent.from_gnmi(found["intent"]))
+        return cls(Policy.from_json(found["policy"]), SwitchIntent.from_stored(found["intent"]))
 
 
 def compose(

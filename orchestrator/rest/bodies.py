@@ -19,7 +19,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 from qclimb.bigspine import UNPINNED_DSCP
 from qclimb.layout import Kind, marks_of
-from qclimb.leaves import LARGEST_TH, LEAST_TH
+from qclimb.leaves import LARGEST_ECN, LARGEST_TH, LEAST_ECN, LEAST_TH
 from qclimb.policy import MAX_PRIORITIES, Mode, Policy
 from qclimb.text import EXPECTED, UNPRINTABLE
 
@@ -87,6 +87,7 @@ Shares = Annotated[
     BeforeValidator(_check_length),
     Field(json_schema_extra={"maxProperties": MAX_PRIORITIES - 1}),
 ]
+EcnBytes = Annotated[StrictInt, Field(ge=LEAST_ECN, le=LARGEST_ECN)]
 DynamicTh = Annotated[StrictInt, Field(ge=LEAST_TH, le=LARGEST_TH)]
 
 
@@ -281,7 +282,9 @@ class RevisionBody(PolicyBody):
         description="of each queue, served-first order: the most it gets of a port's speed; null: no limit, and the "
         "switch warns where a strict queue may starve routing protocols or lossless traffic",
     )
-    ecn_bytes: tuple[Bytes, Bytes] | None = Field(None, description="queue length at which marking begins, is certain")
+    ecn_bytes: tuple[EcnBytes, EcnBytes] | None = Field(
+        None, description="queue length at which marking begins, is certain"
+    )
 
     @property
     def needs_sizes(self) -> bool:

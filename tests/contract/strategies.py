@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import strategies as st
 from qclimb.intent import PathWeights, QueueClass, SwitchIntent
 from qclimb.layout import bits_of, kinds_of
-from qclimb.leaves import NOT_OURS
+from qclimb.leaves import LARGEST_ECN, LARGEST_TH, LEAST_ECN, LEAST_TH, NOT_OURS
 from qclimb.policy import Mode, Policy
 from qclimb.record import FlowRecord
 from qclimb.text import replace_unprintable
@@ -74,10 +74,14 @@ def intents(draw: st.DrawFn) -> SwitchIntent:
         PathWeights({name: part / sum(parts) for name, part in zip(spines, parts, strict=True)}) if sum(parts) else None
     )
     free = [None, *sorted(set(OURS) - set(dscp[: len(places)]))] if spines and len(places) > 1 else [None]
-    shares = {queue: draw(st.none() | st.integers(-8, 8)) for queue in queues}
+    shares = {queue: draw(st.none() | st.integers(LEAST_TH, LARGEST_TH)) for queue in queues}
     limits = {queue: draw(st.none() | st.integers(1, 1000).map(lambda parts: parts / 1000)) for queue in queues}
     foretold = draw(st.lists(st.none() | st.floats(0, 1), min_size=len(places), max_size=len(places)))
-    ecn = sorted(draw(st.lists(u(U64, 1), min_size=2, max_size=2))) if draw(st.booleans()) else (None, None)
+    ecn = (
+        sorted(draw(st.lists(u(LARGEST_ECN, LEAST_ECN), min_size=2, max_size=2)))
+        if draw(st.booleans())
+        else (None, None)
+    )
     return SwitchIntent(
         generation=draw(u(U64)),
         admin_state=draw(st.sampled_from(["enabled", "disabled"])),

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from qclimb.checks import json_value
-from qclimb.config_db import check_whole, with_digest
+from qclimb.config_db import check_whole, narrowings, with_digest
 from qclimb.errors import HalfIntent, IntentError
 from qclimb.intent import PathWeights, QueueClass, SwitchIntent
 from qclimb.schema import validate_config_db, validate_gnmi
@@ -139,13 +139,13 @@ def test_classes_of_one_queue_have_one_share_of_the_buffer() -> None:
     pinned = (QueueClass(0, 47, 6, "s1", dynamic_th=0), QueueClass(1, 43, 6, "s2", dynamic_th=1), QueueClass(2, 39, 1))
     with pytest.raises(IntentError, match="class 1 dynamic_th is 1, expected 0 as of class 0: both are in queue 6"):
         SwitchIntent(1, "enabled", pinned)
-    with pytest.raises(IntentError, match=r"class 0 dynamic_th is 9, expected an integer in -8\.\.8"):
+    with pytest.raises(IntentError, match=r"class 0 dynamic_th is 9, expected an integer in -8\.\.7"):
         QueueClass(0, 47, 6, dynamic_th=9)
     rows = {
         "QCLIMB": {"global": {"generation": "1"}},
         "QCLIMB_CLASS": {"0": {"dscp": "1", "queue": "1", "dynamic_th": "x"}},
     }
-    with pytest.raises(IntentError, match=r"QCLIMB_CLASS\|0 dynamic_th is 'x', expected an integer in -8\.\.8"):
+    with pytest.raises(IntentError, match=r"QCLIMB_CLASS\|0 dynamic_th is 'x', expected an integer in -8\.\.7"):
         SwitchIntent.from_config_db(rows)
 
 
@@ -308,3 +308,44 @@ def test_a_whole_intents_rows_carry_a_digest_that_half_of_them_do_not_make() -> 
         HalfIntent, match=r"digest is '[0-9a-f]{16}', and the rows of QCLIMB, QCLIMB_CLASS, QCLIMB_PATH"
     ):
         check_whole(half)
+
+
+@pytest.mark.parametrize(
+    ("leaf", "value", "now"),
+    [
+        ("dynamic-th", 8, 7),
+        ("ecn-max-bytes", str(2**31), str(2**31 - 1)),
+        ("ecn-max-bytes", str(2**64 - 1), str(2**31 - 1)),
+    ],
+)
+def test_a_number_that_an_earlier_version_took_is_read_from_a_store_and_refused_in_a_request(
+    leaf: str, value: Any, now: Any
+) -> None:
+    good = SwitchIntent(1, "enabled", (QueueClass(0, 47, 6),), ecn_min_bytes=1000, ecn_max_bytes=2000).to_gnmi()
+
+    def with_leaf(found: Any) -> Any:
+        tree = copy.deepcopy(good)
+        config = tree["qclimb:qclimb"]["config"]
+        (config if leaf.startswith("ecn") else tree["qclimb:qclimb"]["classes"]["class"][0]["config"])[leaf] = found
+        return tree
+
+    assert SwitchIntent.from_stored(with_leaf(value)) == SwitchIntent.from_gnmi(with_leaf(now))
+    assert SwitchIntent.from_stored(good) == SwitchIntent.from_gnmi(good)
+    for read in (SwitchIntent.from_gnmi, validate_gnmi):
+        with pytest.raises(IntentError, match=leaf):
+            read(with_leaf(value))
+    nonsense = with_leaf("x")
+    with pytest.raises(IntentError, match=leaf):
+        SwitchIntent.from_stored(nonsense)
+
+
+def test_no_version_took_a_number_beyond_the_stored_range() -> None:
+    rows = SwitchIntent(1, "enabled", (QueueClass(0, 47, 6, dynamic_th=7),)).to_config_db()
+    for value, said in (("9", True), ("-9", True), ("8", False)):
+        rows["QCLIMB_CLASS"]["0"]["dynamic_th"] = value
+        assert bool(narrowings(rows)) is not said
+        if said:
+            with pytest.raises(IntentError, match=r"dynamic_th is -?9, expected an integer in -8\.\.7"):
+                SwitchIntent.from_config_db(rows)
+        else:
+            assert SwitchIntent.from_config_db(rows).classes[0].dynamic_th == 7

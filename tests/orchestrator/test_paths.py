@@ -84,6 +84,13 @@ def test_without_a_spine_the_others_get_its_priorities() -> None:
     assert Revision.from_json(again) == whole, "and back"
 
 
+def test_a_revision_that_holds_a_number_which_switches_take_no_more_is_read_as_the_nearest() -> None:
+    made, document = revision(priorities=2, dynamic_th=[7, None], thresholds=[6000])
+    for each in document["intent"]["qclimb:qclimb"]["classes"]["class"][:1]:
+        each["config"]["dynamic-th"] = 8
+    assert Revision.from_json(document) == made
+
+
 def test_what_is_left_of_one_spine_is_one_path() -> None:
     _, document = revision(spines=["s1", "s2"], queues=[3, 2])
     made = Revision.from_json(adapted(document, ["s2"], SIZES, {}))

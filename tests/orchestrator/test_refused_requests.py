@@ -87,7 +87,8 @@ def test_a_revoked_token_is_worth_nothing(admin):
         ("POST", "/v1/revisions", {"priorities": 2, "thresholds": [5], "queues": [1]}, "queues has 1 entries"),
         ("POST", "/v1/revisions", {"priorities": 2, "thresholds": [5], "ports": ["a b"]}, "ports[0] is 'a b'"),
         ("POST", "/v1/revisions", {"priorities": 2, "thresholds": [5], "ecn_bytes": [9, 3]}, "ecn_min_bytes is 9"),
-        ("POST", "/v1/revisions", {"priorities": 2, "thresholds": [5], "dynamic_th": [9, None]}, "dynamic_th"),
+        ("POST", "/v1/revisions", {"priorities": 2, "thresholds": [5], "dynamic_th": [8, None]}, "dynamic_th"),
+        ("POST", "/v1/revisions", {"priorities": 2, "thresholds": [5], "ecn_bytes": [9, 2**31]}, "ecn_bytes"),
         (
             *("POST", "/v1/revisions", {"priorities": 2, "thresholds": [5], "dynamic_th": [0]}),
             "dynamic_th has 1 values, expected 2, one a queue",

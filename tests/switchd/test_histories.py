@@ -41,11 +41,11 @@ JUNK: tuple[Change, ...] = (
     Merge("TC_TO_QUEUE_MAP", "AAA", {"NULL": "NULL"}),
     Merge("SCHEDULER", "AAA", {"type": "WRR", "weight": "x"}),
     Merge("WRED_PROFILE", "AAA", {"ecn": "foo"}),
-    Merge("PORT_QOS_MAP", "Ethernet4", {"dot1p_to_tc_map": "MISSING"}),
+    Merge("PORT_QOS_MAP", "Ethernet4", {"pfc_to_pg_map": "MISSING"}),
 )
 UNDO: tuple[Change, ...] = (
     *(Delete(one.table, one.key) for one in JUNK[:4]),
-    Put("DOT1P_TO_TC_MAP", "MISSING", {"1": "1"}),
+    Put("PFC_PRIORITY_TO_PRIORITY_GROUP_MAP", "MISSING", {"1": "1"}),
 )
 
 
@@ -214,7 +214,7 @@ def test_after_any_history_the_asic_is_right_or_the_status_says_why(seed: int, m
             assert row["reason"], port
     is_hindered = any(one.key in story.world.rows.get(one.table, {}) for one in JUNK[:4])
     is_hindered |= "MISSING" in str(story.world.rows.get("PORT_QOS_MAP")) and not story.world.rows.get(
-        "DOT1P_TO_TC_MAP"
+        "PFC_PRIORITY_TO_PRIORITY_GROUP_MAP"
     )
     if not is_hindered and not story.world.late:
         assert all(row["status"] == "applied" for row in ports.values()), ports
@@ -272,7 +272,7 @@ def test_a_row_that_somebody_deleted_and_orchagent_does_not_take_again_is_not_ca
     story = settled(monkeypatch)
     port = ("PORT_QOS_MAP", "Ethernet4")
     story.world.change(Delete(*port))
-    story.world.change(Merge(*port, {"dot1p_to_tc_map": "MISSING"}))
+    story.world.change(Merge(*port, {"pfc_to_pg_map": "MISSING"}))
     story.settle()
     told = story.switch.snapshot.ports
     assert not is_right(story, "Ethernet4")

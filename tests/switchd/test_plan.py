@@ -125,7 +125,7 @@ def test_a_buffer_row_that_is_no_matter_of_ours_is_left_alone(span: str, thresho
 
 
 def test_each_class_has_the_share_that_it_asks_for_wider_or_narrower() -> None:
-    shares = dict(zip(FREE, (-8, 8, 3, None, 1, 0), strict=False))
+    shares = dict(zip(FREE, (-8, 7, 3, None, 1, 0), strict=False))
     wanted = SwitchIntent(1, "enabled", tuple(replace(one, dynamic_th=shares[one.queue]) for one in classes(*FREE)))
     planned = whole_plan(wanted, BUFFERED)
     after = applied(BUFFERED, planned.changes)

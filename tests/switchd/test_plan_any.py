@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from qclimb.intent import QueueClass, SwitchIntent
-from qclimb.leaves import NOT_OURS
+from qclimb.leaves import LARGEST_TH, LEAST_TH, NOT_OURS
 
 from switchd.plan import Refused
 from switchd.plan import plan as whole_plan
@@ -58,7 +58,7 @@ INTENTS = st.one_of(
             1,
             "enabled",
             tuple(
-                QueueClass(p, d, q, dynamic_th=share, max_share=None if share is None else (share + 9) / 17)
+                QueueClass(p, d, q, dynamic_th=share, max_share=None if share is None else (share + 9) / 16)
                 for p, (q, d, share) in enumerate(zip(sorted(queues, reverse=True), dscps, shares, strict=False))
             ),
             ports=tuple(sorted(ports)),
@@ -69,7 +69,7 @@ INTENTS = st.one_of(
         st.sets(st.sampled_from(PORTS)),
         st.one_of(st.none(), st.integers(1, 10**6)),
         st.permutations([d for d in range(64) if d not in NOT_OURS]),
-        st.lists(st.one_of(st.none(), st.integers(-8, 8)), min_size=8, max_size=8),
+        st.lists(st.one_of(st.none(), st.integers(LEAST_TH, LARGEST_TH)), min_size=8, max_size=8),
     ),
 )
 

@@ -152,11 +152,13 @@ def test_a_malformed_row_of_somebody_else_is_named_and_stops_no_rollout(server: 
 
 
 def test_until_it_is_seen_it_is_pending_with_the_reason(server: Redis, daemon: Path) -> None:
-    server.load({"PORT_QOS_MAP": {"Ethernet4": {"dot1p_to_tc_map": "MISSING"}}})
+    server.load({"PORT_QOS_MAP": {"Ethernet4": {"pfc_to_pg_map": "MISSING"}}})
     server.load(intent(3, 7, 6).to_config_db())
     wait_until(lambda: states(server).get("Ethernet0", {}).get("status") == "applied", "one is seen")
     assert states(server)["Ethernet4"]["status"] == "pending"
-    assert "PORT_QOS_MAP|Ethernet4 waits for DOT1P_TO_TC_MAP|MISSING" in server.status()["last_error"]
+    assert (
+        "PORT_QOS_MAP|Ethernet4 waits for PFC_PRIORITY_TO_PRIORITY_GROUP_MAP|MISSING" in server.status()["last_error"]
+    )
     assert "applied_generation" not in server.status()
     assert server.db(STATE).hget("QCLIMB_CLASS_STATE|0", "status") == "pending"
     told = "QCLIMB_ASIC_STATE|PORT_QOS_MAP|Ethernet4|dscp_to_tc_map"
