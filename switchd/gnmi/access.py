@@ -50,17 +50,17 @@ class Client:
 
 
 @lru_cache(256)
-def common_names(certificate: bytes) -> tuple[str, ...]:
+def common_names(certificate: bytes) -> tuple[bytes, ...]:
     """All common names of a certificate (PEM): gRPC tells the first of them, Go's library the last. None of what can't
     be read."""
     try:
         found = x509.load_pem_x509_certificate(certificate).subject.get_attributes_for_oid(NameOID.COMMON_NAME)
     except ValueError:
         return ()
-    return tuple(str(one.value) for one in found)
+    return tuple(str(one.value).encode() for one in found)
 
 
-def client_of(names: Sequence[str] | None, db: Database) -> Client:
+def client_of(names: Sequence[bytes] | None, db: Database) -> Client:
     """The caller of an RPC by the common names of its certificate; None: on a plain loopback, where everybody may all.
 
     Raises RpcError, or DatabaseLost.
@@ -69,7 +69,7 @@ def client_of(names: Sequence[str] | None, db: Database) -> Client:
         return Client("loopback", True, is_plain=True)
     if len(names) != 1:
         raise RpcError(UNAUTHENTICATED, f"the client certificate has {len(names)} common names, expected one")
-    (name,) = names
+    name = names[0].decode("utf-8", "replace")
     if UNPRINTABLE.search(name) or not name:
         raise RpcError(UNAUTHENTICATED, f"the client certificate's common name is {shown(name)}, expected {EXPECTED}")
     return known(name, db)

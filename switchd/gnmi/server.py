@@ -167,7 +167,7 @@ class Face:
     async def subscribe(self, _: object, wire: Wire) -> None:
         """Subscribe."""
         names = self._names(wire)
-        one = Open(None if names is None else "".join(names), wire)
+        one = Open(None if names is None else b"".join(names).decode("utf-8", "replace"), wire)
         self._own.add(one)
         try:
             await self._streams.serve(await self._client(names), one, wire)

@@ -40,7 +40,7 @@ GNMI_VERSION = "0.10.0"
 BEGIN_S = 5.0
 """how long a Get or Subscribe waits for a daemon that is reading CONFIG_DB for the first time"""
 Request = TypeVar("Request", bound=Message)
-Names = Sequence[str] | None
+Names = Sequence[bytes] | None
 """common names of the caller's certificate; None: it came over plain loopback"""
 
 

@@ -118,7 +118,7 @@ def test_a_map_that_others_edit_while_it_is_followed_is_read_again(alone: Redis)
     db.act = lambda config: config.hset("PORT_QOS_MAP|Ethernet0", "tc_to_queue_map", "THEIRS")
     db.times = 1
     Switch(db).follow()
-    assert alone.rows("QCLIMB_PREVIOUS")["QCLIMB_PREVIOUS"]["Ethernet0"]["tc_to_queue_map"] == "THEIRS"
+    assert alone.rows("QCLIMB_PREVIOUS")["QCLIMB_PREVIOUS"]["Ethernet0"]["tc_to_queue_map"] == "dangling:THEIRS"
     db.close()
 
 
