@@ -38,6 +38,7 @@ from tests.contract.strategies import U64 as LARGEST
 from tests.contract.strategies import u
 from tests.contract.test_hostfile import MODEL_FILE, POLICY_FILE, with_bytes
 from tests.contract.trees import Tree, forest_of, leaf, split
+from tests.tiers import examples
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -154,7 +155,7 @@ VALUES = u(LARGEST) | st.sampled_from([0, 1, 3, 4, 80, 65535, 16777216, 16777217
 ROWS = st.lists(st.tuples(*[VALUES] * len(FEATURES)), min_size=1, max_size=8)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(50))
 @given(trees=st.lists(TREES, min_size=1, max_size=24), ids=FEATURE_IDS, rows=ROWS)
 def test_c_and_numpy_forecast_the_same_bytes(
     c: ctypes.CDLL, trees: list[Tree], ids: tuple[int, ...], rows: list[tuple[int, ...]]

@@ -18,6 +18,7 @@ from qclimb.intent import SwitchIntent
 from qclimb.schema import validate_config_db, validate_gnmi
 
 from tests.contract.strategies import intents
+from tests.tiers import examples
 
 ODD = [
     *(
@@ -128,7 +129,7 @@ def with_share(share: Any) -> dict[str, Any]:
     }
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(50))
 @given(trees())
 @example(with_share("0.999999"))
 @example(with_share("1.0000010"))

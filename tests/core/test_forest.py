@@ -15,6 +15,7 @@ from qclimb.hostfile import decode_forest, encode_forest
 from bench import forest as bench
 from orchestrator.models.onnx_export import answers, to_onnx
 from tests.core.core import FEATURES, UNKNOWN, Core
+from tests.tiers import examples
 
 WHOLE = st.one_of(st.integers(0, UNKNOWN), st.integers(0, 63).map(lambda bit: 1 << bit), st.integers(0, 2**25))
 
@@ -59,7 +60,7 @@ def forests(draw: st.DrawFn) -> Forest:
 
 
 @given(forests(), st.lists(st.tuples(WHOLE, WHOLE), min_size=1, max_size=20))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 def test_any_forest_answers_as_numpy_does(core: Core, forest: Forest, pairs: list[tuple[int, int]]) -> None:
     rows = np.array(pairs, dtype=np.uint64).astype(np.float32)
     lower, upper = forest.predict_keys(rows)
@@ -69,7 +70,7 @@ def test_any_forest_answers_as_numpy_does(core: Core, forest: Forest, pairs: lis
 
 
 @given(forests(), st.lists(WHOLE, min_size=FEATURES, max_size=FEATURES))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(16), deadline=None)
 def test_features_find_their_columns_by_id(core: Core, forest: Forest, values: list[int]) -> None:
     row = np.array([[values[feature] for feature in forest.feature_ids]], dtype=np.uint64).astype(np.float32)
     lower, upper = (int(keys[0]) for keys in forest.predict_keys(row))
@@ -137,7 +138,7 @@ def test_flows_that_were_learned_lie_in_their_bounds(core: Core, grown: Forest) 
 
 
 @given(forests())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(16), deadline=None)
 def test_a_truncated_or_longer_model_is_refused(core: Core, forest: Forest) -> None:
     data = encode_forest(forest)
     for length in (0, 10, 55, 56, 60, len(data) // 2, len(data) - 1):
@@ -154,7 +155,7 @@ def test_a_damaged_model_is_refused(core: Core, grown: Forest) -> None:
 
 
 @given(forests(), st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(66), deadline=None)
 def test_a_changed_model_with_the_right_checksum_answers_as_python_says_or_not_at_all(
     core: Core, forest: Forest, data: st.DataObject
 ) -> None:

@@ -4,6 +4,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.core.core import UNKNOWN, Core
+from tests.tiers import examples
 
 BYTES = st.integers(0, 60)
 HUGE = st.one_of(st.integers(0, UNKNOWN), st.integers(UNKNOWN - 70, UNKNOWN), BYTES)
@@ -51,7 +52,7 @@ def test_priority_is_algorithm_1_up_to_the_largest_numbers(
 @example((0,), (7, 9, 3), 5)
 @example((0, 1), (1, UNKNOWN, 0), 0)  # a threshold of one byte: the climb ends without a change
 @given(THRESHOLDS, FLOWS, BYTES)
-@settings(max_examples=300)
+@settings(max_examples=examples(100))
 def test_next_change_is_what_a_search_byte_by_byte_finds(
     core: Core, thresholds: tuple[int, ...], bounds: Bounds, footprint: int
 ) -> None:

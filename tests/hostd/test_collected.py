@@ -43,7 +43,7 @@ def test_every_size_is_in_the_histogram_and_every_record_sampled_or_counted(
 
 @pytest.mark.parametrize("capacity", [10, 22, 40])
 def test_each_flow_has_the_same_chance_to_be_sampled(capacity: int) -> None:
-    flows, limit, runs = 40, 10, 2000
+    flows, limit, runs = 40, 10, 1000
     chosen: Counter[int] = Counter()
     some = from_records(record(index + 1) for index in range(flows))
     for seed in range(runs):
@@ -69,7 +69,7 @@ def test_a_record_that_stands_for_many_flows_counts_as_many() -> None:
 @pytest.mark.parametrize("batch", [16, 100])
 def test_it_is_as_likely_to_be_sampled_as_one_of_them(batch: int) -> None:
     """One record of ten stands for nine flows, as many as the others together."""
-    runs, chosen = 3000, 0
+    runs, chosen = 1500, 0
     some = from_records(record(index + 1) for index in range(100))
     flows = np.where(np.arange(100) % 10, 1, 9).astype(np.uint64)
     for seed in range(runs):
@@ -78,8 +78,8 @@ def test_it_is_as_likely_to_be_sampled_as_one_of_them(batch: int) -> None:
         for at in range(0, 100, batch):
             collected.add(some[at : at + batch], flows=flows[at : at + batch])
         chosen += collected.take().records[0].size_bytes % 10 == 1
-    # Half of the flows are in such records; 0.037 is four standard deviations.
-    assert chosen / runs == pytest.approx(0.5, abs=0.037)
+    # Half of the flows are in such records; 0.052 is four standard deviations.
+    assert chosen / runs == pytest.approx(0.5, abs=0.052)
 
 
 def test_a_sample_without_room_is_refused() -> None:

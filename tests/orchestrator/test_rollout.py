@@ -18,6 +18,7 @@ from orchestrator.fabric.rollout import (
     SwitchPhase,
     SwitchStep,
 )
+from tests.tiers import examples
 
 OLD = {"qclimb:qclimb": {"config": {"generation": "6"}}}
 
@@ -214,7 +215,7 @@ def test_only_devices_that_changed_are_written_again():
     assert rollout.saved().to_json()["switches"] == {}
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(data=st.data(), switches=st.integers(0, 4), hosts=st.integers(0, 3))
 def test_every_course_ends_and_keeps_its_promises(data, switches, hosts):
     """Whatever fails, restarts or is asked: an end is reached; hosts are told only when all switches have confirmed."""

@@ -83,6 +83,7 @@ def test_plans_are_pure():
         "enum",
         "functools",
         "itertools",
+        "operator",
         "typing",
         "numpy",
         "qclimb",

@@ -12,7 +12,7 @@ from orchestrator.errors import ThresholdError
 from orchestrator.plan.sizes import SizeDistribution
 from orchestrator.plan.spines import BigSpine, Problem, _descend, _grid, _starts, cost, optimise_spines
 from orchestrator.plan.thresholds import Objective
-from tests.tiers import quick_first
+from tests.tiers import examples, quick_first
 
 HEAVY = [int(100 * (1 - u) ** -0.9) for u in np.linspace(0, 0.9999, 400)]
 
@@ -48,7 +48,7 @@ SHAPES = [
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(13), deadline=None)
 @given(
     sizes=st.lists(st.integers(1, 1000), min_size=2, max_size=9),
     load=st.floats(0.1, 0.95),
@@ -68,7 +68,7 @@ def test_the_cost_is_the_models_flow_by_flow(shape, sizes, load, data):
 
 @pytest.mark.parametrize("objective", Objective)
 @pytest.mark.parametrize("shape", [BigSpine.equal(2), BigSpine.equal(3), BigSpine((0.5, 0.2, 0.3))], ids=str)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 @given(sizes=st.lists(st.integers(1, 10**5), min_size=2, max_size=8), load=st.floats(0.1, 0.95))
 def test_with_two_queues_no_other_choice_on_the_grid_costs_less(objective, shape, sizes, load):
     problem = Problem(SizeDistribution.from_sizes(sizes), shape, load, objective)
@@ -127,7 +127,7 @@ def test_as_many_priorities_as_a_policy_holds_have_thresholds(spines, queues):
     assert np.isfinite(found.cost)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(13), deadline=None)
 @given(
     sizes=st.lists(st.integers(1, 10**7), min_size=1, max_size=30),
     spines=st.integers(2, 5),

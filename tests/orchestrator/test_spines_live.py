@@ -50,6 +50,7 @@ def policy(one: Orchestrator) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.system
 def test_a_link_that_dies_takes_its_spine_out_of_the_policy_and_brings_it_back(orchestrator, leaf):
     one = orchestrator
 

@@ -16,6 +16,7 @@ from orchestrator.plan.revision import PRIORITIES
 from orchestrator.plan.sizes import SizeDistribution
 from orchestrator.plan.thresholds import Objective, choose, cost, optimise
 from orchestrator.rest.bodies import RevisionBody
+from tests.tiers import examples
 
 HEAVY = [int(100 * (1 - u) ** -0.9) for u in np.linspace(0, 0.9999, 400)]
 SIZE_LISTS = st.lists(st.integers(1, 10**6), min_size=1, max_size=9)
@@ -47,7 +48,7 @@ DEFINITION = {Objective.PIAS: pias_by_recursion, Objective.SLOWDOWN: slowdown_fl
 
 
 @pytest.mark.parametrize("objective", Objective)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(sizes=SIZE_LISTS, priorities=st.integers(1, 4), load=st.floats(0.05, 0.97))
 def test_no_choice_of_sizes_as_thresholds_costs_less(objective, sizes, priorities, load):
     found = optimise(SizeDistribution.from_sizes(sizes), priorities, load, objective)
@@ -78,7 +79,7 @@ def test_random_search_finds_nothing_better(objective):
 
 
 @pytest.mark.parametrize("objective", Objective)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(33), deadline=None)
 @given(sizes=SIZE_LISTS, priorities=st.integers(1, 64))
 def test_thresholds_fit_a_policy_however_few_sizes_there_are(objective, sizes, priorities):
     found = optimise(SizeDistribution.from_histogram(SizeHistogram.of(sizes)), priorities, 0.6, objective)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from orchestrator.errors import ThresholdError
 from orchestrator.plan.sizes import SizeDistribution
 from orchestrator.plan.weights import fault, mended, spread
+from tests.tiers import examples
 
 LOW, HIGH, ALPHA = 3.0, 29_200.0, 0.125  # KB: the bounded Pareto of MP-MLFQ's repository
 FOUR = {f"s{n}": 1.0 for n in (1, 2, 3, 4)}
@@ -30,7 +31,7 @@ def test_the_shares_are_the_papers(pareto):
     assert sum(found.carried) == pytest.approx(1)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(
     sizes=st.lists(st.integers(1, 10**6), min_size=3, max_size=30),
     rates=st.lists(st.floats(1, 100), min_size=2, max_size=5),

@@ -10,6 +10,8 @@ import pytest
 from receiving import PORT, SLOW, TRIES, line_of, needs_root, segments
 from stand import ROOT, built, environment, wait_until
 
+from tests.tiers import quick_first
+
 pytestmark = needs_root
 
 
@@ -28,7 +30,7 @@ def held_back(host, word, **words):
 WAYS = ["threads", "poll", "select", "epoll", "epoll-et", "asyncio"]
 
 
-@pytest.mark.parametrize("mode", WAYS)
+@pytest.mark.parametrize("mode", quick_first(WAYS, 2))
 def test_a_task_behind_the_head_is_held_back_and_gets_every_byte(host, mode):
     head = host.ready("head", SLOW, port=PORT)
     word = {"threads": "withheld", "poll": "left out", "select": "left out"}.get(mode, "masked")
@@ -37,7 +39,7 @@ def test_a_task_behind_the_head_is_held_back_and_gets_every_byte(host, mode):
     assert host.says(behind) == {"whole": [True] * 3}
 
 
-@pytest.mark.parametrize("mode", WAYS)
+@pytest.mark.parametrize("mode", quick_first(WAYS, 2))
 def test_several_tasks_at_once_all_get_every_byte(host, mode):
     tasks = [host.start("fetch", "50", port=PORT, mode=mode, flows=4, size=300_000) for _ in range(3)]
     for task in tasks:

@@ -28,7 +28,7 @@ class Stress:
     program: Path
     preload: tuple[Path | str, ...]
 
-    def run(self, scenario, run_dir, seconds=0.25, says="", **env):
+    def run(self, scenario, run_dir, seconds=0.12, says="", **env):
         done = subprocess.run(
             ["env", f"LD_PRELOAD={' '.join(map(str, self.preload))}", self.program, scenario, str(seconds), "1"],
             env={"PATH": os.environ["PATH"], "QCLIMB_RUN": str(run_dir), **env},

@@ -20,6 +20,7 @@ from switchd.routes import Hop, Route, exceptions, route_of
 from switchd.rows import Delete, Put, Rows, applied
 from switchd.uplinks import Uplinks, check_paths, uplinks_of
 from switchd.weights import path_rows
+from tests.tiers import examples
 
 SPINES = {"s1": ("Ethernet16",), "s2": ("Ethernet20",), "s3": ("PortChannel1",), "s4": ("Ethernet32", "Ethernet36")}
 EDGE = ("Ethernet0", "Ethernet4")
@@ -311,7 +312,7 @@ PLACES = ("8.8.8.8", "198.19.7.7", FAR, "198.19.2.200", NEAR, "2001:db8:9::1", "
 INTENTS = (None, intent(), intent("s1"), intent("s2", "s1"), intent("s1", "s2", "s3", "s4"), intent("s4", "s3"))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(st.integers(0, 10**9))
 def test_after_any_history_packets_go_as_routes_and_intent_say(seed: int) -> None:
     chance, leaf, wanted = random.Random(seed), bed(), INTENTS[4]

@@ -11,6 +11,7 @@ from switchd.plan import Refused
 from switchd.plan import plan as whole_plan
 from switchd.rows import Delete, Rows, applied
 from tests.switchd.platforms import REFERRING, dangling, intent, narrow, plan, queue_of
+from tests.tiers import examples
 
 NAMES = st.sampled_from(["AZURE", "OTHER"])
 PORTS = ["Ethernet0", "Ethernet4", "Ethernet8"]
@@ -92,7 +93,7 @@ def tried(wanted: SwitchIntent | None, rows: Rows) -> Rows:
     return rows
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(SWITCHES, st.lists(INTENTS, min_size=1, max_size=3))
 def test_any_sequence_of_intents_holds_and_can_be_taken_back(before: Rows, intents: list[SwitchIntent | None]) -> None:
     rows = before
@@ -108,7 +109,7 @@ def test_any_sequence_of_intents_holds_and_can_be_taken_back(before: Rows, inten
         }
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(33), deadline=None)
 @given(SWITCHES, INTENTS)
 def test_on_any_switch_classes_get_their_queue_and_the_others_keep_theirs(
     before: Rows, wanted: SwitchIntent | None

@@ -232,7 +232,13 @@ class Boot:
 
 
 @pytest.mark.parametrize("is_warm", [False, True], ids=["cold", "warm"])
-@pytest.mark.parametrize("has_rows", [True, False], ids=["all was saved", "the intent alone was saved"])
+@pytest.mark.parametrize(
+    "has_rows",
+    [
+        pytest.param(True, id="all was saved", marks=pytest.mark.system),
+        pytest.param(False, id="the intent alone was saved"),
+    ],
+)
 @pytest.mark.parametrize("place_of_switchd", [0, 1, 2], ids=["switchd first", "before swss", "after swss"])
 def test_after_a_reboot_in_any_order_the_saved_intent_stands(
     server: Redis, pki: Pki, tmp_path: Path, place_of_switchd: int, has_rows: bool, is_warm: bool

@@ -182,7 +182,7 @@ def test_several_forests_in_one_comparison_are_noted(make_result):
         (["fct", "--loads", "1.2"], "each must be below 1"),
         (["fct", "--seeds", "1,1"], "none twice"),
         (["fct", "--schemes", "tcp,pfabric"], "'pfabric' is none of tcp"),
-        (["fct", "--buffer-shares", "0,9"], "'0,9': expected each from -8 to 8"),
+        (["fct", "--buffer-shares", "0,9"], "'0,9': expected each from -8 to 7"),
         (["fct", "--buffer-shares", "0,x"], "'0,x' is no list of whole numbers"),
     ],
 )
