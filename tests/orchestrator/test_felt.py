@@ -293,7 +293,7 @@ def test_a_process_that_begins_long_after_a_rollout_does_not_judge_it(store, run
     store.save_rollout(
         number, "done", {**store.rollout(number).document, "active_at": at, "switches": {}, "hosts": steps}
     )
-    now = [10_000.0]
+    now = [time.monotonic()]
     watch = HealthWatch(store, runner, watched_least_s=60, clock=lambda: now[0])
     watch.look()
     felt(runner, 20, now[0], now[0] + 40)

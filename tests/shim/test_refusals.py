@@ -81,7 +81,10 @@ def in_order(seen):
 @pytest.mark.parametrize("piece", [49, 1000])
 def test_small_writes_on_a_nearly_empty_socket_are_never_refused(link, run_dir, mode, piece):
     put_policy(run_dir, policy(mode, threshold_bytes=THRESHOLDS))
-    seen, refused, log = talk(link, run_dir, [piece] * (ROOM // piece))
+    for _ in range(10):  # a link that is faster than a busy writer leaves nothing to put off
+        seen, refused, log = talk(link, run_dir, [piece] * (ROOM // piece))
+        if "puts off" in log:
+            break
     assert "puts off" in log  # else nothing was tried
     assert refused == []
     assert seen.bytes == ROOM // piece * piece
