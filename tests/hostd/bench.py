@@ -22,9 +22,6 @@ from qclimb.record import FlowRecord, RecordBatch
 from qclimb.record_rows import to_records
 
 from tests.forked import HOSTD, Forked
-from tests.waiting import wait_until
-
-wait_for = wait_until
 
 BIN = Path(sys.executable).parent
 TOKEN = "standin-Token_0123456789"

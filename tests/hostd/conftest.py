@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 import trustme
 
-from tests.hostd.bench import TOKEN, Hostd, StandIn, wait_for
+from tests.hostd.bench import TOKEN, Hostd, StandIn
+from tests.waiting import wait_until
 
 
 @pytest.fixture(scope="session")
@@ -48,7 +49,7 @@ def hostd(standin: StandIn, ca_file: Path, token_file: Path, tmp_path: Path) -> 
         *("--poll-interval-s", "0.05"),
     )
     try:
-        wait_for(lambda: made.process.poll() is not None or made.state())
+        wait_until(lambda: made.process.poll() is not None or made.state())
         yield made
     finally:
         with contextlib.suppress(ProcessLookupError):

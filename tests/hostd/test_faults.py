@@ -14,7 +14,8 @@ import pytest
 from qclimb.hostfile import decode_policy
 
 from hostlib.run import LIBRARY
-from tests.hostd.bench import BIN, Hostd, StandIn, policy, wait_for
+from tests.hostd.bench import BIN, Hostd, StandIn, policy
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(not LIBRARY.is_file(), reason="libqclimb.so is not built: make -C hostlib")
 
@@ -56,7 +57,7 @@ def ended_well(application: "subprocess.Popen[str]") -> None:
 
 def test_an_application_outlives_a_hostd_that_is_killed_again_and_again(hostd: Hostd, standin: StandIn) -> None:
     standin.policy = policy(7)
-    wait_for(lambda: standin.heartbeats(7))
+    wait_until(lambda: standin.heartbeats(7))
     application = talk(hostd.run_dir, 0)
 
     def takes_its_records() -> bool:
@@ -66,13 +67,13 @@ def test_an_application_outlives_a_hostd_that_is_killed_again_and_again(hostd: H
         return state.get("pid") == hostd.process.pid and state["records"] > 0
 
     for _ in range(5):
-        wait_for(takes_its_records)
+        wait_until(takes_its_records)
         hostd.kill(signal.SIGKILL)
         hostd.restart()
-    wait_for(takes_its_records)
+    wait_until(takes_its_records)
     seen = len(standin.records)
     ended_well(application)
-    wait_for(lambda: len(standin.records) > seen)
+    wait_until(lambda: len(standin.records) > seen)
 
 
 @pytest.fixture
@@ -113,7 +114,7 @@ def test_a_full_disk_keeps_the_policy_and_the_next_one_comes_when_there_is_room(
         *("--poll-interval-s", "0.05"),
     )
     try:
-        wait_for(lambda: standin.heartbeats(7))
+        wait_until(lambda: standin.heartbeats(7))
         with (outside / "filler").open("wb", buffering=0) as filler:
             for _ in range(20):  # what a file in the making gives back is taken, too
                 with contextlib.suppress(OSError):
@@ -123,13 +124,13 @@ def test_a_full_disk_keeps_the_policy_and_the_next_one_comes_when_there_is_room(
         standin.policy = policy(8)
         before = len(standin.posts)
         ended_well(talk(inside, 0.5, *enter))
-        wait_for(lambda: len(standin.posts) > before + 3)
+        wait_until(lambda: len(standin.posts) > before + 3)
         assert hostd.process.poll() is None
         assert decode_policy((outside / "policy").read_bytes()).generation == 7
         assert not standin.heartbeats(8)
         assert standin.records
         (outside / "filler").unlink()
-        wait_for(lambda: standin.heartbeats(8))
+        wait_until(lambda: standin.heartbeats(8))
         assert decode_policy((outside / "policy").read_bytes()).generation == 8
     finally:
         with contextlib.suppress(ProcessLookupError):

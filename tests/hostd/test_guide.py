@@ -18,7 +18,8 @@ from typing import Any
 
 import pytest
 
-from tests.hostd.bench import BIN, wait_for
+from tests.hostd.bench import BIN
+from tests.waiting import wait_until
 
 pytest.importorskip("fastapi", reason="needs the packages of the orchestrator")
 pytest.importorskip("pygnmi", reason="needs the packages of the switch daemon")
@@ -108,7 +109,7 @@ def test_the_guide_leads_from_nothing_to_a_rollout_and_back(tmp_path: Path) -> N
         settings, log = tmp_path / "orchestrator.toml", tmp_path / "orchestrator.log"
         words = [BIN / "qclimb-orchestrator", "serve", "--config", settings, "--listen", "127.0.0.1:0"]
         stack.enter_context(running([*words, "--hosts-deadline-s", "120", "--switch-deadline-s", "120"], log))
-        assert wait_for(lambda: "ready" in log.read_text())
+        assert wait_until(lambda: "ready" in log.read_text())
         port = log.read_text().partition("listen=127.0.0.1:")[2].split()[0]
         shell.set(REST=f"https://127.0.0.1:{port}")
         shell.last("api")
@@ -129,11 +130,11 @@ def test_the_guide_leads_from_nothing_to_a_rollout_and_back(tmp_path: Path) -> N
             text = text.replace("/etc/qclimb", str(tmp_path)) + f'run_dir = "{tmp_path / host}"\npoll_interval_s = 1\n'
             here.write_text(text)
             stack.enter_context(running([BIN / "qclimb-hostd", "--config", here], tmp_path / f"{host}.log"))
-            assert wait_for(lambda h=host: status(tmp_path / h).get("last_contact_at"))
+            assert wait_until(lambda h=host: status(tmp_path / h).get("last_contact_at"))
         assert shell.last("recording")["label"] == "monday"
         traffic = [BIN / "qclimb-run", "--run-dir", tmp_path / "h1", "--", sys.executable, "-c", TRAFFIC]
         subprocess.run(traffic, check=True, timeout=300)
-        assert wait_for(lambda: shell.ask(BLOCKS["sh revision"].splitlines()[0]))
+        assert wait_until(lambda: shell.ask(BLOCKS["sh revision"].splitlines()[0]))
         shell.ask("""api $REST/v1/revisions --json '{"mode": "off"}'""")  # the guide's has another number than 1
         shell.say("revision", "rollout")
         assert ended(shell, 1) == "done"
@@ -141,7 +142,7 @@ def test_the_guide_leads_from_nothing_to_a_rollout_and_back(tmp_path: Path) -> N
             assert status(tmp_path / host)["mode"] == "pias"
         assert "revision 2, mode pias" in shell.say("cli")
         assert shell.last("off")["unkept"] is None
-        assert wait_for(lambda: all(status(tmp_path / host)["mode"] == "off" for host in ("h1", "h2")))
+        assert wait_until(lambda: all(status(tmp_path / host)["mode"] == "off" for host in ("h1", "h2")))
         shell.say("back")
         assert ended(shell, 2) == "done"
         for host in ("h1", "h2"):
@@ -155,7 +156,7 @@ def ended(shell: Shell, rollout: int) -> str:
         phase = shell.ask(f"api $REST/v1/rollouts/{rollout}").get("phase", "running")
         return "" if phase == "running" else str(phase)
 
-    return str(wait_for(end, 240))
+    return str(wait_until(end, 240))
 
 
 def status(run_directory: Path) -> dict[str, Any]:

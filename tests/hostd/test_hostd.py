@@ -16,7 +16,8 @@ import trustme
 from qclimb.hostfile import MODEL_HEADER, MODEL_MAGIC, decode_policy, encode_policy
 from qclimb.record import RecordBatch
 
-from tests.hostd.bench import BIN, TOKEN, Hostd, StandIn, policy, record, wait_for
+from tests.hostd.bench import BIN, TOKEN, Hostd, StandIn, policy, record
+from tests.waiting import wait_until
 
 
 def model(generation: int, trees: int = 2, nodes: int = 6) -> bytes:
@@ -29,33 +30,33 @@ def model(generation: int, trees: int = 2, nodes: int = 6) -> bytes:
 
 def test_a_new_policy_reaches_the_disk_and_the_heartbeat_names_it(hostd: Hostd, standin: StandIn) -> None:
     standin.policy = policy(7)
-    wait_for(lambda: standin.heartbeats(7))
+    wait_until(lambda: standin.heartbeats(7))
     assert decode_policy((hostd.run_dir / "policy").read_bytes()) == policy(7)
     standin.policy = policy(8, slack_bytes=1)
-    wait_for(lambda: standin.heartbeats(8))
+    wait_until(lambda: standin.heartbeats(8))
     assert decode_policy((hostd.run_dir / "policy").read_bytes()) == policy(8, slack_bytes=1)
-    found = wait_for(lambda: hostd.state().get("policy_generation") == 8 and hostd.state())
+    found = wait_until(lambda: hostd.state().get("policy_generation") == 8 and hostd.state())
     assert (found["mode"], found["error"]) == ("pias", "")
 
 
 def test_a_model_is_beside_the_policy_that_names_it(hostd: Hostd, standin: StandIn) -> None:
     standin.forests[5] = model(5)
     standin.policy = policy(9, model_generation=5)
-    wait_for(lambda: standin.heartbeats(9))
+    wait_until(lambda: standin.heartbeats(9))
     assert (hostd.run_dir / "model").read_bytes() == model(5)
     fetched = standin.requests.count("GET /v1/models/5/forest")
     standin.policy = policy(10, model_generation=5)
-    wait_for(lambda: standin.heartbeats(10))
+    wait_until(lambda: standin.heartbeats(10))
     assert fetched == standin.requests.count("GET /v1/models/5/forest") == 1
 
 
 def test_bounds_that_are_off_keep_the_model_and_stand_in_the_status(hostd: Hostd, standin: StandIn) -> None:
     standin.forests[5] = model(5)
     standin.policy = policy(9, model_generation=5)
-    wait_for(lambda: standin.heartbeats(9))
+    wait_until(lambda: standin.heartbeats(9))
     assert not hostd.state()["bounds_off"]
     standin.policy = policy(10, model_generation=5, use_forest=False)
-    wait_for(lambda: hostd.state().get("policy_generation") == 10)
+    wait_until(lambda: hostd.state().get("policy_generation") == 10)
     assert hostd.state()["bounds_off"]
     assert "generation 5, bounds off" in started("status", "--run-dir", hostd.run_dir).stdout
     assert (hostd.run_dir / "model").read_bytes() == model(5)
@@ -84,30 +85,30 @@ def test_a_damaged_answer_changes_nothing_and_its_reason_stands_in_the_status(
     hostd: Hostd, standin: StandIn, answer: bytes | None, forest: bytes | None, complaint: str
 ) -> None:
     standin.policy = policy(7)
-    wait_for(lambda: standin.heartbeats(7))
+    wait_until(lambda: standin.heartbeats(7))
     if forest is not None:
         standin.forests[5] = forest
     beats = standin.heartbeats(7)
     standin.policy = answer or policy(9, model_generation=5)
-    wait_for(lambda: complaint in hostd.state()["error"])
-    wait_for(lambda: standin.heartbeats(7) >= beats + 2)  # it still reports, and what it reports is the last good one
+    wait_until(lambda: complaint in hostd.state()["error"])
+    wait_until(lambda: standin.heartbeats(7) >= beats + 2)  # it still reports, and what it reports is the last good one
     assert decode_policy((hostd.run_dir / "policy").read_bytes()) == policy(7)
     assert not (hostd.run_dir / "model").exists()
     assert hostd.process.poll() is None
     standin.policy = policy(11)
-    wait_for(lambda: standin.heartbeats(11))
-    wait_for(lambda: hostd.state()["error"] == "")
+    wait_until(lambda: standin.heartbeats(11))
+    wait_until(lambda: hostd.state()["error"] == "")
     assert complaint in hostd.state()["last_error"]
 
 
 def test_an_unchanged_policy_is_neither_sent_nor_written_again(hostd: Hostd, standin: StandIn) -> None:
     standin.policy = policy(7)
-    wait_for(lambda: standin.heartbeats(7) >= 5)
+    wait_until(lambda: standin.heartbeats(7) >= 5)
     file = (hostd.run_dir / "policy").stat()
     hostd.kill()
     hostd.restart()
     beats = standin.heartbeats(7)
-    wait_for(lambda: standin.heartbeats(7) >= beats + 3)
+    wait_until(lambda: standin.heartbeats(7) >= beats + 3)
     again = (hostd.run_dir / "policy").stat()
     assert (file.st_ino, file.st_mtime_ns) == (again.st_ino, again.st_mtime_ns)
     assert standin.connections == 2  # one a life of hostd: the connection is kept
@@ -116,26 +117,26 @@ def test_an_unchanged_policy_is_neither_sent_nor_written_again(hostd: Hostd, sta
 def test_a_policy_that_somebody_removed_or_changed_comes_back(hostd: Hostd, standin: StandIn) -> None:
     standin.forests[5] = model(5)
     standin.policy = policy(7, model_generation=5)
-    wait_for(lambda: standin.heartbeats(7))
+    wait_until(lambda: standin.heartbeats(7))
     for name in ("policy", "model"):
         path = hostd.run_dir / name
         content = path.read_bytes()
         path.unlink()
-        wait_for(lambda path=path, content=content: path.exists() and path.read_bytes() == content)
+        wait_until(lambda path=path, content=content: path.exists() and path.read_bytes() == content)
         path.write_bytes(b"nonsense")
-        wait_for(lambda path=path, content=content: path.read_bytes() == content)
+        wait_until(lambda path=path, content=content: path.read_bytes() == content)
 
 
 def test_a_damaged_file_at_start_is_replaced(hostd: Hostd, standin: StandIn) -> None:
     standin.policy = policy(7)
-    wait_for(lambda: standin.heartbeats(7))
+    wait_until(lambda: standin.heartbeats(7))
     hostd.kill()
     (hostd.run_dir / "policy").write_bytes(encode_policy(policy(7))[:100])
     standin.policy = None
     hostd.restart()
-    wait_for(lambda: standin.heartbeats(0) > 1)
+    wait_until(lambda: standin.heartbeats(0) > 1)
     standin.policy = policy(7)
-    wait_for(lambda: hostd.state()["policy_generation"] == 7)
+    wait_until(lambda: hostd.state()["policy_generation"] == 7)
     assert decode_policy((hostd.run_dir / "policy").read_bytes()) == policy(7)
 
 
@@ -147,14 +148,14 @@ def test_killed_in_the_middle_of_rollouts_it_leaves_a_whole_policy_and_goes_on_f
         for _ in range(life + 1):
             generation += 1
             standin.policy = policy(generation)
-            wait_for(lambda generation=generation: standin.heartbeats(generation))
+            wait_until(lambda generation=generation: standin.heartbeats(generation))
         standin.policy = policy(generation + 1)
         hostd.kill()
         found = decode_policy((hostd.run_dir / "policy").read_bytes())
         assert found.generation in (generation, generation + 1)
         standin.stop()
         hostd.restart()
-        wait_for(lambda: hostd.state()["pid"] == hostd.process.pid)
+        wait_until(lambda: hostd.state()["pid"] == hostd.process.pid)
         assert hostd.state()["policy_generation"] == found.generation
         standin.start()
 
@@ -162,12 +163,12 @@ def test_killed_in_the_middle_of_rollouts_it_leaves_a_whole_policy_and_goes_on_f
 def test_a_new_token_is_taken_up_without_a_restart_and_none_is_ever_shown(
     hostd: Hostd, standin: StandIn, token_file: Path
 ) -> None:
-    wait_for(lambda: standin.posts)
+    wait_until(lambda: standin.posts)
     standin.token = "another-Token_9876543210"
-    wait_for(lambda: "401 token is not known" in hostd.state()["error"])
+    wait_until(lambda: "401 token is not known" in hostd.state()["error"])
     token_file.write_text(standin.token)
     beats = len(standin.posts)
-    wait_for(lambda: len(standin.posts) > beats)
+    wait_until(lambda: len(standin.posts) > beats)
     shown = hostd.log.read_text() + (hostd.run_dir / "status.json").read_text()
     assert TOKEN not in shown
     assert standin.token not in shown
@@ -175,7 +176,7 @@ def test_a_new_token_is_taken_up_without_a_restart_and_none_is_ever_shown(
 
 def test_when_told_to_end_it_delivers_what_it_has_and_removes_nothing(hostd: Hostd, standin: StandIn) -> None:
     standin.policy = policy(7)
-    wait_for(lambda: standin.heartbeats(7))
+    wait_until(lambda: standin.heartbeats(7))
     for size in range(1, 100):  # so that it leaves its socket alone for a while each time
         hostd.send(RecordBatch((record(size),)))
         time.sleep(0.001)
@@ -190,7 +191,7 @@ def test_when_told_to_end_it_delivers_what_it_has_and_removes_nothing(hostd: Hos
 
 def test_the_socket_may_be_written_by_all_and_nothing_else_by_others(hostd: Hostd, standin: StandIn) -> None:
     standin.policy = policy(7)
-    wait_for(lambda: standin.heartbeats(7))
+    wait_until(lambda: standin.heartbeats(7))
     modes = {found.name: stat.S_IMODE(found.stat().st_mode) for found in hostd.run_dir.iterdir()}
     assert modes["records"] == 0o622
     assert stat.S_IMODE(hostd.run_dir.stat().st_mode) == 0o755
@@ -211,7 +212,7 @@ def test_a_second_hostd_for_a_directory_is_refused(hostd: Hostd, standin: StandI
     assert done.returncode == 2
     assert "another qclimb-hostd serves" in done.stderr
     hostd.send(RecordBatch((record(5),)))  # the first one still has the socket
-    wait_for(lambda: standin.records)
+    wait_until(lambda: standin.records)
 
 
 @pytest.mark.parametrize(
@@ -270,7 +271,7 @@ def test_an_orchestrator_with_a_certificate_of_others_gets_no_token(
         *("--name", "h1", "--orchestrator", standin.url, "--ca", str(ca_file), "--token-file", str(token_file)),
     )
     try:
-        wait_for(lambda: "CERTIFICATE_VERIFY_FAILED" in hostd.state().get("error", ""))
+        wait_until(lambda: "CERTIFICATE_VERIFY_FAILED" in hostd.state().get("error", ""))
     finally:
         hostd.kill()
     assert standin.requests == []
@@ -280,7 +281,7 @@ def test_an_orchestrator_with_a_certificate_of_others_gets_no_token(
 def test_a_certificate_out_of_its_time_is_told_beside_what_this_hosts_clock_says(
     days: int, reason: str, certificates: trustme.CA, hostd: Hostd, standin: StandIn
 ) -> None:
-    wait_for(lambda: standin.posts)
+    wait_until(lambda: standin.posts)
     now = datetime.now(UTC)
     first = now + timedelta(days=days)
     standin.stop()
@@ -288,17 +289,17 @@ def test_a_certificate_out_of_its_time_is_told_beside_what_this_hosts_clock_says
     standin.start()
     for turn in range(2):  # records wait meanwhile
         hostd.send(RecordBatch((record(1 + turn),)))
-    error = wait_for(lambda: found if reason in (found := hostd.state()["error"]) else "")
+    error = wait_until(lambda: found if reason in (found := hostd.state()["error"]) else "")
     assert f"by this host's clock, which says {now:%Y-%m-%d}" in error
     standin.stop()
     standin.use(certificates.issue_cert("127.0.0.1"))
     standin.start()
-    wait_for(lambda: len(standin.records) == 2)
+    wait_until(lambda: len(standin.records) == 2)
 
 
 def test_status_shows_a_table_or_json_and_tells_a_dead_hostd(hostd: Hostd, standin: StandIn) -> None:
     standin.policy = policy(7)
-    wait_for(lambda: hostd.state().get("policy_generation") == 7)
+    wait_until(lambda: hostd.state().get("policy_generation") == 7)
     done = started("status", "--run-dir", hostd.run_dir)
     assert done.returncode == 0
     shown = {line.split("  ")[0]: line.split("  ", 1)[1].strip() for line in done.stdout.splitlines()}

@@ -14,7 +14,8 @@ from qclimb.policy import Mode
 from qclimb.record import ENDED_BY_CLOSE, FlowRecord
 
 from hostlib.run import LIBRARY
-from tests.hostd.bench import BIN, Hostd, StandIn, policy, wait_for
+from tests.hostd.bench import BIN, Hostd, StandIn, policy
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(not LIBRARY.is_file(), reason="libqclimb.so is not built: make -C hostlib")
 
@@ -90,7 +91,7 @@ def answers(standin: StandIn, port: int) -> list[FlowRecord]:
 
 def test_flows_of_an_unmodified_program_arrive_with_their_sizes(hostd: Hostd, standin: StandIn) -> None:
     standin.policy = policy(7)
-    wait_for(lambda: standin.heartbeats(7))
+    wait_until(lambda: standin.heartbeats(7))
     sizes = [1, 500, 5_000, 70_000, 300_000, 12]
     with server_and_client(hostd.run_dir) as (port, server, client):
         for size in sizes:
@@ -98,7 +99,7 @@ def test_flows_of_an_unmodified_program_arrive_with_their_sizes(hostd: Hostd, st
         assert client.stdin is not None
         client.stdin.close()
         assert client.wait(60) == 0
-        wait_for(lambda: nudge(port) or len(answers(standin, port)) == len(sizes))
+        wait_until(lambda: nudge(port) or len(answers(standin, port)) == len(sizes))
     found = answers(standin, port)
     assert [record.size_bytes for record in found] == sizes
     assert found[-1].flags & ENDED_BY_CLOSE
@@ -110,33 +111,33 @@ def test_flows_of_an_unmodified_program_arrive_with_their_sizes(hostd: Hostd, st
     asked = [record for record in standin.records if record.peer_port == port]
     assert [(record.size_bytes, record.role) for record in asked] == [(8, 0)] * len(sizes)
     assert hostd.state()["malformed"] == 0
-    wait_for(lambda: hostd.state()["shim_policy_generation"] == 7)
+    wait_until(lambda: hostd.state()["shim_policy_generation"] == 7)
 
 
 def test_a_running_program_follows_a_new_policy(hostd: Hostd, standin: StandIn) -> None:
     standin.policy = policy(7)
-    wait_for(lambda: standin.heartbeats(7))
+    wait_until(lambda: standin.heartbeats(7))
     with server_and_client(hostd.run_dir) as (port, _, client):
         ask(client, 200_000)
-        wait_for(lambda: standin.heartbeats(7))
+        wait_until(lambda: standin.heartbeats(7))
         # With no threshold below the flow's size it is never demoted.
         standin.policy = policy(8, threshold_bytes=tuple(10**9 + step for step in range(7)))
-        wait_for(lambda: standin.heartbeats(8))
+        wait_until(lambda: standin.heartbeats(8))
 
         def shows_generation(generation: int) -> bool:
             ask(client, 200_000)  # a look at the policy comes with a flow, at most every 200 ms
             return bool(hostd.state()["shim_policy_generation"] == generation)
 
-        wait_for(lambda: shows_generation(8))
+        wait_until(lambda: shows_generation(8))
         standin.policy = policy(9, mode=Mode.OBSERVE)
-        wait_for(lambda: standin.heartbeats(9))
-        wait_for(lambda: shows_generation(9))
+        wait_until(lambda: standin.heartbeats(9))
+        wait_until(lambda: shows_generation(9))
 
         def observed() -> bool:
             ask(client, 200_000)  # a quiet process keeps its last flows until its next call
             return any(record.mode == Mode.OBSERVE for record in answers(standin, port))
 
-        wait_for(observed)
+        wait_until(observed)
     found = answers(standin, port)
     demotions = [record.demotions for record in found if record.size_bytes == 200_000]
     assert demotions[0] == 5  # 200,000 bytes lie between 1000 * 3^4 and 1000 * 3^5
@@ -147,19 +148,19 @@ def test_a_running_program_follows_a_new_policy(hostd: Hostd, standin: StandIn) 
 
 def test_a_program_outlives_its_hostd_and_is_recorded_again_by_the_next(hostd: Hostd, standin: StandIn) -> None:
     standin.policy = policy(7)
-    wait_for(lambda: standin.heartbeats(7))
+    wait_until(lambda: standin.heartbeats(7))
     with server_and_client(hostd.run_dir) as (port, _, client):
         ask(client, 100)
         hostd.kill()
         ask(client, 60_000)  # demoted by the last policy, and nobody listens
         hostd.restart()
-        wait_for(lambda: len(standin.posts) and hostd.process.poll() is None)
+        wait_until(lambda: len(standin.posts) and hostd.process.poll() is None)
 
         def arrives() -> Any:
             ask(client, 777)
             return any(record.size_bytes == 777 for record in answers(standin, port))
 
-        wait_for(arrives)
+        wait_until(arrives)
     assert all(record.mode == Mode.PIAS for record in answers(standin, port))
 
 
@@ -168,13 +169,13 @@ def test_without_a_policy_a_managed_host_only_observes(hostd: Hostd, standin: St
         ask(client, 200_000)
         assert client.stdin is not None
         client.stdin.close()
-        wait_for(lambda: nudge(port) or answers(standin, port))
+        wait_until(lambda: nudge(port) or answers(standin, port))
     assert [(record.mode, record.demotions) for record in answers(standin, port)] == [(Mode.OBSERVE, 0)]
 
 
 def test_damage_to_the_policy_file_is_never_an_error_to_the_program(hostd: Hostd, standin: StandIn) -> None:
     standin.policy = policy(7)
-    wait_for(lambda: standin.heartbeats(7))
+    wait_until(lambda: standin.heartbeats(7))
     with server_and_client(hostd.run_dir) as (port, server, client):
         ask(client, 1000)
         hostd.kill()

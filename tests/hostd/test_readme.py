@@ -14,7 +14,8 @@ from qclimb.policy import Policy
 from qclimb.record import PARTLY_UNOBSERVED
 
 from hostlib.run import LIBRARY
-from tests.hostd.bench import Hostd, StandIn, policy, wait_for
+from tests.hostd.bench import Hostd, StandIn, policy
+from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "hostlib" / "README.md").read_text()
@@ -104,12 +105,12 @@ def test_bytes_that_bypass_the_library_arrive_and_are_told_to_the_orchestrator(
     if how == "syscall" and os.uname().machine != "x86_64":
         pytest.skip("the number of write is x86-64's")
     standin.policy = policy(7)
-    wait_for(lambda: standin.heartbeats(7))
+    wait_until(lambda: standin.heartbeats(7))
     environment = {"LD_PRELOAD": str(LIBRARY), "QCLIMB_RUN": str(hostd.run_dir)}
     done = subprocess.run(
         [sys.executable, "-c", BYPASS, how], env=environment, capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode == 0, done.stderr
-    wait_for(lambda: standin.records)
+    wait_until(lambda: standin.records)
     found = [(record.local_port, record.size_bytes, record.flags & PARTLY_UNOBSERVED) for record in standin.records]
     assert found == [(int(done.stdout), 3010, flag)]

@@ -18,7 +18,8 @@ from qclimb.hostfile import check_forest_file, decode_policy
 from qclimb.policy import Mode
 from qclimb.record import RecordBatch
 
-from tests.hostd.bench import BIN, Hostd, record, wait_for
+from tests.hostd.bench import BIN, Hostd, record
+from tests.waiting import wait_until
 
 pytest.importorskip("fastapi", reason="needs the packages of the orchestrator")
 
@@ -45,7 +46,7 @@ class Orchestrator:
     def wait(self) -> None:
         """Until it says where it serves."""
         address = r"listen=(?:https://)?(127\.0\.0\.1:[1-9][0-9]*)"
-        found = wait_for(lambda: self.process.poll() is not None or re.search(address, self.log.read_text()))
+        found = wait_until(lambda: self.process.poll() is not None or re.search(address, self.log.read_text()))
         assert found is not True, self.log.read_text()
         self.url = f"https://{found[1]}"
 
@@ -87,7 +88,7 @@ def test_records_go_up_and_thresholds_and_forest_come_down(orchestrator: Orchest
         *("--token-file", str(token_file), "--poll-interval-s", "0.05"),
     )
     try:
-        wait_for(lambda: hostd.state().get("last_contact_at"))
+        wait_until(lambda: hostd.state().get("last_contact_at"))
         sizes = [100 * (1 + index % 50) ** 2 for index in range(400)]
         for first in range(0, 400, 8):
             batch = [
@@ -95,7 +96,7 @@ def test_records_go_up_and_thresholds_and_forest_come_down(orchestrator: Orchest
                 for size in sizes[first : first + 8]
             ]
             hostd.send(RecordBatch(tuple(batch)))
-        wait_for(lambda: hostd.state()["shipped"] == 400)
+        wait_until(lambda: hostd.state()["shipped"] == 400)
         found = orchestrator.ask("GET", "/v1/flows/statistics?label=first")
         assert found["flows"] == 400, found
 
@@ -108,11 +109,11 @@ def test_records_go_up_and_thresholds_and_forest_come_down(orchestrator: Orchest
             state = orchestrator.ask("GET", f"/v1/rollouts/{rollout}")
             return state if state["phase"] != "running" else None
 
-        assert wait_for(phase, 60)["phase"] == "done"
+        assert wait_until(phase, 60)["phase"] == "done"
         policy = decode_policy((hostd.run_dir / "policy").read_bytes())
         assert (policy.mode, policy.model_generation, policy.slack_bytes) == (Mode.QCLIMB, model, 5000)
         assert check_forest_file((hostd.run_dir / "model").read_bytes()) == model
-        assert wait_for(lambda: hostd.state()["policy_generation"] == policy.generation)
+        assert wait_until(lambda: hostd.state()["policy_generation"] == policy.generation)
         assert hostd.state()["error"] == ""
     finally:
         hostd.kill()
